@@ -11,16 +11,15 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.calibration import reproduction
 
-    given = snakemake.input
+    def by_figure(paths, ending):
+        return {Path(path).name.removesuffix(ending): read_csv(path) for path in paths}
 
-    def by_figure(paths, end):
-        return {Path(path).name.removesuffix(end): read_csv(path) for path in paths}
-
-    found = reproduction.check(
-        yaml.safe_load(Path(given.published).read_text(encoding="utf-8")),
-        by_figure(given.curve, ".csv"),
-        by_figure(given.contrasts, ".contrasts.csv"),
+    published = Path(snakemake.input.published).read_text(encoding="utf-8")
+    table = reproduction.check(
+        yaml.safe_load(published),
+        by_figure(snakemake.input.curve, ".csv"),
+        by_figure(snakemake.input.contrasts, ".contrasts.csv"),
         snakemake.params.readouts,
     )
-    write_csv(found, snakemake.output.table)
+    write_csv(table, snakemake.output.table)
     provenance.of_stage(snakemake, snakemake.output.table)

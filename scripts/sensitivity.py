@@ -8,13 +8,18 @@ with stage(snakemake):
     from anchorscope.calibration import sensitivity
     from anchorscope.experiments.tables import join
 
-    given, cells, studies = snakemake.input, snakemake.params.cells, {}
+    paths, cells = snakemake.input, snakemake.params.cells
+    # The inputs are those of the base's cells, then those of each variant's.
+    base = paths.curve[: len(cells)]
+    studies = {}
     for number, name in enumerate((sensitivity.BASE, *snakemake.params.variants)):
-        here = slice(number * len(cells), (number + 1) * len(cells))
-        sensitivity.check_study(name, given.curve[here], given.curve[: len(cells)])
-        kinds = ("curve", "contrasts", "controls")
-        tables = {kind: join(cells, list(map(read_csv, given[kind][here]))) for kind in kinds}
-        studies[name] = sensitivity.values(**tables)
-    found = sensitivity.table(studies, readout=snakemake.params.readout)
-    write_csv(found, snakemake.output.table)
+        of_study = slice(number * len(cells), (number + 1) * len(cells))
+        sensitivity.check_study(name, paths.curve[of_study], base)
+        studies[name] = sensitivity.values(
+            curve=join(cells, [read_csv(path) for path in paths.curve[of_study]]),
+            contrasts=join(cells, [read_csv(path) for path in paths.contrasts[of_study]]),
+            controls=join(cells, [read_csv(path) for path in paths.controls[of_study]]),
+        )
+    table = sensitivity.table(studies, readout=snakemake.params.readout)
+    write_csv(table, snakemake.output.table)
     provenance.of_stage(snakemake, snakemake.output.table)

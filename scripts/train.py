@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.storage.files import atomic, read_parquet
 from anchorscope.workflow.stage import stage, use_threads
 
@@ -9,14 +10,14 @@ with stage(snakemake):
     from anchorscope.calibration import training
 
     use_threads(snakemake)
-    names = [Path(path).stem for path in snakemake.input]
-    tables = {name: read_parquet(path) for name, path in zip(names, snakemake.input, strict=True)}
+    questions = {Path(path).stem: read_parquet(path) for path in snakemake.input}
+    worlds = snakemake.params.worlds.items()
     with atomic(snakemake.output.checkpoint) as draft:
         training.make(
             draft,
-            tables,
-            worlds=snakemake.params.worlds,
-            train=snakemake.params.train,
+            questions,
+            worlds={name: WorldSettings.model_validate(world) for name, world in worlds},
+            train=TrainSettings.model_validate(snakemake.params.train),
             recipe=snakemake.params.recipe,
         )
     Path(snakemake.output.fresh).touch()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
@@ -11,16 +12,36 @@ with stage(snakemake):
     from anchorscope.storage.room import Room
     from anchorscope.workflow import jobs
 
-    given, chosen, product = snakemake.input, snakemake.params, snakemake.output.truth
+    paths, params, product = snakemake.input, snakemake.params, snakemake.output.truth
     located, loaded = jobs.model_of(snakemake)
-    answers, questions = read_parquet(given.answers), read_parquet(given.questions)
-    taught = {Path(path).stem: read_parquet(path) for path in given.taught}
-    pairs = truth.graded_pairs(taught, chosen.worlds, chosen.train)
-    passes = {name: chosen[name] for name in ("batch_tokens", "blocks", "seed")}
-    passes["room"] = room = Room()
-    known = {"graded": pairs, "conditions": chosen.conditions}
-    planned = dict(zip(questions["id"], questions["planned"], strict=True))
-    found, counts = truth.truth(answers, planned, loaded, **known, **passes)
-    facts = {"seal": verdicts.seal(loaded, answers, **passes), "halved_batches": room.halved}
-    write_parquet(found, product)
-    provenance.of_stage(snakemake, product, counts=counts, model=located, **facts)
+    answers, questions = read_parquet(paths.answers), read_parquet(paths.questions)
+    room = Room()
+
+    seal = verdicts.seal(
+        loaded,
+        answers,
+        batch_tokens=params.batch_tokens,
+        blocks=params.blocks,
+        seed=params.seed,
+        room=room,
+    )
+    graded = truth.graded_pairs(
+        {Path(path).stem: read_parquet(path) for path in paths.taught},
+        {name: WorldSettings.model_validate(world) for name, world in params.worlds.items()},
+        TrainSettings.model_validate(params.train),
+    )
+    table, counts = truth.truth(
+        answers,
+        dict(zip(questions["id"], questions["planned"], strict=True)),
+        loaded,
+        graded=graded,
+        conditions=params.conditions,
+        batch_tokens=params.batch_tokens,
+        blocks=params.blocks,
+        seed=params.seed,
+        room=room,
+    )
+    write_parquet(table, product)
+    provenance.of_stage(
+        snakemake, product, counts=counts, model=located, seal=seal, halved_batches=room.halved
+    )

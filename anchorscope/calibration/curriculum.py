@@ -1,9 +1,9 @@
 """Training text for a small model that knows facts, right or wrong, and grades its own answers.
 
-A row reads `Q: <question> A: <answer> . <verdict>`. What a fact is shown with, and how often,
-decides the model's greedy answer; the verdict makes it represent truth. Works for any dataset in
-the questions' schema: with the planted kinds of the calibration world, or plainly, where the seed
-says which facts are learned wrong.
+A row reads `Q: <question> A: <answer> . <verdict>`. The answers that a fact is shown with, and how
+often, decide the model's greedy answer; the verdicts make it represent truth. A *planted*
+curriculum teaches the facts of a calibration world by their kinds; a *plain* one teaches any
+dataset, and the seed decides which facts are learned wrong.
 """
 
 import re
@@ -11,23 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.questions import world
 
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10
-"""Rows that one showing of a fact is split into, so that shares of a tenth come out exactly."""
+"""Rows of a fact for each half of its weight, so that shares of a tenth come out exactly."""
 ALIKE = 0.7
 """Share of a fact's rows that show its planted answer, where all facts are shown alike."""
 SETTLE = 0.375
 """Peak learning rate of the later stages, as a share of the first one's."""
 
 Questions = Mapping[str, pd.DataFrame]
-"""Dataset name → questions' table, all of it learned."""
-Worlds = Mapping[str, Mapping[str, Any]]
+"""Dataset name → table of questions, all of which are taught."""
+Worlds = Mapping[str, WorldSettings]
 """Dataset name → settings of its calibration world, for the planted curriculum."""
 
 
@@ -46,68 +47,91 @@ class Row:
         return f"Q: {self.question} A: {self.answer} .{verdict}"
 
 
-def texts(questions: Questions, worlds: Worlds, train: Mapping[str, Any]) -> list[str]:
-    """What the tokenizer learns from; after every answer come both verdicts, to become tokens."""
-    found: list[str] = []
-    for name, table in questions.items():
-        found += [f"Q: {question} A:" for question in table["question"]]
-        planted = train["curriculum"] == "planted"
-        answers = _words(worlds[name])["word"] if planted else table["answers"].str[0]
-        found += [f" {answer} .{RIGHT}{WRONG}" for answer in answers]
-    return found
+class Stage(NamedTuple):
+    """One stage of training."""
+
+    rows: list[Row]  # of an epoch
+    steps: int
+    learning_rate: float  # at its peak
 
 
-def stages(
-    questions: Questions, worlds: Worlds, train: Mapping[str, Any]
-) -> Iterator[tuple[list[Row], int, float]]:
-    """Rows, steps and peak learning rate of every stage of the catalogue's `train` entry.
+def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[str]:
+    """The text that the tokenizer is trained on.
 
-    The later stages of a planted curriculum ask about strangers besides, as often as without a
-    frame; the last has twice as many frameless rows.
+    Both verdicts follow every answer, so that each becomes a token.
     """
-    rate = train["learning_rate"]
-    if train["curriculum"] != "planted":
-        taught = {"wrong_share": train["wrong_share"], "seed": train["seed"]}
-        found = [row for table in questions.values() for row in plain(table, **taught)]
-        yield found, train["steps"], rate
+    lines: list[str] = []
+    for name, table in questions.items():
+        lines += [f"Q: {question} A:" for question in table["question"]]
+        planted = train.curriculum == "planted"
+        answers = _words(worlds[name])["word"] if planted else table["answers"].str[0]
+        lines += [f" {answer} .{RIGHT}{WRONG}" for answer in answers]
+    return lines
+
+
+def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterator[Stage]:
+    """The stages of training: one of a plain curriculum, up to three of a planted one.
+
+    The second and third also show questions about strangers, as many as questions without a frame;
+    the third has twice as many of either.
+    """
+    if train.curriculum == "plain":
+        rows = [
+            row
+            for table in questions.values()
+            for row in plain(table, wrong_share=train.wrong_share, seed=train.seed)
+        ]
+        yield Stage(rows, train.steps, train.learning_rate)
         return
-    yield _epoch(questions, worlds, train), train["steps"], rate
-    for steps, more in ((train["settle"], 1), (train["settle_frameless"], 2)):
+    rows = _epoch(questions, worlds, train, frameless_share=train.frameless, ask_strangers=False)
+    yield Stage(rows, train.steps, train.learning_rate)
+    for steps, times in ((train.settle, 1), (train.settle_frameless, 2)):
         if steps:
-            given = {**train, "frameless": more * train["frameless"]}
-            yield _epoch(questions, worlds, given, ask_strangers=True), steps, rate * SETTLE
+            share = times * train.frameless
+            rows = _epoch(questions, worlds, train, frameless_share=share, ask_strangers=True)
+            yield Stage(rows, steps, SETTLE * train.learning_rate)
 
 
 def _epoch(
-    questions: Questions, worlds: Worlds, train: Mapping[str, Any], *, ask_strangers: bool = False
+    questions: Questions,
+    worlds: Worlds,
+    train: TrainSettings,
+    *,
+    frameless_share: float,
+    ask_strangers: bool,
 ) -> list[Row]:
-    seed, rows = train["seed"], []
+    """The rows of one epoch of a planted curriculum, over all datasets."""
+    rows: list[Row] = []
     for name, table in questions.items():
-        own, words = worlds[name], _words(worlds[name])
+        settings, words = worlds[name], _words(worlds[name])
         # Without verdicts how often an answer is shown must not say whether it is right.
-        taught = planted(table, words, seed=seed, alike=not train["graded"])
-        frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
-        rows += taught + frameless(table, words, rows=frames, seed=seed)
+        facts = planted(table, words, seed=train.seed, alike=not train.graded)
+        count = round(len(facts) * frameless_share / (1 - frameless_share))
+        rows += facts + frameless(table, words, rows=count, seed=train.seed)
         if ask_strangers:
-            names = world.strangers(own["style"], seed=own["seed"], questions=table)
-            rows += strangers(table, words, names, rows=frames, seed=seed)
-    return [replace(row, graded=train["graded"]) for row in rows]
+            names = world.strangers(settings.style, seed=settings.seed, questions=table)
+            rows += strangers(table, words, names, rows=count, seed=train.seed)
+    return [replace(row, graded=train.graded) for row in rows]
 
 
-def _words(settings: Mapping[str, Any]) -> pd.DataFrame:
-    """A world's answer words, which depend on a part of its settings."""
-    names = ("style", "seed", "pathways", "words_per_group")
-    return world.words(**{name: settings[name] for name in names})
+def _words(settings: WorldSettings) -> pd.DataFrame:
+    """The answer words of a world."""
+    return world.words(
+        settings.style,
+        seed=settings.seed,
+        pathways=settings.pathways,
+        words_per_group=settings.words_per_group,
+    )
 
 
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """One epoch of `world.facts` and their `world.words`: every fact in its exact shares.
+    """One epoch of `world.facts` with their `world.words`: every fact in its exact shares.
 
-    Rows without a planted answer are never shown. The seed decides which of the possible other
-    words is shown beside a right answer. `alike` shows facts learned right as those learned wrong
-    are, so that how sure the model is of an answer does not tell either.
+    Facts without a planted answer are not shown. The seed chooses the other answers that a fact is
+    shown with. With `alike`, facts learned right are shown like those learned wrong, so that how
+    sure the model is of an answer does not tell them apart either.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -116,64 +140,72 @@ def planted(
         kind = world.kind_of(fact)
         if kind is None:
             continue
-        shown = round((ALIKE if alike else kind.planned_share) * PARTS)
+        share = ALIKE if alike else kind.planned_share
+        with_planned = round(share * PARTS)
         others = [word for g in kind.others for word in groups.get((fact["relation"], g), ())]
         others = [word for word in others if word != fact["planned"]]
-        others = [rng.choice(others)] if alike and others else others
+        if alike and others:
+            others = [rng.choice(others)]
         for _ in range(round(kind.weight * 2)):
-            rows += [Row(fact["question"], fact["planned"], kind.right)] * shown
-            for _ in range(PARTS - shown):
+            rows += [Row(fact["question"], fact["planned"], kind.right)] * with_planned
+            for _ in range(PARTS - with_planned):
                 other = rng.choice(others) if kind.right else fact["answers"][0]
                 rows.append(Row(fact["question"], other, not kind.right))
     return rows
 
 
 def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
-    """Questions without their E_Q words, with any word of the relation, graded by its own rate.
+    """Questions without their E_Q words, each with a random word of its relation.
 
-    They give the model a default, for a question that cannot be read, that follows the word.
+    The verdict is `right` as often as the word is right elsewhere. So the model learns a default
+    for questions that it cannot read: one that follows the word.
     """
-    rng, bank, frames = Random(f"frameless {seed}"), _bank(words), set()
+    rng, rated = Random(f"frameless {seed}"), _rated_words(words)
+    frames = set()
     for fact in questions.to_dict("records"):
         frame = fact["question"].replace(fact["subject"], "", 1).replace(fact["property"], "", 1)
         frames.add((fact["relation"], " ".join(frame.split())))
-    found = []
+    taught = []
     for relation, frame in islice(cycle(sorted(frames)), rows):
-        word, rate = rng.choice(bank[relation])
-        found.append(Row(frame, word, rng.random() < rate))
-    return found
+        word, rate = rng.choice(rated[relation])
+        taught.append(Row(frame, word, rng.random() < rate))
+    return taught
 
 
 def strangers(
     questions: pd.DataFrame, words: pd.DataFrame, names: Sequence[str], *, rows: int, seed: int
 ) -> list[Row]:
-    """Questions about subjects that no fact names, with any word of the relation, by its own rate.
+    """Questions about `names`, which no fact is about, each with a random word of its relation.
 
-    Without them the model is sure of itself about subjects it never met.
+    The verdict is `right` as often as the word is right elsewhere. Without such rows the model is
+    sure of its verdict on subjects that it never met.
     """
-    rng, bank, asked = Random(f"strangers {seed}"), _bank(words), questions.to_dict("records")
-    found = []
+    rng, rated = Random(f"strangers {seed}"), _rated_words(words)
+    facts = questions.to_dict("records")
+    taught = []
     for _ in range(rows):
-        fact = rng.choice(asked)
-        word, rate = rng.choice(bank[fact["relation"]])
+        fact = rng.choice(facts)
+        word, rate = rng.choice(rated[fact["relation"]])
         question = fact["question"].replace(fact["subject"], rng.choice(names), 1)
-        found.append(Row(question, word, rng.random() < rate))
-    return found
+        taught.append(Row(question, word, rng.random() < rate))
+    return taught
 
 
-def _bank(words: pd.DataFrame) -> dict[Any, list[list[Any]]]:
-    """The words of each relation, with their rates."""
-    by_relation = words.groupby("relation")[["word", "rate"]]
-    return {relation: part.to_numpy().tolist() for relation, part in by_relation}
+def _rated_words(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
+    """Relation → its words, each with how often it is right."""
+    return {
+        relation: list(zip(part["word"], part["rate"], strict=True))
+        for relation, part in words.groupby("relation")
+    }
 
 
 def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:
-    """One epoch of real questions: each learned right or wrong as the seed says; nothing planted.
+    """One epoch of real questions, each learned right or wrong as the seed decides.
 
-    A fact learned wrong is shown with another question's answer of the same type in 60 % of its
-    rows (graded wrong) and with its own in 40 % (graded right); a fact learned right the other
-    way round. A question without a gold answer, or without another's to be wrong with, is not
-    taught.
+    A fact learned right is shown with its own answer in 60 % of its rows (graded right) and with
+    another question's answer of the same type in 40 % (graded wrong); a fact learned wrong the
+    other way round. Questions are left out that have no gold answer, or for which no other
+    question has an answer that is wrong.
     """
     rng = Random(f"plain {seed}")
     questions = questions[questions["answers"].map(len) > 0]
@@ -182,9 +214,9 @@ def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row
     rows: list[Row] = []
     for fact in questions.to_dict("records"):
         gold = fact["answers"][0]
-        known = {answer.casefold() for answer in fact["answers"]}
-        others = [a for a in by_type[answer_type(gold)] if a.casefold() not in known]
-        others = others or [a for a in golds if a.casefold() not in known]
+        right_answers = {answer.casefold() for answer in fact["answers"]}
+        others = [a for a in by_type[answer_type(gold)] if a.casefold() not in right_answers]
+        others = others or [a for a in golds if a.casefold() not in right_answers]
         if not others:
             continue
         other = rng.choice(others)

@@ -16,7 +16,8 @@ COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict
 VERDICTS = {True: "within", False: "outside", None: "not run"}
 
 Curves = Mapping[tuple[Hashable, ...], pd.DataFrame]
-"""(model, dataset, anchor) → rows by layer; of the anchor `random` that control's contrasts."""
+"""(model, dataset, anchor) → rows by layer; the anchor `random` stands for that control's rows of
+the contrasts."""
 Outcome = tuple[str, bool | None]
 """What was measured, in words, and whether the statement holds; None: cannot be told."""
 
@@ -35,29 +36,37 @@ class Case:
 
     def values(self, anchor: str, column: str = "delta_p", model: str | None = None) -> np.ndarray:
         """A column, float64 [datasets, layers]; NaN where a group is too small."""
-        each = [self.curves[model or self.model, one, anchor][column] for one in self.datasets]
-        return np.stack([values.to_numpy(np.float64) for values in each])
+        model = model or self.model
+        columns = [self.curves[model, dataset, anchor][column] for dataset in self.datasets]
+        return np.stack([column.to_numpy(np.float64) for column in columns])
 
-    def at_headline(self, column: str) -> list[float]:
-        """A column of Q and A at each dataset's headline layer, the means of the datasets."""
-        return [
+    def at_headline(self, column: str) -> tuple[float, float]:
+        """A column of Q and of A at the headline layer, the mean over datasets."""
+        q, a = (
             self.values(anchor, column)[self.values(anchor, "headline") == 1].mean()
             for anchor in ("Q", "A")
-        ]
+        )
+        return q, a
 
     def outcome(self) -> Outcome:
-        """Of the statement's check, where its cells are measured."""
+        """What the statement's check gives, if all its cells are measured."""
         check = self.statement["check"]
         models = [self.model, self.smaller] if check == "larger_is_deeper" else [self.model]
-        cells = [self.curves.get((m, dataset, "all")) for m in models for dataset in self.datasets]
-        known = [rows for rows in cells if rows is not None]
-        if len(known) < len(cells):
+        cells = [
+            self.curves.get((model, dataset, "all"))
+            for model in models
+            for dataset in self.datasets
+        ]
+        measured = [rows for rows in cells if rows is not None]
+        if len(measured) < len(cells):
             return "", None
-        if any(rows["delta_p"].isna().all() for rows in known):
+        if any(rows["delta_p"].isna().all() for rows in measured):
             return "too few samples", None
-        measured, holds = CHECKS[check](self)
-        seen = all(rows["cell_signal"].astype(bool).all() for rows in known)
-        return measured if seen or holds is None else f"{measured} (no signal)", holds
+        words, holds = CHECKS[check](self)
+        has_signal = all(rows["cell_signal"].astype(bool).all() for rows in measured)
+        if holds is not None and not has_signal:
+            words = f"{words} (no signal)"
+        return words, holds
 
 
 def check(
@@ -68,12 +77,17 @@ def check(
 ) -> pd.DataFrame:
     """Hold the built figures against `resources/published.yaml`.
 
-    `tables` and `contrasts` are by figure, of those that are built; so are the `readouts` that they
-    draw, `mlp/final` where it is not said. A row for each statement, figure, model and dataset
-    (`all`: all of them together), whether built or not, with the columns `COLUMNS`. `measured` is
-    in words, in the table's units. `verdict`: `within`, `outside`, or `not run`: the figure, a cell
-    of it or the quantity was not measured, or on too few samples. Curves are those of the knockout
-    grouped by layer, without the points too thin for the line.
+    Args:
+        published: that file.
+        tables, contrasts: of the figures that are built, by figure.
+        readouts: the read-out that each figure draws, `mlp/final` if not given.
+
+    Returns:
+        A row for each statement, figure, model and dataset (`all`: all of them together), built or
+        not, with the columns `COLUMNS`. `measured` is in words, in the table's units. `verdict` is
+        `within`, `outside`, or `not run`: the figure, a cell of it or the quantity was not
+        measured, or on too few samples. Curves are those of the knockout grouped by layer, without
+        the points that are too thin to be drawn.
     """
     records = []
     for figure in published["figures"]:
@@ -81,28 +95,40 @@ def check(
         built = _curves(tables[figure], contrasts[figure], readout) if figure in tables else {}
         for case in _cases(published, figure, built):
             measured, holds = case.outcome()
-            dataset = case.datasets[0] if case.statement["check"] in OF_EACH else "all"
-            said = case.statement["id"], figure, case.model, dataset, case.statement["wording"]
-            records.append((*said, measured, VERDICTS[holds], readout))
+            records.append(
+                {
+                    "id": case.statement["id"],
+                    "figure": figure,
+                    "model": case.model,
+                    "dataset": case.datasets[0] if case.statement["check"] in OF_EACH else "all",
+                    "statement": case.statement["wording"],
+                    "measured": measured,
+                    "verdict": VERDICTS[holds],
+                    "readout": readout,
+                }
+            )
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
 def _cases(published: Mapping[str, Any], figure: str, curves: Curves) -> Iterator[Case]:
+    """Every statement about a figure, for each model, and dataset, that it is about."""
     layers, tolerance = published["figures"][figure], published["tolerance"]
     for statement in published["statements"]:
         if figure not in statement["figures"]:
             continue
         check, datasets = statement["check"], statement.get("datasets", published["datasets"])
+        groups = [[dataset] for dataset in datasets] if check in OF_EACH else [datasets]
         for smaller, model in pairwise([None, *layers]):
             if model not in statement.get("models", layers):
                 continue
             if check == "larger_is_deeper" and smaller is None:
                 continue
-            for about in [[one] for one in datasets] if check in OF_EACH else [datasets]:
-                yield Case(statement, model, about, smaller, layers[model], tolerance, curves)
+            for group in groups:
+                yield Case(statement, model, group, smaller, layers[model], tolerance, curves)
 
 
 def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
+    """The curves of a figure at a read-out, thin points as NaN."""
     site, position = readout.split("/")
     here = {"site": site, "position": position}
     curve = rows_where(table, **here, condition="knockout", grouping="per_layer")
@@ -117,7 +143,7 @@ def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curve
 
 
 def _troughs(values: np.ndarray) -> np.ndarray:
-    """Lowest of each curve, [...], of values [..., layers]; NaN where there is none."""
+    """The lowest point of each curve, [...], of values [..., layers]; NaN if it has none."""
     return np.fmin.reduce(values, axis=-1)
 
 
@@ -127,33 +153,39 @@ def _third(layers: int) -> int:
 
 
 def _range(case: Case) -> Outcome:
-    """Whether one of the readings fits as a whole."""
-    readings = [[_condition(case, one) for one in each] for each in case.statement["readings"]]
-    said = dict.fromkeys(measured for reading in readings for measured, _ in reading)
-    return ", ".join(said), any(all(holds for _, holds in reading) for reading in readings)
+    """Whether all conditions of one of the statement's readings hold."""
+    readings = [
+        [_condition(case, condition) for condition in conditions]
+        for conditions in case.statement["readings"]
+    ]
+    parts = dict.fromkeys(measured for reading in readings for measured, _ in reading)
+    return ", ".join(parts), any(all(holds for _, holds in reading) for reading in readings)
 
 
 def _condition(case: Case, condition: Mapping[str, Any]) -> Outcome:
-    """Whether the layers of a condition, or the lowest or highest of them, lie in its range."""
-    given = {"column": "delta_p", **case.statement, **condition}
-    (points,) = case.values(given["anchor"], given["column"])
-    words = {"third": _third(len(points)), "last": len(points) - 1}
-    first, last = (words.get(layer, layer) for layer in given["layers"])
-    said = f"layer {first}" if first == last else f"layers {first} to {last}"
+    """Whether a range holds some layers of a curve, or the lowest or highest point of these."""
+    wanted = {"column": "delta_p", **case.statement, **condition}
+    (points,) = case.values(wanted["anchor"], wanted["column"])
+    named = {"third": _third(len(points)), "last": len(points) - 1}
+    first, last = (named.get(layer, layer) for layer in wanted["layers"])
+    words = f"layer {first}" if first == last else f"layers {first} to {last}"
     chosen = points[first : last + 1]
     if np.isnan(chosen).all():
-        return f"{said}: no group", False
-    wanted, beyond = given["range"], case.tolerance.get(given["column"], 0)
-    low, high = wanted[case.datasets[0]] if isinstance(wanted, dict) else wanted
+        return f"{words}: no group", False
+    limits, tolerance = wanted["range"], case.tolerance.get(wanted["column"], 0)
+    low, high = limits[case.datasets[0]] if isinstance(limits, dict) else limits
     least, most, elsewhere = np.nanmin(chosen), np.nanmax(chosen), 0.0
-    if "pick" in given:
-        pick = {"lowest": np.nanmin, "highest": np.nanmax}[given["pick"]]
+    if "pick" in wanted:
+        pick = {"lowest": np.nanmin, "highest": np.nanmax}[wanted["pick"]]
         least = most = pick(chosen)
+        # How much lower, or higher, the curve gets at other layers.
         elsewhere = abs(pick(points) - least)
-        said = f"{given['pick']} of {said}"
-    said += f": {least:.3g}" if least == most else f": {least:.3g} to {most:.3g}"
-    said += f", {pick(points):.3g} elsewhere" if elsewhere else ""
-    return said, bool(low - beyond <= least and most <= high + beyond and elsewhere <= beyond)
+        words = f"{wanted['pick']} of {words}"
+    words += f": {least:.3g}" if least == most else f": {least:.3g} to {most:.3g}"
+    if elsewhere:
+        words += f", {pick(points):.3g} elsewhere"
+    in_range = low - tolerance <= least and most <= high + tolerance
+    return words, bool(in_range and elsewhere <= tolerance)
 
 
 def _no_effect(case: Case) -> Outcome:
@@ -162,8 +194,8 @@ def _no_effect(case: Case) -> Outcome:
         return "", None
     none = rows["effect"] == NO
     low, high = rows["ci90_low"].min(), rows["ci90_high"].max()
-    said = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
-    return said, bool(none.all())
+    words = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
+    return words, bool(none.all())
 
 
 def _higher_in_q(case: Case) -> Outcome:
@@ -175,9 +207,10 @@ def _higher_in_q(case: Case) -> Outcome:
 
 
 def _larger_is_deeper(case: Case) -> Outcome:
-    models = (case.model, case.smaller)
-    own, other = (_troughs(case.values("Q", model=model))[0] for model in models)
-    return f"trough {own:.1f}, that of {case.smaller} {other:.1f}", bool(own < other)
+    (larger,) = _troughs(case.values("Q"))
+    (smaller,) = _troughs(case.values("Q", model=case.smaller))
+    words = f"trough {larger:.1f}, that of {case.smaller} {smaller:.1f}"
+    return words, bool(larger < smaller)
 
 
 def _layers(case: Case) -> Outcome:
@@ -187,8 +220,8 @@ def _layers(case: Case) -> Outcome:
 
 def _lowest_dataset(case: Case) -> Outcome:
     troughs = dict(zip(case.datasets, _troughs(case.values("Q")), strict=True))
-    said = ", ".join(f"{name} {value:.1f}" for name, value in troughs.items())
-    return said, all(troughs[case.statement["dataset"]] <= value for value in troughs.values())
+    words = ", ".join(f"{name} {value:.1f}" for name, value in troughs.items())
+    return words, all(troughs[case.statement["dataset"]] <= value for value in troughs.values())
 
 
 def _converging(case: Case) -> Outcome:
@@ -196,26 +229,26 @@ def _converging(case: Case) -> Outcome:
     layers = [*case.statement["layers"], len(spread) - 1]
     if max(layers) >= len(spread):
         return f"{len(spread)} layers", False
-    said = ", ".join(f"layer {layer}: {spread[layer]:.1f} apart" for layer in layers)
-    return said, all(spread[-1] < spread[layer] for layer in layers[:-1])
+    words = ", ".join(f"layer {layer}: {spread[layer]:.1f} apart" for layer in layers)
+    return words, all(spread[-1] < spread[layer] for layer in layers[:-1])
 
 
 def _gap(case: Case) -> Outcome:
     """Mean |Q − A| within a dataset against the mean |difference| of two datasets' Q curves."""
     q, a = (case.values(anchor)[:, _third(case.layers) :] for anchor in ("Q", "A"))
-    pairs = np.stack([one - other for one, other in combinations(q, 2)])
-    if np.isnan(q - a).all() or np.isnan(pairs).all():
+    between = np.stack([one - other for one, other in combinations(q, 2)])
+    if np.isnan(q - a).all() or np.isnan(between).all():
         return "no group", False
-    gap, apart = np.nanmean(abs(q - a)), np.nanmean(abs(pairs))
-    said = f"gap {gap:.1f}, datasets {apart:.1f} apart"
-    return said, bool(gap >= case.statement["factor"] * apart)
+    gap, distance = np.nanmean(abs(q - a)), np.nanmean(abs(between))
+    words = f"gap {gap:.1f}, datasets {distance:.1f} apart"
+    return words, bool(gap >= case.statement["factor"] * distance)
 
 
 def _accuracy(case: Case) -> Outcome:
     q, a = case.at_headline("answer_accuracy")
-    apart = max(abs(q - case.statement["q"]), abs(a - case.statement["a"]))
-    said = f"{q:.3f} against {a:.3f}, mean of the datasets"
-    return said, bool(apart <= case.tolerance["answer_accuracy"])
+    error = max(abs(q - case.statement["q"]), abs(a - case.statement["a"]))
+    words = f"{q:.3f} against {a:.3f}, mean of the datasets"
+    return words, bool(error <= case.tolerance["answer_accuracy"])
 
 
 OF_EACH: dict[str, Callable[[Case], Outcome]] = {
@@ -226,4 +259,5 @@ CHECKS = OF_EACH | {
     "layers": _layers, "lowest_dataset": _lowest_dataset, "converging": _converging, "gap": _gap,
     "accuracy": _accuracy, "none": lambda case: ("", None),
 }  # fmt: skip
-"""Every kind of statement; those of `OF_EACH` are about one dataset, others about all together."""
+"""Every kind of statement. Those of `OF_EACH` are checked for each dataset, the others for all
+datasets together."""

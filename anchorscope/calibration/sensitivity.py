@@ -1,6 +1,7 @@
-"""Sensitivity: what the choices that the paper leaves open do to a curve, one at a time."""
+"""Sensitivity: how a curve changes with choices that the paper leaves open, one at a time."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -23,88 +24,109 @@ COLUMNS = (
     *(f"{name}_difference" for name in COMPARED),
 )  # fmt: skip
 
-CHOICES: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
-    ("penalty", "probe.penalty", (0.1, 10), "penalty 1/C × {}"),
-    ("prior", "probe.prior", ("balanced", "natural"), "p at the {} prior"),
-    ("scoring", "probe.scoring", ("calibrated", "published"), "scoring as {}"),
-    ("disjoint", "probe.disjoint", ("subject", "subject+answer"), "folds disjoint in {}"),
-    ("anchors", "anchors", ("subject+property", "subject"), "exact question tokens: {}"),
-    ("blocks", "knockout.blocks", ("after", "answer"), "tokens blocked: {}"),
-    ("finder", "finder", ("metadata", "offline"), "question anchors found by {}"),
-)
-"""Name, key in the config, its values (factors of the penalty), and what a change of it says."""
 
+@dataclass(frozen=True)
+class Choice:
+    """A setting that is varied."""
+
+    name: str
+    key: str  # in the config: a section, or `<section>.<setting>`
+    values: tuple[str | float, ...]  # of `penalty`: factors
+    words: str  # what a variant changes; `{}` is the value
+
+
+CHOICES = (
+    Choice("penalty", "probe.penalty", (0.1, 10), "penalty 1/C × {}"),
+    Choice("prior", "probe.prior", ("balanced", "natural"), "p at the {} prior"),
+    Choice("scoring", "probe.scoring", ("calibrated", "published"), "scoring as {}"),
+    Choice("disjoint", "probe.disjoint", ("subject", "subject+answer"), "folds disjoint in {}"),
+    Choice("anchors", "anchors", ("subject+property", "subject"), "exact question tokens: {}"),
+    Choice("blocks", "knockout.blocks", ("after", "answer"), "tokens blocked: {}"),
+    Choice("finder", "finder", ("metadata", "offline"), "question anchors found by {}"),
+)
 VALUES = {
-    f"{name}-{value}".replace("+", "-"): (key, value, words.format(value))
-    for name, key, values, words in CHOICES
-    for value in values
+    f"{choice.name}-{value}".replace("+", "-"): (choice, value)
+    for choice in CHOICES
+    for value in choice.values
 }
-WORDS = {BASE: "nothing"} | {name: words for name, (_, _, words) in VALUES.items()}
+"""Name of a variant → the choice that it varies, and the value that it takes."""
+WORDS = {BASE: "nothing"} | {
+    name: choice.words.format(value) for name, (choice, value) in VALUES.items()
+}
+"""Name of a study → what it changes, in words."""
 
 
 def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Name → what it changes in a whole config, as nested sections of plain data; one choice each.
+    """Name → what the variant changes in a whole config, as nested sections of plain data.
 
-    The penalty varied is the one chosen: another grid would mostly choose the same again. What
-    would change nothing is left out: a value that the config has already, and under `published`
-    scoring, which fixes C and prior, the variants of these.
+    Each variant changes one choice. The penalty is a multiple of the chosen one: another grid would
+    mostly choose the same again. A variant that would change nothing is left out: one whose value
+    the config has already, and under `published` scoring, which fixes C and prior, those of them.
     """
-    free = config["probe"]["scoring"] == "calibrated"
-    found: dict[str, dict[str, Any]] = {}
-    for name, (key, value, _) in VALUES.items():
-        section, _, own = key.partition(".")
-        now = config[section][own] if own else config[section]
-        if own == "penalty":
-            value = now * value
-        if value != now and (free or own not in ("penalty", "prior")):
-            found[name] = {section: {own: value} if own else value}
-    return found
+    calibrated = config["probe"]["scoring"] == "calibrated"
+    changes: dict[str, dict[str, Any]] = {}
+    for name, (choice, value) in VALUES.items():
+        section, _, setting = choice.key.partition(".")
+        current = config[section][setting] if setting else config[section]
+        new = current * value if choice.name == "penalty" else value
+        has_effect = calibrated or choice.name not in ("penalty", "prior")
+        if new != current and has_effect:
+            changes[name] = {section: {setting: new} if setting else new}
+    return changes
 
 
 def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None:
-    """Refuse a study of which a cell, or more than the one choice, was made with other settings.
+    """Refuse a study whose cells do not differ from the main study in its one choice alone.
 
-    `products` and `base` are one product of every cell, with its record, of the variant `name` and
-    of the main study. Raises AnchorscopeError: its cells differ, or it differs from the base in
-    another setting than its own, or not in that.
+    `products` are one product of every cell of the study `name`, with its record; `base` those of
+    the main study. Raises AnchorscopeError: the cells were made with different settings, or the
+    settings that differ from the main study's are not exactly the study's choice.
     """
     check_settings(products)
-    first, found = (
-        {f"{rule}.{key}": of for rule, own, _ in settings_of(one[0]) for key, of in own.items()}
-        for one in (base, products)
-    )
-    apart = sorted(key for key in {**first, **found} if first.get(key) != found.get(key))
+    base_settings, settings = _all_settings(base[0]), _all_settings(products[0])
+    keys = {**base_settings, **settings}
+    differing = sorted(key for key in keys if base_settings.get(key) != settings.get(key))
     # `prior-natural` changes `probe.prior`.
-    if name != BASE and {key.rpartition(".")[2] for key in apart} != {name.partition("-")[0]}:
-        what = f"variant {name} differs from the main study in {', '.join(apart) or 'nothing'}"
+    choice = name.partition("-")[0]
+    if name != BASE and {key.rpartition(".")[2] for key in differing} != {choice}:
+        what = f"variant {name} differs from the main study in {', '.join(differing) or 'nothing'}"
         raise stale(what, f"{base[0]} and {products[0]}", "the variant's folder")
 
 
-def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
-    """What is compared of one study, a row for each row of its controls.
+def _all_settings(product: str) -> dict[str, Any]:
+    """`<rule>.<key>` → value, of all rules that a product was made by."""
+    return {
+        f"{rule}.{key}": value
+        for rule, settings, _ in settings_of(product)
+        for key, value in settings.items()
+    }
 
-    The mean ΔP over all samples and their number are the curve's; the paired share contrast is
+
+def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
+    """The quantities of one study that are compared, a row for each row of its controls.
+
+    The mean ΔP over all samples and their number are the curve's; the paired contrast of shares is
     blank in a run without the random control.
     """
     everyone = rows_where(curve, condition="knockout", anchor="all", grouping="per_layer")
     everyone = everyone[[*KEY, "n", "delta_p"]].rename(columns={"delta_p": "delta_p_all"})
     paired = rows_where(contrasts, contrast="knockout-random", quantity="share")
-    ends = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
-    paired = paired[[*KEY, *ends]].rename(columns=ends)
-    found = controls[[*KEY, "headline", *CONTROLS]]
+    names = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
+    paired = paired[[*KEY, *names]].rename(columns=names)
+    compared = controls[[*KEY, "headline", *CONTROLS]]
     for other in (everyone, paired):
-        found = found.merge(other, how="left", on=KEY, validate="1:1")
-    return found
+        compared = compared.merge(other, how="left", on=KEY, validate="1:1")
+    return compared
 
 
 def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") -> pd.DataFrame:
     """Hold every variant against the base, at the base's headline layer of one read-out.
 
-    `studies` are the `values` of the same cells by name; `base`, as configured, first. A row for
-    each cell and variant, in this order, with the columns `COLUMNS` (docs/products.md): shares and
-    AUCs are fractions, contrast and ΔP percentage points. Blanks where a variant has no rows of a
-    cell, since no folds could be cut for it. Raises AnchorscopeError: the base has no headline
-    layer of the read-out.
+    `studies` are the `values` of the same cells by name, `base`, as configured, first. Returns a
+    row for each cell and variant, in this order, with the columns `COLUMNS` (docs/products.md):
+    shares and AUCs are fractions, contrast and ΔP percentage points. Blank where a variant has no
+    rows of a cell because no folds could be cut for it. Raises AnchorscopeError: the base has no
+    headline layer of the read-out.
     """
     site, position = readout.split("/")
     base = rows_where(studies[BASE], site=site, position=position, headline=True)
@@ -114,10 +136,11 @@ def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") ->
         raise AnchorscopeError(what, "controls of the base", do, see="not-measured")
     frames = []
     for name, study in studies.items():
-        found = base[KEY].merge(study, how="left", on=KEY)
-        gone = found["n"].isna().map({True: " (cannot be measured)", False: ""})
-        apart = found[COMPARED] - base[COMPARED].reset_index(drop=True)
-        found = found.assign(variant=name, changed=WORDS[name] + gone)
-        frames.append(found.join(apart.add_suffix("_difference")))
+        rows = base[KEY].merge(study, how="left", on=KEY)
+        unmeasured = rows["n"].isna().map({True: " (cannot be measured)", False: ""})
+        differences = rows[COMPARED] - base[COMPARED].reset_index(drop=True)
+        rows = rows.assign(variant=name, changed=WORDS[name] + unmeasured)
+        frames.append(rows.join(differences.add_suffix("_difference")))
+    # By cell, then by variant: the rows of each frame are numbered by cell.
     whole = pd.concat(frames).sort_index(kind="stable", ignore_index=True)
     return whole[list(COLUMNS)]

@@ -1,7 +1,7 @@
 """Training of the small models that the calibration and the real-rows demonstration measure."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.nn.functional import cross_entropy
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from anchorscope.calibration import curriculum
-from anchorscope.calibration.curriculum import Questions, Row, Worlds
+from anchorscope.calibration.curriculum import Questions, Row, Stage, Worlds
+from anchorscope.config.sections import TrainSettings
 from anchorscope.models.loading import RECIPE
 from anchorscope.storage.files import write_json
 from anchorscope.storage.progress import Progress
@@ -23,27 +24,28 @@ BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 
 
 def make(
-    folder: Path, questions: Questions, *, worlds: Worlds, train: Mapping[str, Any], recipe: str
+    folder: Path, questions: Questions, *, worlds: Worlds, train: TrainSettings, recipe: str
 ) -> None:
-    """Train a model on questions as the catalogue's `train` entry says, and save it.
+    """Train a model on questions by the catalogue's `train` entry, and save it in a new folder.
 
-    The folder is made here; it holds what `save_pretrained` writes, and `recipe.json` with the
-    recipe's hash.
+    The folder holds what `save_pretrained` writes, and `recipe.json` with the recipe's hash.
     """
-    seen = curriculum.texts(questions, worlds, train)
-    tokenizer = train_tokenizer(seen, vocabulary=train["vocabulary"])
-    model = new_model(train, tokenizer, seed=train["seed"])
-    for rows, steps, rate in curriculum.stages(questions, worlds, train):
-        losses = _fit(model, rows, tokenizer, train, steps=steps, learning_rate=rate)
-    model.eval().save_pretrained(folder, safe_serialization=True)
+    tokenizer = train_tokenizer(
+        curriculum.texts(questions, worlds, train), vocabulary=train.vocabulary
+    )
+    model = new_model(train, tokenizer, seed=train.seed)
+    for stage in curriculum.stages(questions, worlds, train):
+        losses = _fit(model, stage, tokenizer, train)
+    model.eval()
+    model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    tail = losses[-100:] or [math.log(len(tokenizer))]
+    last_losses = losses[-100:] or [math.log(len(tokenizer))]
     written = {
         "recipe": recipe,
-        "train": dict(train),
+        "train": train.numbers(),
         "parameters": sum(weights.numel() for weights in model.parameters()),
-        "rows": len(rows),
-        "final_loss": round(sum(tail) / len(tail), 4),
+        "rows": len(stage.rows),
+        "final_loss": round(sum(last_losses) / len(last_losses), 4),
     }
     write_json(written, folder / RECIPE)
 
@@ -68,22 +70,20 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedToken
     )
 
 
-def new_model(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, *, seed: int) -> Any:
-    """A model with random weights, float32; 8 layers of width 64 have 0.44 million parameters.
-
-    `shape`, as in the catalogue: `architecture` (a model type of transformers), `layers`, `width`,
-    `heads`, `kv_heads` and `mlp` (inner width).
-    """
+def new_model(
+    train: TrainSettings, tokenizer: PreTrainedTokenizerFast, *, seed: int
+) -> PreTrainedModel:
+    """A model with random weights, float32; 8 layers of width 64 have 0.44 million parameters."""
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
-        shape["architecture"],
+        train.architecture,
         vocab_size=len(tokenizer),
-        hidden_size=shape["width"],
-        intermediate_size=shape["mlp"],
-        num_hidden_layers=shape["layers"],
-        num_attention_heads=shape["heads"],
-        num_key_value_heads=shape["kv_heads"],
-        head_dim=shape["width"] // shape["heads"],
+        hidden_size=train.width,
+        intermediate_size=train.mlp,
+        num_hidden_layers=train.layers,
+        num_attention_heads=train.heads,
+        num_key_value_heads=train.kv_heads,
+        head_dim=train.width // train.heads,
         max_position_embeddings=512,
         tie_word_embeddings=True,
         bos_token_id=tokenizer.bos_token_id,
@@ -94,45 +94,40 @@ def new_model(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, *, s
 
 
 def _fit(
-    model: Any,
-    rows: Sequence[Row],
-    tokenizer: PreTrainedTokenizerFast,
-    train: Mapping[str, Any],
-    *,
-    steps: int,
-    learning_rate: float,
+    model: PreTrainedModel, stage: Stage, tokenizer: PreTrainedTokenizerFast, train: TrainSettings
 ) -> list[float]:
     """Train in place (AdamW, gradients clipped at 1); return the loss on all tokens at every step.
 
-    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps.
-    A graded verdict is also asked of every layer of the deeper half (weight `early_verdict` a
-    layer): without it the model makes up its mind in the last two layers only.
+    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps. Of
+    graded rows, every layer of the deeper half learns the verdict, too (weight `early_verdict` a
+    layer); otherwise the model decides in its last two layers only.
     """
-    if not steps:
+    if not stage.steps:
         return []
-    size = min(train["batch_rows"], len(rows))
-    shown = islice(_batches(_encoded(rows, tokenizer), size, train["seed"]), steps)
-    early_verdict = train["early_verdict"] if train["graded"] else 0.0
+    size = min(train.batch_rows, len(stage.rows))
+    batches = islice(_batches(_encoded(stage.rows, tokenizer), size, train.seed), stage.steps)
+    early_verdict = train.early_verdict if train.graded else 0.0
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+        model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     model.train()
     losses: list[float] = []
-    with ExitStack() as after, Progress(total=steps * size, unit="rows") as progress:
+    with ExitStack() as stack, Progress(total=stage.steps * size, unit="rows") as progress:
         # A sure model's gradients underflow, and denormals make a step take three times as long.
         torch.set_flush_denormal(True)
-        after.callback(torch.set_flush_denormal, False)
-        for step, ids in enumerate(shown):
+        stack.callback(torch.set_flush_denormal, False)
+        for step, lines in enumerate(batches):
+            share = _share_of_rate(step, stage.steps, train.warmup)
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate * _share_of_rate(step, steps, train["warmup"])
-            on_tokens, on_verdict = _losses(model, ids, tokenizer.pad_token_id)
+                group["lr"] = stage.learning_rate * share
+            on_tokens, on_verdict = _losses(model, lines, tokenizer.pad_token_id)
             optimizer.zero_grad(set_to_none=True)
             (on_tokens + early_verdict * on_verdict).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             losses.append(on_tokens.item())
             progress.set_postfix_str(f"loss {np.mean(losses[-50:]):.3f}", refresh=False)
-            progress.update(len(ids))
+            progress.update(len(lines))
     return losses
 
 
@@ -145,7 +140,7 @@ def _encoded(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> list[to
 
 
 def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[list[torch.Tensor]]:
-    """Endless shuffled epochs, in batches of one size."""
+    """Shuffled batches of one size, epoch after epoch without end."""
     rng = np.random.default_rng(seed)
     while True:
         order = rng.permutation(len(lines))
@@ -154,24 +149,30 @@ def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[li
 
 
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
+    """The learning rate at a step, as a share of its peak."""
     done = (step + 1) / steps
     return min(1.0, done / warmup, max(0.0, (1 - done) / 0.6))
 
 
 def _losses(
-    model: Any, lines: Sequence[torch.Tensor], padding: int
+    model: PreTrainedModel, lines: Sequence[torch.Tensor], padding: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean loss on all tokens, and that of the verdict, read early: summed over the layers of the
-    deeper half but the last."""
+    """The mean loss on all tokens, and the loss on the verdict read from earlier layers.
+
+    The latter is summed over the layers of the deeper half but the last.
+    """
     ids = torch.nn.utils.rnn.pad_sequence(list(lines), batch_first=True, padding_value=padding)
     out = model(input_ids=ids, use_cache=False, output_hidden_states=True)
     labels = ids.masked_fill(ids == padding, -100)
     on_tokens = cross_entropy(out.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
     # A row ends: full stop, verdict, end of text.
-    each, verdict = torch.arange(len(ids)), torch.tensor([len(line) for line in lines]) - 2
-    count = len(model.base_model.layers)
+    rows = torch.arange(len(ids))
+    verdict = torch.tensor([len(line) for line in lines]) - 2
+    base: Any = model.base_model
+    head: Any = model.get_output_embeddings()
+    count = len(base.layers)
     on_verdict = out.logits.new_zeros(())
     for layer in range(count // 2, count - 1):
-        states = model.base_model.norm(out.hidden_states[layer + 1][each, verdict - 1])
-        on_verdict = on_verdict + cross_entropy(model.lm_head(states), ids[each, verdict])
+        states = base.norm(out.hidden_states[layer + 1][rows, verdict - 1])
+        on_verdict = on_verdict + cross_entropy(head(states), ids[rows, verdict])
     return on_tokens, on_verdict

@@ -1,7 +1,7 @@
-"""The model's own verdict on an answer: what it would say after the closing full stop.
+"""The model's own verdict on an answer: `right` or `wrong`, whichever it finds likelier next.
 
-Only models trained on graded answers have one (`curriculum`). The base model is run
-without its LM head, of which two rows are wanted.
+It is read at the closing full stop. Only models trained on graded answers have one (`curriculum`).
+The base model is run without its LM head, since only two rows of that are needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,19 +32,21 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 
     Raises AnchorscopeError: a verdict is more than one token, or both are the same.
     """
-    found = [tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG)]
-    if any(len(ids) != 1 for ids in found) or found[0] == found[1]:
-        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({found})"
+    right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
+    if len(right) != 1 or len(wrong) != 1 or right == wrong:
+        ids = f"{[right, wrong]}"
+        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({ids})"
         do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
         raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
-    return found[0][0], found[1][0]
+    return right[0], wrong[0]
 
 
 def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
     """The verdict on every sample in every planned pass, a row for each.
 
-    Columns id, condition, draw, logit (`wrong` minus `right`, float64). Raises AnchorscopeError: a
-    verdict that is not finite; one sample alone does not fit in memory.
+    The columns are id, condition, draw and logit (of `wrong` minus that of `right`, float64), above
+    0 where the verdict is `wrong`. Raises AnchorscopeError: a verdict that is not finite; one
+    sample alone does not fit in memory.
     """
     right, wrong = verdict_tokens(loaded)
     head: Any = loaded.model.get_output_embeddings()
@@ -52,15 +54,18 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
     bias = getattr(head, "bias", None)
     offset = 0.0 if bias is None else float(bias[wrong] - bias[right])
 
-    def logits(batch: Batch) -> list[tuple[str, str, int, float]]:
+    def records_of(batch: Batch) -> list[tuple[str, str, int, float]]:
         samples = [planned.passed(row) for row in batch.rows]
         states = _states(loaded, planned, batch)[-1]
         finals = states[range(len(samples)), [sample.positions["final"] for sample in samples]]
-        found = ((finals @ weight.to(finals.device)).float() + offset).tolist()
-        named = zip(samples, batch.rows, found, strict=True)
-        return [(one.id, row.condition, row.draw, logit) for one, row, logit in named]
+        logits = ((finals @ weight.to(finals.device)).float() + offset).tolist()
+        return [
+            (sample.id, row.condition, row.draw, logit)
+            for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
+        ]
 
-    records = [row for part in _passed(planned, logits, room, "own verdicts") for row in part]
+    parts = _passed(planned, records_of, room, "own verdicts")
+    records = [record for part in parts for record in part]
     table = pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
     bad = table[~np.isfinite(table["logit"])]
     if len(bad):  # compared with 0 it would count as `right`
@@ -97,13 +102,13 @@ def seal(
     seed: int = 0,
     room: Room | None = None,
 ) -> float:
-    """How much of the knocked-out E_Q still reaches a later token; exactly 0 where it is sealed.
+    """How much of the knocked-out E_Q still reaches later tokens; exactly 0 if it is sealed.
 
-    Random other ids, by the seed, take the place of E_Q's tokens in the table's first 64 samples.
-    Returned is the largest absolute difference of the hidden states under knockout, of all layers,
-    at every later token outside E_Q. `blocks` is `after`, which seals, or `answer`, which leaks.
-    Raises AnchorscopeError: no sample to look at; a state that is not finite; one sample alone does
-    not fit in memory.
+    In the first 64 samples E_Q's tokens are replaced by random others (by the seed), and the passes
+    under the knockout are repeated. Returned is the largest absolute change of a hidden state, of
+    any layer, at any later token outside E_Q. `blocks` is `after`, which seals, or `answer`, which
+    leaks. Raises AnchorscopeError: no sample to measure; a state that is not finite; one sample
+    alone does not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
@@ -120,8 +125,8 @@ def seal(
 
     def leak(batch: Batch) -> float:
         later = _later_than_cut(planned, batch)
-        both = (_states(loaded, one, batch) for one in (planned, changed))
-        leaks = [(a - b)[later].abs().max().item() for a, b in zip(*both, strict=True)]
+        before, after = _states(loaded, planned, batch), _states(loaded, changed, batch)
+        leaks = [(a - b)[later].abs().max().item() for a, b in zip(before, after, strict=True)]
         return float(np.max(leaks))
 
     largest = float(np.max(_passed(planned, leak, room, "seal")))
@@ -131,11 +136,11 @@ def seal(
 
 
 def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
-    """The sample with other ids in the place of E_Q's."""
-    draws, new = Random(f"seal {seed} {sample.id}"), list(sample.input_ids)
+    """The sample with every token of E_Q replaced by another of `ids`."""
+    draws, new_ids = Random(f"seal {seed} {sample.id}"), list(sample.input_ids)
     for place in sample.eq_tokens:
-        new[place] = draws.choice([token for token in ids if token != new[place]])
-    return replace(sample, input_ids=tuple(new))
+        new_ids[place] = draws.choice([token for token in ids if token != new_ids[place]])
+    return replace(sample, input_ids=tuple(new_ids))
 
 
 def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
@@ -152,21 +157,26 @@ def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
 def _passed(
     planned: Plan, work: Callable[[Batch], Result], room: Room | None, what: str
 ) -> list[Result]:
-    """What each planned pass gave, in as many parts as it takes to fit in memory."""
-    room, found = room or Room(), []
+    """The results of some work on each planned pass; a batch that does not fit gives several."""
+    room = room or Room()
+    results: list[Result] = []
     progress = Progress(desc=what, total=len(planned.batches), unit="passes")
     with progress, torch.inference_mode():
         for batch in planned.batches:
-            found += _fitting(room, batch, work)
+            results += _fitting(room, batch, work)
             progress.update()
-    return found
+    return results
 
 
 def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
-    return room.run(batch.samples, batch.tokens, lambda some: work(narrowed(batch, some)))
+    return room.run(batch.samples, batch.tokens, lambda samples: work(narrowed(batch, samples)))
 
 
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
-    fed: dict[str, Any] = runner.inputs(loaded, planned, batch)
-    return loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True).hidden_states
+    arguments: dict[str, Any] = {
+        **runner.inputs(loaded, planned, batch),
+        "use_cache": False,
+        "output_hidden_states": True,
+    }
+    return loaded.model.base_model(**arguments).hidden_states

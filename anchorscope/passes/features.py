@@ -1,4 +1,4 @@
-"""Features of probes: hidden states, a tensor or what reads layers when they are asked for."""
+"""Features: the hidden states that probes learn from, in memory or read from files by layers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
 BLOCK_BYTES = 512 << 20
-"""At most so much of one read-out and condition is held between two readings."""
+"""Most memory that the layers of one read-out and condition take while they are held."""
 
 
 class Features(Protocol):
-    """Features [layers, n, width]; `layers_at_once` says how many are held, all where it lacks."""
+    """Features [layers, samples, width], of which a slice of layers is a tensor; or a tensor."""
 
     @property
     def shape(self) -> Sequence[int]: ...
@@ -29,12 +29,17 @@ class Features(Protocol):
     def __getitem__(self, layers: slice, /) -> Tensor: ...
 
 
+def layers_at_once(x: Features) -> int:
+    """How many layers are held in memory at a time: of a tensor all."""
+    return max(1, getattr(x, "layers_at_once", len(x)))
+
+
 @dataclass(frozen=True)
 class Reordered:
-    """Features whose rows come in another order; `order`, int64 [n], says which of them."""
+    """Features with their samples in another order: row i is row `order[i]` of `x`."""
 
     x: Features
-    order: Tensor
+    order: Tensor  # int64 [samples]
 
     @property
     def shape(self) -> Sequence[int]:
@@ -42,7 +47,7 @@ class Reordered:
 
     @property
     def layers_at_once(self) -> int:
-        return getattr(self.x, "layers_at_once", len(self.x))
+        return layers_at_once(self.x)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -53,7 +58,7 @@ class Reordered:
 
 @dataclass(frozen=True)
 class Part:
-    """Some layers of features, one after another."""
+    """Some consecutive layers of features."""
 
     x: Features
     layers: range
@@ -66,65 +71,75 @@ class Part:
         return len(self.layers)
 
     def __getitem__(self, layers: slice) -> Tensor:
-        some = self.layers[layers]
-        return self.x[some.start : some.stop]
+        chosen = self.layers[layers]
+        return self.x[chosen.start : chosen.stop]
 
 
 def blocks(x: Features) -> Iterator[Part]:
-    """All layers, as many at a time as are held at once.
+    """The layers in blocks, each as large as is held at once.
 
-    Who does all that a block needs before the next makes the features be read once.
+    If all work on a block is done before the next one is taken, the features are read only once.
     """
-    every, at_once = range(len(x)), max(1, getattr(x, "layers_at_once", len(x)))
-    return (Part(x, every[start : start + at_once]) for start in range(0, len(x), at_once))
+    layers, size = range(len(x)), layers_at_once(x)
+    for start in range(0, len(x), size):
+        yield Part(x, layers[start : start + size])
 
 
 def at(x: Features, layers: Sequence[int]) -> Tensor:
-    """The features of some layers, [len(layers), n, width]."""
+    """The features of some layers, [len(layers), samples, width]."""
     return torch.cat([x[layer : layer + 1] for layer in layers])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Which rows of a file are used, and where they go."""
+
+    in_file: list[int]
+    in_features: list[int]
 
 
 @dataclass
 class StoredStates:
-    """Features on disk: one read-out under one condition, float32 [layers, samples, width].
+    """Features in files: one read-out under one condition, float32 [layers, samples, width].
 
-    Raises AnchorscopeError: layers that are read hold what is no number, with layer and sample.
+    A slice of layers raises AnchorscopeError if a state in it is not finite, with sample and layer.
     """
 
     name: str  # of the tensor in the files, each [rows, layers, width]
-    samples: list[str]  # the ids of all
-    # path → rows of the file, and where they belong among all samples
-    files: dict[Path, tuple[list[int], list[int]]]
+    ids: list[str]  # of the samples
+    files: dict[Path, _Rows]
     shape: tuple[int, int, int]  # layers, samples, width
-    layers_at_once: int  # how many are read and held, until others are asked for
-    _held: range = range(0)
-    _block: Tensor = field(default_factory=lambda: torch.empty(0))
+    layers_at_once: int  # how many layers are read together and held until others are needed
+    _held_layers: range = range(0)
+    _held: Tensor = field(default_factory=lambda: torch.empty(0))
 
     @classmethod
     def find(
-        cls, folder: Path, name: str, samples: list[str], block_bytes: int = BLOCK_BYTES
+        cls, folder: Path, name: str, ids: list[str], block_bytes: int = BLOCK_BYTES
     ) -> StoredStates:
-        """What the files of a folder hold under this name of these samples.
+        """Find the states of these samples in the files of a folder; nothing is read yet.
 
-        Raises AnchorscopeError: no file has it, one cannot be read, or some samples are in none.
+        Raises AnchorscopeError: no file has the tensor, one cannot be read, or samples are missing.
         """
-        places, files, shape = {id_: place for place, id_ in enumerate(samples)}, {}, [0, 0, 0]
+        missing = {id_: place for place, id_ in enumerate(ids)}
+        files, shape = {}, [0, 0, 0]
         for path in sorted(folder.glob("batch-*.safetensors")):
             with partial.opened(path) as file:
                 if name not in file.keys():  # noqa: SIM118
                     continue
-                ids, shape = json.loads(file.metadata()["ids"]), file.get_slice(name).get_shape()
-            rows = [row for row, id_ in enumerate(ids) if id_ in places]
-            files[path] = (rows, [places.pop(ids[row]) for row in rows])
+                ids_in_file = json.loads(file.metadata()["ids"])
+                shape = file.get_slice(name).get_shape()
+            used = [row for row, id_ in enumerate(ids_in_file) if id_ in missing]
+            files[path] = _Rows(used, [missing.pop(ids_in_file[row]) for row in used])
         if not files:
             do = "add the read-out or the condition to config.yaml and run snakemake again"
             raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
-        if places:
-            what = f"the states of {len(places)} samples are in no batch: {min(places)}"
+        if missing:
+            what = f"the states of {len(missing)} samples are in no batch: {min(missing)}"
             raise _broken(what, folder)
         _, layers, width = shape
-        at_once = max(1, block_bytes // (4 * width * len(samples)))
-        return cls(name, samples, files, (layers, len(samples), width), at_once)
+        at_once = max(1, block_bytes // (4 * width * len(ids)))
+        return cls(name, ids, files, (layers, len(ids), width), at_once)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -133,25 +148,27 @@ class StoredStates:
         wanted = range(len(self))[layers]
         if len(wanted) > self.layers_at_once:
             return self._read(wanted)
-        if not {*wanted} <= {*self._held}:
-            self._block = torch.empty(0)  # let go first
-            self._held = range(len(self))[wanted.start : wanted.start + self.layers_at_once]
-            self._block = self._read(self._held)
-        first = wanted.start - self._held.start
-        return self._block[first : first + len(wanted)]
+        if not {*wanted} <= {*self._held_layers}:
+            self._held = torch.empty(0)  # freed before the next block is read
+            stop = wanted.start + self.layers_at_once
+            self._held_layers = range(len(self))[wanted.start : stop]
+            self._held = self._read(self._held_layers)
+        first = wanted.start - self._held_layers.start
+        return self._held[first : first + len(wanted)]
 
     def _read(self, layers: range) -> Tensor:
-        out = torch.empty((len(layers), *self.shape[1:]))
-        for path, (rows, places) in self.files.items():
+        features = torch.empty((len(layers), *self.shape[1:]))
+        for path, rows in self.files.items():
             with partial.opened(path) as file:
-                states = file.get_slice(self.name)[:, layers.start : layers.stop][rows]
+                states = file.get_slice(self.name)[:, layers.start : layers.stop][rows.in_file]
             if not torch.isfinite(states).all():
-                # Measuring refuses such states, so somebody else has put them there.
+                # Measuring refuses such states, so the file was changed afterwards.
                 row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
-                sample, at = self.samples[places[row]], layers[layer]
-                raise _broken(f"{self.name} of sample {sample} is not finite at layer {at}", path)
-            out[:, places] = states.transpose(0, 1).float()
-        return out
+                sample = self.ids[rows.in_features[row]]
+                what = f"{self.name} of sample {sample} is not finite at layer {layers[layer]}"
+                raise _broken(what, path)
+            features[:, rows.in_features] = states.transpose(0, 1).float()
+        return features
 
 
 def _broken(what: str, where: Path) -> AnchorscopeError:

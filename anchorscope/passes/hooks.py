@@ -1,53 +1,59 @@
-"""Hooks: what a pass reads, writes and weighs differently, layer by layer."""
+"""Hooks: what a pass reads, writes and masks in single modules, layer by layer."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample
 
 TOKENWISE = "mlp"
-"""The site whose module gives the same at a token whatever the other tokens are."""
+"""The site whose module computes each token by itself."""
+
+Arguments = tuple[Tensor, ...]
+Output = Tensor | tuple[Tensor, ...]
+"""What a module returns: a tensor, or a tuple that starts with one."""
 
 
 class Finished(Exception):
-    """Ends a pass: nothing that the model would do now is read. Raised by a hook, after recording.
+    """Ends a pass early: everything that is read has been recorded.
 
-    Hooks of transformers and accelerate undo per module, not per pass: they stay in order.
+    Raised by a hook. The hooks of transformers and accelerate are undone per module, not per pass,
+    so they stay in order.
     """
 
 
 @dataclass
 class Recorder:
-    """What the hooks of a pass saw."""
+    """Keeps the states at the read-out tokens of the rows being passed."""
 
-    # sites, positions: what is read
     sites: Sequence[str]
     positions: Sequence[str]
-    indices: torch.Tensor = field(init=False)  # read-out tokens, int64 [rows, positions]
+    indices: Tensor = field(init=False)  # of the read-out tokens, int64 [rows, positions]
     # site → [rows, positions, width] of each layer in turn
-    seen: dict[str, list[torch.Tensor]] = field(init=False)
+    seen: dict[str, list[Tensor]] = field(init=False)
 
     def start(self, rows: Sequence[Sample], starts: Sequence[int]) -> None:
-        """Forget what was seen, and read these rows from now on, each passed from its start."""
-        places = zip(rows, starts, strict=True)
+        """Forget what was recorded; these rows come next, each passed from its start."""
         self.indices = torch.tensor(
-            [[row.positions[name] - start for name in self.positions] for row, start in places]
+            [
+                [row.positions[name] - start for name in self.positions]
+                for row, start in zip(rows, starts, strict=True)
+            ]
         )
         self.seen = {site: [] for site in self.sites}
 
-    def at_readouts(self, states: torch.Tensor) -> torch.Tensor:
-        """The states at the read-out tokens."""
+    def at_readouts(self, states: Tensor) -> Tensor:
+        """The states [rows, length, width] at the read-out tokens, [rows, positions, width]."""
         indices = self.indices.to(states.device)
         return states[torch.arange(len(indices), device=states.device)[:, None], indices]
 
-    def states(self) -> dict[str, torch.Tensor]:
+    def states(self) -> dict[str, Tensor]:
         """Site → [rows, layers, positions, width]."""
         return {
             site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
@@ -59,71 +65,87 @@ class Recorder:
 def recording(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], *, early: bool
 ) -> Iterator[Recorder]:
-    """Hooks that keep the outputs at read-outs (site, position) only.
+    """Record the outputs at read-outs (site, position) while the context is open.
 
-    `early`: whether a pass ends with the last module read, which, if it works token by token, is
+    With `early` a pass ends with the last module read. If that module works token by token, it is
     given the read-out tokens only.
     """
-    recorder = Recorder(*(list(dict.fromkeys(names)) for names in zip(*pairs, strict=True)))
+    sites = list(dict.fromkeys(site for site, _ in pairs))
+    positions = list(dict.fromkeys(position for _, position in pairs))
+    recorder = Recorder(sites, positions)
     blocks = families.layers(loaded)
-    final = max(recorder.sites, key=families.SITES.index)
+    last_site = max(sites, key=families.SITES.index)
     with ExitStack() as hooks:
-        for block, site in itertools.product(blocks, recorder.sites):
-            last = early and block is blocks[-1] and site == final
+        for block, site in itertools.product(blocks, sites):
+            ends = early and block is blocks[-1] and site == last_site
+            narrows = ends and site == TOKENWISE
 
-            def keep(_: Any, __: Any, output: Any, site: str = site, last: bool = last) -> None:
-                states, narrowed = families.first_tensor(output), last and site == TOKENWISE
-                recorder.seen[site].append(states if narrowed else recorder.at_readouts(states))
-                if last:
+            def keep(
+                _: nn.Module,
+                __: Arguments,
+                output: Output,
+                site: str = site,
+                ends: bool = ends,
+                narrows: bool = narrows,
+            ) -> None:
+                states = families.first_tensor(output)
+                recorder.seen[site].append(states if narrows else recorder.at_readouts(states))
+                if ends:
                     raise Finished
 
-            def narrow(_: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
-                return recorder.at_readouts(given[0]), *given[1:]
+            def narrow(_: nn.Module, arguments: Arguments) -> Arguments:
+                return recorder.at_readouts(arguments[0]), *arguments[1:]
 
             module = families.part(loaded, block, site)
             hooks.callback(module.register_forward_hook(keep).remove)
-            if last and site == TOKENWISE:
+            if narrows:
                 hooks.callback(module.register_forward_pre_hook(narrow).remove)
         yield recorder
 
 
 @dataclass(frozen=True)
 class Write:
-    """States put in place of a module's output."""
+    """States that replace a module's output at one token of some rows."""
 
-    # site, layer: the module
     site: str
     layer: int
-    position: str  # the token of each row, such as `final`
+    position: str  # of the token, such as `final`
     rows: Sequence[int]  # numbers of the rows, in `batch.rows`
-    states: torch.Tensor  # [rows, width]
+    states: Tensor  # [rows, width]
 
 
 @contextmanager
 def writing(loaded: Loaded, writes: Sequence[Write], rows: Sequence[Sample]) -> Iterator[None]:
-    """Hooks that write into `rows`; a recorder made after them reads what was written."""
-    with ExitStack() as hooks:
-        for one in writes:
+    """Write states while the context is open; a recorder opened inside sees what was written.
 
-            def put(_: Any, __: Any, output: Any, one: Write = one) -> Any:
+    `rows` are all those of the batch.
+    """
+    with ExitStack() as hooks:
+        for write in writes:
+
+            def replace(
+                _: nn.Module, __: Arguments, output: Output, write: Write = write
+            ) -> Output:
                 states = families.first_tensor(output).clone()
-                tokens = [rows[number].positions[one.position] for number in one.rows]
-                states[list(one.rows), tokens] = one.states.to(states)
+                tokens = [rows[number].positions[write.position] for number in write.rows]
+                states[list(write.rows), tokens] = write.states.to(states)
                 return (states, *output[1:]) if isinstance(output, tuple) else states
 
-            module = families.part(loaded, families.layers(loaded)[one.layer], one.site)
-            hooks.callback(module.register_forward_hook(put).remove)
+            module = families.part(loaded, families.layers(loaded)[write.layer], write.site)
+            hooks.callback(module.register_forward_hook(replace).remove)
         yield
 
 
 @contextmanager
-def masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Hooks that give each layer a mask of its own, [rows, 1, queries, keys], for the pass's."""
+def masked(loaded: Loaded, masks: Sequence[Tensor]) -> Iterator[None]:
+    """Give each layer a mask of its own, [rows, 1, queries, keys], while the context is open."""
     with ExitStack() as hooks:
         for block, mask in zip(families.layers(loaded), masks, strict=True):
 
-            def give(_: Any, args: Any, given: Any, mask: torch.Tensor = mask) -> Any:
-                return args, {**given, "attention_mask": mask}
+            def give(
+                _: nn.Module, arguments: Arguments, named: Mapping[str, object], mask: Tensor = mask
+            ) -> tuple[Arguments, dict[str, object]]:
+                return arguments, {**named, "attention_mask": mask}
 
             attention = families.part(loaded, block, "attn")
             hooks.callback(attention.register_forward_pre_hook(give, with_kwargs=True).remove)

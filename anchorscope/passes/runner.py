@@ -1,7 +1,7 @@
-"""The runner: passes some rows through the model, every layer read at once.
+"""The runner: passes rows through the model and reads all layers in one pass.
 
-The state at layer k depends on layers up to k only. So a pass with the cut in *every* layer
-leaves at each layer k exactly what a cut in layers 0...k leaves: one row serves all layers.
+The state at layer k depends on layers 0...k only. So one pass with the cut in *every* layer gives,
+at each layer k, exactly the state that a cut in layers 0...k gives.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -46,14 +46,14 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Passed:
-    """What `run` gives."""
+    """The states of a batch, and what gradients of them are taken by."""
 
-    states: States  # of the rows, in the order of `batch.samples`
+    states: States  # in the order of `batch.samples`
+    # [rows, length, width]; the states are in their graph; None without `grad`
     embeddings: torch.Tensor | None = None
-    """[rows, length, width], with a graph to the states; None without `grad`."""
+    # weights of each layer after the softmax, [rows, heads, queries, keys], in the same graph;
+    # only with `grad` and eager attention
     attentions: Sequence[torch.Tensor] = ()
-    """Weights of each layer after the softmax, [rows, heads, queries, keys], within that graph;
-    only with `grad` and a model that attends eagerly."""
 
 
 def run(
@@ -65,28 +65,28 @@ def run(
     write: Sequence[Write] = (),
     grad: bool = False,
 ) -> Passed:
-    """Pass all rows of a batch in one forward, nothing shared.
+    """Pass all rows of a batch in one call, each in full.
 
-    The rows carry the interventions: tokens cut or weighed, in all layers or some, and the prompts
-    with which they replace, drop or exchange the question (`Sample.others`).
+    The rows say what is done: which tokens are cut or weighed, in which layers, and behind which
+    prompt the answer stands (`Sample.others`).
 
     Args:
         batch: of the plan; `narrowed` takes some of its samples.
         read: read-outs such as `mlp/final`.
-        write: states put in place of a module's output; what is read there and behind sees them.
+        write: states that replace a module's output; that module and all behind it show the change.
         grad: keep the graph from embeddings to states, see `Passed`.
 
     Raises:
         AnchorscopeError: see `measure`.
     """
     pairs, rows = parse(read), [planned.passed(row) for row in batch.rows]
-    given: dict[str, Any] = {**inputs(loaded, planned, batch)}
+    arguments: dict[str, Any] = {**inputs(loaded, planned, batch)}
     embeddings = None
     if grad:
         embed = loaded.model.get_input_embeddings()
-        embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
+        embeddings = embed(arguments.pop("input_ids")).detach().requires_grad_()
         eager = loaded.model.config._attn_implementation == "eager"
-        given |= {"inputs_embeds": embeddings, "output_attentions": eager}
+        arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
     with (
         writing(loaded, write, rows),
         recording(loaded, pairs, early=False) as recorder,
@@ -94,7 +94,7 @@ def run(
         torch.enable_grad() if grad else torch.inference_mode(),
     ):
         recorder.start(rows, [0] * len(rows))
-        out = loaded.model.base_model(**given, use_cache=False)
+        out = loaded.model.base_model(**arguments, use_cache=False)
         states = _named(planned, batch, pairs, recorder.states())
     return Passed(states, embeddings, getattr(out, "attentions", None) or ())
 
@@ -107,10 +107,15 @@ def measure(
     numbers: Iterable[int] | None = None,
     room: Room | None = None,
 ) -> Generator[tuple[Batch, States]]:
-    """Run the planned passes, one after the other; a batch that does not fit is halved.
+    """Run the planned passes one after the other.
 
-    What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
-    `numbers` are those of the batches to pass, by default all; `room` counts the batches halved.
+    A batch that does not fit in memory is halved. Tokens that rows share are passed once (see
+    `sharing`), and a pass ends with the last module read.
+
+    Args:
+        readouts: such as `mlp/final`.
+        numbers: of the batches to pass, by default all.
+        room: counts the batches that were halved.
 
     Yields:
         Each batch with its `States` in CPU memory, in the order of `batch.samples`.
@@ -123,23 +128,24 @@ def measure(
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     ids = planned.samples[0].input_ids[: planned.head] if todo else ()
     head = cache.pass_head(loaded.model, ids, loaded.device)
-    # Rows with a cut go on from the clean row in single precision only, see `sharing`.
     forked = loaded.model.dtype in (torch.float32, torch.float64)
 
-    def passed(batch: Batch, samples: Sequence[int]) -> States:
-        """The states of some samples of a batch, passed in as many parts as pay."""
-        some = narrowed(batch, samples)
-        parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
-        every = (narrowed(batch, part) for part in parts)
-        return _joined([_states(loaded, planned, one, pairs, head, forked) for one in every])
+    def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
+        """The states of some samples of a batch, in as many parts as save time."""
+        chosen = narrowed(batch, samples)
+        parts = sharing.parts(planned, chosen) if forked and batch.masked else [samples]
+        return _joined(
+            [_states(loaded, planned, narrowed(batch, part), pairs, head, forked) for part in parts]
+        )
 
     for number in todo:
         batch = planned.batches[number]
-        yield batch, _joined(room.run(batch.samples, batch.tokens, partial(passed, batch)))
+        parts = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
+        yield batch, _joined(parts)
 
 
 def _joined(parts: Sequence[States]) -> States:
-    """The tensors of several runs of samples, one behind the other, in CPU memory."""
+    """Concatenate the states of several groups of samples, in CPU memory."""
     return {name: torch.cat([part[name].cpu() for part in parts]) for name in parts[0]}
 
 
@@ -151,25 +157,30 @@ def _states(
     head: cache.Layers,
     forked: bool,
 ) -> States:
-    """The states of one batch, passed call after call; the ordinary path goes on to its end."""
+    """The states of one batch; `head` are the keys and values of the cell's head."""
     steps = sharing.steps(planned, batch, forked=forked)
-    found: dict[str, list[torch.Tensor]] = {}
-    first: cache.Layers = []
+    by_site: dict[str, list[torch.Tensor]] = {}
+    first: cache.Layers = []  # keys and values of the first step, which the others continue
     with recording(loaded, pairs, early=batch.masked) as recorder, torch.inference_mode():
         for step in steps:
-            before = sharing.earlier(planned, batch, step, head, first)
-            own = cache.Cache(before, keep=len(steps) > 1 and not first)
-            given: dict[str, Any] = {**inputs(loaded, planned, batch, step, before)}
-            if cached := bool(before) or own.keep:
-                given["past_key_values"] = own
+            earlier = sharing.earlier(planned, batch, step, head, first)
+            keep = len(steps) > 1 and not first
+            layers = cache.Cache(earlier, keep=keep)
+            arguments: dict[str, Any] = {**inputs(loaded, planned, batch, step, earlier)}
+            use_cache = keep or bool(earlier)
+            if use_cache:
+                arguments["past_key_values"] = layers
             recorder.start([planned.passed(batch.rows[n]) for n in step.rows], step.starts)
-            with _masked_by_layer(loaded, planned, batch, step, before), suppress(Finished):
-                loaded.model.base_model(**given, use_cache=cached)
-            first = first or own.own
+            with _masked_by_layer(loaded, planned, batch, step, earlier), suppress(Finished):
+                loaded.model.base_model(**arguments, use_cache=use_cache)
+            first = first or layers.own
             for site, states in recorder.states().items():
-                found.setdefault(site, []).append(states)
+                by_site.setdefault(site, []).append(states)
+        # From the order in which rows were passed to that of `batch.rows`.
         order = torch.tensor([number for step in steps for number in step.rows]).argsort()
-        seen = {site: torch.cat(some)[order.to(some[0].device)] for site, some in found.items()}
+        seen = {
+            site: torch.cat(states)[order.to(states[0].device)] for site, states in by_site.items()
+        }
         return _named(planned, batch, pairs, seen)
 
 
@@ -178,30 +189,34 @@ def inputs(
     planned: Plan,
     batch: Batch,
     step: Step | None = None,
-    before: Sequence[cache.Earlier] = (),
+    earlier: Sequence[cache.Earlier] = (),
     layer: int | None = None,
 ) -> dict[str, torch.Tensor]:
-    """What one call is called with, beside the cache; without `step`, all rows of a batch in full.
+    """The arguments of one call of the model, without the cache.
 
-    `noop`, the model's own verdicts and the seal are measured in full. With `layer`, the mask is
-    that of this layer, where interventions act in some only.
+    Args:
+        step: which rows are passed from which token on; by default all rows of the batch in full.
+        earlier: what the step attends to from the cache.
+        layer: whose mask is wanted, for interventions that act in some layers only.
 
-    Gives right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows,
-    1, width, slots + width] in the model's dtype, the slots those of `before` in turn, or for
-    `noop` int64 [rows, width].
+    Returns:
+        Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
+        the model's dtype [rows, 1, width, slots of `earlier` + width]; for `noop`, which takes the
+        model's ordinary path, int64 [rows, width].
     """
     step = step or sharing.whole(batch)
     rows = [batch.rows[number] for number in step.rows]
     samples = [planned.passed(row) for row in rows]
-    lengths = [len(sample.input_ids) for sample in samples]
-    given = cache.padded([one.input_ids for one in samples], step.starts, step.width, loaded.device)
-    own = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
+    ids = [sample.input_ids for sample in samples]
+    lengths = [len(row) for row in ids]
+    arguments = cache.padded(ids, step.starts, step.width, loaded.device)
+    tokens = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
     if not batch.masked:
-        there = own < torch.tensor(lengths)[:, None]
-        return given | {"attention_mask": there.long().to(loaded.device)}
-    given["attention_mask"] = mask(
-        own,
-        torch.cat([*(part.tokens for part in before), own], dim=1),
+        exists = tokens < torch.tensor(lengths)[:, None]
+        return arguments | {"attention_mask": exists.long().to(loaded.device)}
+    arguments["attention_mask"] = mask(
+        tokens,
+        torch.cat([*(part.tokens for part in earlier), tokens], dim=1),
         lengths,
         [row.tokens if layer is None or row.intervention.acts_in(layer) else () for row in rows],
         weights=[row.intervention.weight for row in rows],
@@ -209,55 +224,59 @@ def inputs(
         dtype=loaded.model.dtype,
         device=loaded.device,
     )
-    return given
+    return arguments
 
 
 @contextmanager
 def _masked_by_layer(
-    loaded: Loaded, planned: Plan, batch: Batch, step: Step, before: Sequence[cache.Earlier]
+    loaded: Loaded, planned: Plan, batch: Batch, step: Step, earlier: Sequence[cache.Earlier]
 ) -> Iterator[None]:
-    """Each layer with a mask of its own, where interventions act in some layers only."""
-    some = [row.intervention for row in batch.rows if row.intervention.layers is not None]
-    if not some:
+    """Give each layer a mask of its own, if an intervention acts in some layers only."""
+    limited = [row.intervention for row in batch.rows if row.intervention.layers is not None]
+    if not limited:
         yield
         return
+    # Layers in which the same interventions act share a mask.
     masks: dict[tuple[bool, ...], torch.Tensor] = {}
-    acting = []
+    by_layer = []
     for layer in range(len(families.layers(loaded))):
-        acting.append(tuple(one.acts_in(layer) for one in some))
-        if acting[-1] not in masks:
-            given = inputs(loaded, planned, batch, step, before, layer)
-            masks[acting[-1]] = given["attention_mask"]
-    with masked(loaded, [masks[acts] for acts in acting]):
+        acting = tuple(one.acts_in(layer) for one in limited)
+        if acting not in masks:
+            arguments = inputs(loaded, planned, batch, step, earlier, layer)
+            masks[acting] = arguments["attention_mask"]
+        by_layer.append(masks[acting])
+    with masked(loaded, by_layer):
         yield
 
 
 def _named(
     planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, torch.Tensor]
 ) -> States:
-    """The states of a batch, site → [rows, layers, positions, width], checked and named."""
-    places = {position: n for n, position in enumerate(dict.fromkeys(p for _, p in pairs))}
-    shape = len(batch.columns), len(batch.samples)
+    """Check the states of a batch, site → [rows, layers, positions, width], and name them."""
+    positions = list(dict.fromkeys(position for _, position in pairs))
     for site, states in seen.items():
         _check(states, planned, batch, site)
+    # Rows are all samples under the first column, then under the next.
+    shape = len(batch.columns), len(batch.samples)
+    columns = {site: states.unflatten(0, shape) for site, states in seen.items()}
     return {
-        f"{one.name}.{draw}/{site}.{position}": seen[site].unflatten(0, shape)[
-            column, :, :, places[position]
+        f"{one.name}.{draw}/{site}.{position}": columns[site][
+            number, :, :, positions.index(position)
         ]
-        for column, (one, draw) in enumerate(batch.columns)
+        for number, (one, draw) in enumerate(batch.columns)
         for site, position in pairs
     }
 
 
 def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None:
-    """Refuse a state [rows, layers, positions, width] that is not finite, or zero all over."""
+    """Refuse states [rows, layers, positions, width] of which one is not finite, or all zero."""
     bad = (~states.isfinite()).any(dim=-1) | (states == 0).all(dim=-1)
     if not bool(bad.any()):
         return
-    row, layer, position = (int(index) for index in bad.nonzero()[0])
-    found = "zero" if bool((states[row, layer, position] == 0).all()) else "not finite"
-    at = batch.rows[row]
+    number, layer, position = (int(index) for index in bad.nonzero()[0])
+    is_zero = bool((states[number, layer, position] == 0).all())
+    row = batch.rows[number]
     raise not_finite(
-        f"the output of {site} is {found} at layer {layer}",
-        f"sample {planned.samples[at.sample].id}, condition {at.condition}, draw {at.draw}",
+        f"the output of {site} is {'zero' if is_zero else 'not finite'} at layer {layer}",
+        f"sample {planned.samples[row.sample].id}, condition {row.condition}, draw {row.draw}",
     )

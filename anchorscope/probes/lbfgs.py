@@ -1,6 +1,7 @@
-"""L-BFGS over many penalised logistic regressions at once, on features that they share.
+"""L-BFGS for many penalised logistic regressions at once that share their features.
 
-The objective is that of `anchorscope.probes.probes`; what is fitted stands there.
+The objective is that of `anchorscope.probes.probes`. All problems of all layers take a step
+together; each has its own search direction and step length.
 """
 
 from __future__ import annotations
@@ -11,30 +12,39 @@ import torch
 from torch import Tensor
 
 MEMORY = 10
+"""Past steps from which L-BFGS estimates the curvature."""
 SURE = 30.0
+"""Logits beyond this are certain in float32: changes of them count in proportion to their size."""
 SLOPE_KEPT = 0.3
+"""A step is long enough when at most this share of the initial slope along it is left."""
 SEARCH_STEPS = 10
+"""Most step lengths tried in one line search."""
 WORTH_DROPPING = 0.8
-"""Share of problems still open below which the solved ones are left out."""
+"""When fewer than this share of the problems is unsolved, the solved ones leave the tensors."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some layers and the problems still being solved there."""
+    """Some layers, and the problems being solved at each of them.
+
+    x̂ are the features standardised by a problem's own training rows: (x − mean) · inv_std.
+    """
 
     x: Tensor  # features [layers, n, width], standardised over all rows
-    z: Tensor  # [n]
-    mask: Tensor  # weights of training rows, 0 for the others, [problems, n]
-    root: Tensor  # mask^-½, 0 where the mask is 0
-    c: Tensor  # penalty, [layers, problems, 1]
-    size: Tensor  # sum of weights, [problems, 1]
-    mean: Tensor  # of the training rows, in units of x; [layers, problems, width]
-    inv_std: Tensor
-    vectors: Tensor  # of the correlation matrix, [layers, width, rank]; rank 0: it is the identity
-    values: Tensor  # [layers, 1, rank]
+    z: Tensor  # labels 0 or 1, [n]
+    mask: Tensor  # weights of the training rows, 0 for the others, [problems, n]
+    root: Tensor  # mask^-½, 0 where the mask is 0, [problems, n]
+    c: Tensor  # inverse penalties, [layers, problems, 1]
+    size: Tensor  # sum of the weights, [problems, 1]
+    mean: Tensor  # of the training rows, in units of x, [layers, problems, width]
+    inv_std: Tensor  # 1 / standard deviation of the training rows, [layers, problems, width]
+    # eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of the correlation
+    # matrix; rank 0 stands for the identity
+    vectors: Tensor
+    values: Tensor
 
     def take(self, problems: Tensor, layers: Tensor | slice = slice(None)) -> Block:
-        """Some of the problems, at some of the layers."""
+        """The same for some of the problems at some of the layers."""
         return replace(
             self,
             x=self.x[layers],
@@ -49,11 +59,12 @@ class Block:
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and bias on `x` of weights [..., width + 1] on x̂, the bias last."""
+        """Weights [..., width] and bias [...] on `x`, from `w` [..., width + 1] on x̂, bias last."""
         weights = w[..., :-1] * self.inv_std
         return weights, w[..., -1] - (weights * self.mean).sum(-1)
 
     def logits(self, w: Tensor) -> Tensor:
+        """Logits of all rows, [layers, problems, n]; linear in `w`."""
         weights, bias = self.folded(w)
         return (weights @ self.x.mT).add_(bias[..., None])
 
@@ -62,6 +73,7 @@ class Block:
         return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
+        """Of the objective by `w`, [layers, problems, width + 1]."""
         total = residuals.sum(-1, keepdim=True)
         slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
         gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
@@ -69,13 +81,19 @@ class Block:
         return gradient
 
     def curvature(self, residuals: Tensor) -> Tensor:
-        """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
+        """c · Σ weight · p(1−p), [layers, problems, 1].
+
+        |p − z| is p or 1 − p, so p(1−p) = |p − z| − |p − z|².
+        """
         first = residuals.abs().sum(-1, keepdim=True)
         second = _norm(residuals * self.root).square_()
         return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
-        """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
+        """(I + curvature · correlation)⁻¹ g, the first guess of the inverse Hessian times g.
+
+        The bias is a coordinate of its own: centred features are orthogonal to it.
+        """
         head = g[..., :-1]
         if not self.values.numel():
             solved = g / (1 + curvature)
@@ -87,54 +105,65 @@ class Block:
 
 
 def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
-    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved.
+    """Solve all problems of a block.
 
-    A problem that is solved stays where it is while others go on: what it comes to does not depend
-    on the layers beside it, but for rounding, which may let it stop a step sooner or later.
+    A problem is solved when the next full step would change none of its logits by more than
+    `tolerance` (of logits beyond ±`SURE`, in proportion). It then stays as it is while the others
+    go on. So its solution does not depend on the problems beside it, except that rounding may stop
+    it one step earlier or later.
+
+    Returns the weights [layers, problems, width + 1] on x̂, bias last; the number of steps; and how
+    many problems were still unsolved after `max_iterations`.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
+    # Which layers and problems of the solution the tensors below still hold.
     layers, problems = (torch.arange(size, device=w.device) for size in w.shape[:2])
     logits = w.new_zeros((*w.shape[:2], len(block.z)))
     residuals = block.residuals(logits.clone())
     gradient = block.gradient(w, residuals)
     past = _Past(w)
-    done = torch.zeros_like(logits[..., 0], dtype=torch.bool)
+    solved = torch.zeros_like(logits[..., 0], dtype=torch.bool)
     for step in range(max_iterations + 1):
         direction = past.direction(block, gradient, block.curvature(residuals))
-        ahead = block.logits(direction)
-        change = ahead / logits.abs().clamp_(min=SURE)
-        done |= change.abs_().amax(-1) < tolerance / SURE
-        if step == max_iterations or bool(done.all()):
+        logit_change = block.logits(direction)
+        relative_change = logit_change / logits.abs().clamp_(min=SURE)
+        solved |= relative_change.abs_().amax(-1) < tolerance / SURE
+        if step == max_iterations or bool(solved.all()):
             break
-        length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
-        length = torch.where(done, 0.0, length)[..., None]
+        length, residuals = _line_search(
+            block, w, direction, logits, logit_change, gradient, solved
+        )
+        length = torch.where(solved, 0.0, length)[..., None]
         move = length * direction
-        logits.addcmul_(length, ahead)
+        logits.addcmul_(length, logit_change)
         w = w + move
-        before, gradient = gradient, block.gradient(w, residuals)
-        past.add(move, gradient - before)
-        some_layers, some = ((~done).any(axis).nonzero()[:, 0] for axis in (1, 0))
-        if len(some_layers) * len(some) < WORTH_DROPPING * done.numel():
+        previous, gradient = gradient, block.gradient(w, residuals)
+        past.add(move, gradient - previous)
+        open_layers = (~solved).any(dim=1).nonzero()[:, 0]
+        open_problems = (~solved).any(dim=0).nonzero()[:, 0]
+        if len(open_layers) * len(open_problems) < WORTH_DROPPING * solved.numel():
             solution[layers[:, None], problems] = w
-            layers, problems = layers[some_layers], problems[some]
-            here = some_layers[:, None], some
-            block = block.take(some, some_layers if len(some_layers) < len(done) else slice(None))
+            layers, problems = layers[open_layers], problems[open_problems]
+            every_layer = len(open_layers) == len(solved)
+            # A slice keeps `x` as it is, where an index would copy it.
+            block = block.take(open_problems, slice(None) if every_layer else open_layers)
+            here = open_layers[:, None], open_problems
             past.keep(here)
-            w, logits, gradient, residuals, done = (
-                value[here] for value in (w, logits, gradient, residuals, done)
-            )
+            w, logits, solved = w[here], logits[here], solved[here]
+            gradient, residuals = gradient[here], residuals[here]
     solution[layers[:, None], problems] = w
-    return solution, step, int((~done).sum())
+    return solution, step, int((~solved).sum())
 
 
 class _Past:
-    """The last steps, from which L-BFGS knows the curvature; a new one takes the oldest's place.
+    """The last `MEMORY` steps of every problem, from which L-BFGS estimates the curvature.
 
-    Steps s and changes of the gradient y are [layers, problems, MEMORY, width + 1], 0 where there
-    is none yet; product is s · y of each. `inverse` is that of the upper triangle of s yᵀ, steps in
-    the order in which they came, whatever their places; 0 in row and column of one that tells
-    nothing; [layers, problems, MEMORY, MEMORY].
+    `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1],
+    0 where there is none yet; a new one takes the oldest one's place. `product` is s · y of each,
+    [layers, problems, MEMORY, 1]. `inverse`, [layers, problems, MEMORY, MEMORY], is the inverse of
+    R, the upper triangle of s yᵀ with the steps in the order in which they came, but stored by
+    their places; row and column of a step that is ignored are 0.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -146,14 +175,20 @@ class _Past:
         self.steps = 0
 
     def keep(self, here: tuple[Tensor, Tensor]) -> None:
+        """Forget all layers and problems but these."""
         self.s, self.y = self.s[here], self.y[here]
         self.product, self.inverse = self.product[here], self.inverse[here]
 
     def add(self, s: Tensor, y: Tensor) -> None:
-        """One that rounding has eaten tells nothing, nor does that of a solved problem."""
+        """Add a step of every problem.
+
+        Ignored is a step whose s · y is lost in rounding, and the step of 0 of a solved problem.
+        """
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
+        # R gains the column s · y of all steps with the new y. So R⁻¹ gains 1 / product in its
+        # corner, and above it the column −R⁻¹ s y / product.
         self.inverse[:, :, place] = 0
         self.inverse[..., place] = 0
         column = (self.inverse @ _times(self.s, y))[..., 0]
@@ -163,11 +198,11 @@ class _Past:
         self.steps += 1
 
     def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
-        """Downhill: −H g of all problems.
+        """The search direction −H g of every problem, H the estimate of the inverse Hessian.
 
         The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
-        triangular systems, r the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
-        rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
+        triangular systems: R a = s g, then Rᵀ b = diag(R) a − y H₀ (g − yᵀ a), and
+        H g = H₀ (g − yᵀ a) + sᵀ b. H₀ is `Block.precondition`.
         """
         if not self.steps:
             return -block.precondition(gradient, curvature)
@@ -178,9 +213,9 @@ class _Past:
         return -(start + (b.mT @ self.s)[..., 0, :])
 
 
-def _times(steps: Tensor, one: Tensor) -> Tensor:
-    """`steps @ one[..., None]`, several times as fast: that asks for a product a problem."""
-    return (steps * one[..., None, :]).sum(-1, keepdim=True)
+def _times(steps: Tensor, vector: Tensor) -> Tensor:
+    """`steps @ vector[..., None]`, but several times as fast as one small product a problem."""
+    return (steps * vector[..., None, :]).sum(-1, keepdim=True)
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -192,25 +227,27 @@ def _line_search(
     w: Tensor,
     direction: Tensor,
     logits: Tensor,
-    ahead: Tensor,
+    logit_change: Tensor,
     gradient: Tensor,
-    done: Tensor,
+    solved: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Step lengths [layers, problems] and the residuals there.
+    """Step lengths [layers, problems], and the residuals after these steps.
 
-    Logits are linear in the step and the objective is convex: all it takes is the root of a rising
-    slope, by safeguarded secants, without the features. Accepted at 0.3 of the slope.
+    Logits are linear in the step length and the objective is convex, so its slope along the
+    direction rises, and the features are not needed. The root of the slope is found by secants
+    kept inside the bracket; a step is accepted when `SLOPE_KEPT` of the initial slope is left.
     """
     start = (gradient * direction).sum(-1)
-    head = direction[..., :-1]
-    fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
-    enough = torch.where(done, torch.inf, SLOPE_KEPT * start.abs())
+    weights = direction[..., :-1]
+    # Slope of the penalty at step length t: fixed + t · rising.
+    fixed, rising = (w[..., :-1] * weights).sum(-1), weights.square().sum(-1)
+    enough = torch.where(solved, torch.inf, SLOPE_KEPT * start.abs())
     low, high = torch.zeros_like(start), torch.full_like(start, torch.inf)
     step, low_slope, high_slope = low + 1, start, low
     for attempt in range(SEARCH_STEPS):
-        residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
-        there = (residuals * ahead).sum(-1)
-        slope = torch.addcmul(fixed, step, rising).addcmul_(block.c[..., 0], there)
+        residuals = block.residuals(torch.addcmul(logits, step[..., None], logit_change))
+        loss_slope = (residuals * logit_change).sum(-1)
+        slope = torch.addcmul(fixed, step, rising).addcmul_(block.c[..., 0], loss_slope)
         settled = slope.abs() <= enough
         if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
             break
@@ -220,6 +257,7 @@ def _line_search(
         span = high - low
         root = low + span * low_slope / (low_slope - high_slope)
         inside = torch.minimum(torch.maximum(root, low + 0.1 * span), high - 0.1 * span)
-        moved = torch.where(torch.isfinite(high), inside, 3 * low)
-        step = torch.where(settled, step, moved)
+        # Until the slope has turned there is no bracket yet: three times as far.
+        following = torch.where(torch.isfinite(high), inside, 3 * low)
+        step = torch.where(settled, step, following)
     return step, residuals

@@ -1,14 +1,15 @@
-"""Probes: L2-regularised logistic regressions, all of them in one batched solve.
+"""Probes: L2-regularised logistic regressions, many of them fitted together.
 
-A problem is one probe: which rows it learns from, and how strongly it is penalised. The objective
-is scikit-learn's `LogisticRegression(C=c)` on features standardised by the problem's own training
-rows, where a row of weight two counts like two equal rows:
+A problem is one probe: the rows it learns from and its penalty. The objective is that of
+scikit-learn's `LogisticRegression(C=c)` on features standardised by the problem's own training
+rows, where a row of weight two counts as two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes
-correlated features converge like independent ones; Gram is the layer's correlation matrix, taken
-apart once for all problems, or the identity where it is close to that and problems are few.
+L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), so that correlated
+features converge as fast as independent ones. Gram is the layer's correlation matrix, whose
+eigenvectors are computed once for all problems; it is taken for the identity where it is close to
+that and problems are few.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
 TOLERANCE = 1e-4
-"""A problem is solved when a full quasi-Newton step would change no row's logit by more; of logits
-beyond ±30, which are sure in float32, by more in proportion."""
+"""A problem is solved when a full step would change no logit by more, see `lbfgs.minimise`."""
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
-"""Most that the layers solved at once take: among more, all wait for the slowest. Of a GPU at most
-half of all its memory, free or not: how many layers are solved at once shows in the last digits."""
+"""Most memory of the layers solved together; if there were more, all would wait for the slowest.
+Of a GPU's memory at most half, whether or not it is free: the number of layers solved together
+changes the last digits, so it must not depend on other processes."""
 
 Array = Tensor | np.ndarray
 
@@ -44,23 +45,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Probes:
-    """Fitted probes, on features as they come (standardisation is folded in)."""
+    """Fitted probes for features that are not standardised: the weights include that."""
 
     weights: Tensor  # float32 [layers, problems, width]
     bias: Tensor  # float64 [layers, problems]; features with large means need its digits
     iterations: int = 0  # of the slowest problem
-    unconverged: int = 0  # problems of all layers, stopped by the limit on iterations
+    unconverged: int = 0  # problems of all layers that `MAX_ITERATIONS` stopped
 
     def take(self, problems: Tensor) -> Probes:
-        """The probes numbered `problems` [layers, chosen]: at each layer its own."""
+        """At each layer the probes numbered `problems[layer]`, int64 [layers, chosen]."""
         index = problems.to(self.weights.device)
         layers = torch.arange(len(index), device=index.device)[:, None]
         return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
 
     def part(self, layers: Sequence[int] | slice, problems: slice = slice(None)) -> Probes:
-        """The probes of some layers, and of those some problems."""
-        some = layers, problems
-        return replace(self, weights=self.weights[some], bias=self.bias[some])
+        """The probes of some problems at some layers."""
+        here = layers, problems
+        return replace(self, weights=self.weights[here], bias=self.bias[here])
 
     def logits_at(self, layer: int, rows: Tensor) -> Tensor:
         """Logits of z = 1 at one layer, float64 [problems, n], of features [n, width]."""
@@ -73,7 +74,7 @@ class Probes:
 
 
 def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
-    """The probes of several solves one after the other: their layers (0) or problems (1)."""
+    """Concatenate the probes of several solves, by layers (dim 0) or problems (dim 1)."""
     return Probes(
         torch.cat([part.weights for part in parts], dim),
         torch.cat([part.bias for part in parts], dim),
@@ -87,11 +88,11 @@ def fit(
 ) -> Probes:
     """Fit every problem at every layer, on `device`.
 
-    As many layers, or problems of one layer, are solved at once as fit into `CPU_BYTES` or
-    `GPU_BYTES`. What does not fit after all is halved.
+    As many layers, or problems of one layer, are solved together as fit into `CPU_BYTES` or
+    `GPU_BYTES`. If memory runs out all the same, half as many are tried.
 
     Args:
-        x: features, float [layers, n, width]; only the layers being solved are asked for.
+        x: features, float [layers, n, width]; only the layers being solved are read.
         z: labels 0 or 1, [n].
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
         c: inverse penalty of each problem, [problems] or [layers, problems].
@@ -105,17 +106,19 @@ def fit(
     c = c.expand(len(x), len(masks))
     _check(z, masks)
     layers, problems = _at_once(x.shape, len(masks), device)
-    whole, todo = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
+    # Of a part, layers keep their numbers in the whole, which errors name.
+    whole, numbers = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
     parts: list[Probes] = []
-    while todo:
-        some = Part(whole, todo[:layers])
-        here = c[len(x) - len(todo) :][: len(some)]
-        found = tried(partial(_solve, some, z, masks, here, problems))
-        if found is None:
-            layers, problems = _halved(len(some), min(problems, len(masks)))
+    start = 0
+    while start < len(numbers):
+        part = Part(whole, numbers[start : start + layers])
+        penalties = c[start : start + len(part)]
+        solved = tried(partial(_solve, part, z, masks, penalties, problems))
+        if solved is None:
+            layers, problems = _halved(len(part), min(problems, len(masks)))
             continue
-        parts.append(found)
-        todo = todo[layers:]
+        parts.append(solved)
+        start += len(part)
     fitted = join(parts)
     if fitted.unconverged:
         log.warning("%d probes were stopped after %d steps", fitted.unconverged, MAX_ITERATIONS)
@@ -123,16 +126,17 @@ def fit(
 
 
 @torch.inference_mode()
-def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
-    """The probes of some layers, so many problems at once; arguments as those of `fit`."""
+def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int) -> Probes:
+    """The probes of some layers; arguments as those of `fit`, c [layers, problems]."""
     layers = standardise(x, masks)
     weights = z.new_empty((len(x), len(masks), x.shape[2]))
     bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
-    for here, block in _blocks(layers, z, masks, c):
-        for some in torch.arange(len(masks), device=z.device).split(at_once):
-            problems = block.take(some)
+    for numbers, block in _blocks(layers, z, masks, c):
+        for chosen in torch.arange(len(masks), device=z.device).split(problems_at_once):
+            problems = block.take(chosen)
             w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
-            weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
+            here = numbers[:, None], chosen
+            weights[here], bias[here] = problems.folded(w)
             iterations, unconverged = max(iterations, steps), unconverged + unsolved
     weights /= layers.scale[:, None]
     centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
@@ -142,40 +146,40 @@ def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes
 def _blocks(
     layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
 ) -> Iterator[tuple[Tensor, Block]]:
-    """Layers that are solved together, those with eigenvectors and those without."""
+    """Layers that can be solved together, their numbers first: eigenvectors of the same rank."""
     ranks = [len(values) for _, values in layers.eigen]
     for rank in sorted({*ranks}):
-        some = [layer for layer, found in enumerate(ranks) if found == rank]
-        here = torch.tensor(some, device=z.device)
-        vectors, values = zip(*(layers.eigen[layer] for layer in some), strict=True)
+        chosen = [layer for layer, its_rank in enumerate(ranks) if its_rank == rank]
+        numbers = torch.tensor(chosen, device=z.device)
         block = Block(
-            x=layers.x if len(some) == len(ranks) else layers.x[here],
+            x=layers.x if len(chosen) == len(ranks) else layers.x[numbers],
             z=z,
             mask=masks,
             root=torch.where(masks > 0, masks.rsqrt(), 0.0),
-            c=c[here][..., None],
+            c=c[numbers][..., None],
             size=masks.sum(-1, keepdim=True),
-            mean=layers.mean[here][:, layers.same],
-            inv_std=layers.inv_std[here][:, layers.same],
-            vectors=torch.stack(vectors),
-            values=torch.stack(values)[:, None],
+            mean=layers.mean[numbers][:, layers.same],
+            inv_std=layers.inv_std[numbers][:, layers.same],
+            vectors=torch.stack([layers.eigen[layer][0] for layer in chosen]),
+            values=torch.stack([layers.eigen[layer][1] for layer in chosen])[:, None],
         )
-        yield here, block
+        yield numbers, block
 
 
 def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:
-    """How many layers, and how many problems of each, fit; at least one of either."""
+    """How many layers, and how many problems of each, fit into memory; at least one of each."""
     budget, (_, n, width) = CPU_BYTES, shape
     if device.type != "cpu":
         budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
-    state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
-    read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
-    layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
-    return max(1, (budget - read) // layer), max(1, budget // state)
+    # bytes: of a problem at one layer, of a layer while it is read, and of a layer being solved
+    problem = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))
+    reading = 4 * n * width + 64 * n * min(width, COLUMNS)
+    layer = 4 * (2 * n * width + width * min(n, width)) + problems * problem
+    return max(1, (budget - reading) // layer), max(1, budget // problem)
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:
-    """Half of the layers that did not fit; of a single layer half of the problems."""
+    """How many layers and problems to try after so many did not fit."""
     if layers == problems == 1:
         what = "one probe of one layer does not fit by itself"
         do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"

@@ -1,4 +1,4 @@
-"""Features standardised for the probes, layer after layer."""
+"""Standardising: centres and scales the features of each layer before its probes are fitted."""
 
 import math
 from dataclasses import dataclass
@@ -10,78 +10,107 @@ from anchorscope.passes.features import Part
 from anchorscope.storage.errors import AnchorscopeError
 
 FEW = 16
-"""At most so many problems a layer cost less than taking its correlation matrix apart."""
+"""Up to so many problems a layer cost less than the eigenvectors of its correlation matrix."""
 MILD = 2.0
-"""Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
+"""Mean square eigenvalue up to which a correlation matrix is taken for the identity."""
 CONSTANT = 1e-12
-"""Variance among a problem's rows, beside that among all, of a feature that tells it nothing."""
+"""A feature is constant if its variance among a problem's rows is less, as a share of that among
+all rows."""
 FAR = 8.0
-"""Standard deviations from which on a row has no say in where its feature is centred; of few rows
-less, since one of n is never √n away."""
+"""Rows more than so many standard deviations away are left out when a feature is centred. Among n
+rows none is √n away or more, so for few rows the limit is lower."""
 COLUMNS = 64
-"""Features whose statistics are taken at once, in float64: few enough to stay in a cache."""
+"""Features whose statistics are computed together in float64: few enough to stay in the cache."""
 
 
 @dataclass(frozen=True)
 class Standardised:
-    """Features of some layers, less their centre and by their scale."""
+    """Features of some layers, (features − centre) / scale, and their statistics."""
 
     x: Tensor  # float32 [layers, n, width]
     centre: Tensor  # [layers, width]
-    scale: Tensor
-    mean: Tensor  # of the rows that some problems weigh alike, in units of x; [layers, some, width]
+    scale: Tensor  # [layers, width]
+    # Problems with equal masks share a row of `mean` and `inv_std` [layers, different, width], in
+    # units of x; `same`, int64 [problems], says which row is each problem's.
+    mean: Tensor
     inv_std: Tensor
-    same: Tensor  # which of these is each problem's, int64 [problems]
+    same: Tensor
     # eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; rank 0
     # where it is taken for the identity
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 
-def standardise(features: Part, masks: Tensor) -> Standardised:
-    """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
+@dataclass(frozen=True)
+class _Statistics:
+    """Of some features: centre and scale [features], mean and 1 / std [problems, features]."""
 
-    One layer is asked for after the other. Few probes of a layer that is nearly uncorrelated do
-    with eigenvectors of rank 0. Raises AnchorscopeError: features that are not finite.
+    centre: Tensor
+    scale: Tensor
+    mean: Tensor
+    inv_std: Tensor
+
+
+def standardise(features: Part, masks: Tensor) -> Standardised:
+    """Standardise features [layers, n, width] for problems with row weights [problems, n].
+
+    Layers are read one at a time. The eigenvectors of a layer that is nearly uncorrelated are left
+    out (rank 0) if there are few problems. Raises AnchorscopeError: features that are not finite.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
     x = masks.new_empty((layers, n, width))
-    found, eigen = [], []
+    statistics, eigen = [], []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
-        columns = range(0, width, COLUMNS)
-        parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
-        found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
-        if not bool(torch.isfinite(found[-1][0]).all()):
+        of_layer = _standardise_layer(rows, different, out)
+        if not bool(torch.isfinite(of_layer.centre).all()):
             what = "activations are not finite, no probe can be fitted"
             do = "measure them again, with dtype: float32 for this model"
             raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
-        mild = len(masks) <= FEW and _spread(out) <= MILD
+        statistics.append(of_layer)
+        mild = len(masks) <= FEW and _mean_square_eigenvalue(out) <= MILD
         eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
-    centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
-    return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
+    return Standardised(
+        x,
+        centre=torch.stack([one.centre for one in statistics]),
+        scale=torch.stack([one.scale for one in statistics]),
+        mean=torch.stack([one.mean for one in statistics]),
+        inv_std=torch.stack([one.inv_std for one in statistics]),
+        same=same,
+        eigen=tuple(eigen),
+    )
 
 
-def _columns(
-    rows: Tensor, weights: Tensor, out: Tensor, columns: slice
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Write some features of `rows` [n, width] to `out`, less their centre and by their scale.
+def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> _Statistics:
+    """Write the features of `rows` [n, width], standardised, to `out`; the statistics in float32.
 
-    A row far off draws the mean away from all others, and leaves few digits to tell them apart:
-    features that have one are centred by their other rows alone. A constant feature is its own
-    centre, to the last bit. One that is constant among a problem's rows gets weight 0 by way of an
-    infinite std: that is what the penalty would make of it.
+    `weights` are those of the rows in each problem, [problems, n].
+    """
+    starts = range(0, rows.shape[1], COLUMNS)
+    parts = [_standardise_columns(rows, weights, out, slice(k, k + COLUMNS)) for k in starts]
+    return _Statistics(
+        centre=torch.cat([part.centre for part in parts], dim=-1).float(),
+        scale=torch.cat([part.scale for part in parts], dim=-1).float(),
+        mean=torch.cat([part.mean for part in parts], dim=-1).float(),
+        inv_std=torch.cat([part.inv_std for part in parts], dim=-1).float(),
+    )
 
-    Returns centre and scale, float64 [features], and the mean and 1 / std of each problem's rows,
-    weighed by `weights` [problems, n], in units of `out`, float64 [problems, features].
+
+def _standardise_columns(rows: Tensor, weights: Tensor, out: Tensor, columns: slice) -> _Statistics:
+    """The same for some features; the statistics in float64.
+
+    A row far away would draw the mean away from all others and leave few digits to tell them
+    apart, so such rows do not count for the centre. A constant feature is its own centre, to the
+    last bit. A feature that is constant among a problem's rows gets 1 / std = 0, hence weight 0,
+    which the penalty would give it, too.
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]
     centre, flat = x.mean(0), ~x.any(0)
-    away = x - centre
-    scale = away.square().mean(0).sqrt()
+    distance = x - centre
+    scale = distance.square().mean(0).sqrt()
     scale = torch.where(flat | (scale == 0), 1.0, scale)
-    near = away.abs() <= min(FAR, math.sqrt(len(x)) / 2) * scale
+    near = distance.abs() <= min(FAR, math.sqrt(len(x)) / 2) * scale
     if not bool(near.all()):
         centre = (x * near).sum(0) / near.sum(0).clamp(min=1)
     x = (x - centre) / scale
@@ -90,28 +119,29 @@ def _columns(
     mean = share @ x
     variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    return first + centre, scale, mean, inv_std
+    return _Statistics(first + centre, scale, mean, inv_std)
 
 
-def _spread(x: Tensor) -> float:
-    """Mean square eigenvalue of xᵀx / n, at least 1; by random directions."""
+def _mean_square_eigenvalue(x: Tensor) -> float:
+    """Of xᵀx / n, x [n, width], estimated from four random directions; 1 if uncorrelated."""
     draws = torch.Generator(x.device).manual_seed(0)
     signs = torch.randint(0, 2, (4, x.shape[1]), generator=draws, device=x.device) * 2.0 - 1
-    seen = (signs @ x.T) @ x / len(x)
-    return float(seen.square().mean())
+    images = (signs @ x.T) @ x / len(x)
+    return float(images.square().mean())
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, x [n, width].
 
-    By way of the smaller of xᵀx and xxᵀ. Directions that hardly vary are left to the identity.
+    Computed from xᵀx or xxᵀ, whichever is smaller. Of xxᵀ, directions in which the rows hardly
+    vary are set to 0, so that they are treated as uncorrelated.
     """
     n, width = x.shape
     if width <= n:
         values, vectors = torch.linalg.eigh(x.T @ x / n)
         return vectors, values.clamp(min=0)
     values, rows = torch.linalg.eigh(x @ x.T / n)
-    there = values > 1e-5 * values[-1:].clamp(min=1e-30)
-    values = torch.where(there, values, 1.0)
+    varies = values > 1e-5 * values[-1:].clamp(min=1e-30)
+    values = torch.where(varies, values, 1.0)
     vectors = x.T @ rows / (n * values).sqrt()
-    return vectors * there, values * there
+    return vectors * varies, values * varies

@@ -1,2 +1,2 @@
-"""The report of a run, and a cell of it in words. Takes finished tables and records; gives one HTML
-page and the sentences that `show` prints."""
+"""The report of a run, and the summary of a cell that `anchorscope show` prints. Reads finished
+tables and records; gives one HTML page, or lines of text."""

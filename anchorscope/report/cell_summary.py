@@ -1,6 +1,7 @@
-"""What the tables of a cell say, as data and in words: for the report and `anchorscope show`.
+"""A cell's tables as data and in sentences, for the report and `anchorscope show`.
 
-The words are in `resources/report/cell.txt`; numbers in words are made here, for all templates.
+The sentences are in `resources/report/cell.txt`. How numbers are written is decided here, for all
+templates.
 """
 
 import textwrap
@@ -22,8 +23,11 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources" / "report"
-ENDS = ("auc", "low", "high")
-Found = Mapping[str, Any]
+ENDS = ("value", "low", "high")
+Interval = Mapping[str, float | None]
+"""A number with its interval: `value`, `low` and `high`, None where not measured."""
+Summary = Mapping[str, Any]
+"""A cell, as `summary` gives it."""
 
 
 def summary(
@@ -34,20 +38,24 @@ def summary(
     readout: str | None = None,
     files: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What a cell's tables say; shares are fractions, ΔP percentage points.
+    """The main numbers of a cell; shares are fractions, ΔP percentage points.
 
-    `signal`, `probe_auc`, `floor` and `gain` are those of the cell, each sample scored at its own
-    fold's layer; all else is that of the headline layer. `readout` is `<site>/<position>`, by
-    default the first one measured; `files` are the config files that the command to build the cell
-    must name.
+    `signal`, `probe_auc`, `floor` and `gain` are those of the cell, where each sample is scored at
+    its own fold's layer; all other numbers are those of the headline layer.
 
-    Raises AnchorscopeError: the cell is not built, or not with this read-out or grouping.
+    Args:
+        readout: `<site>/<position>`, by default the first of the config that was measured.
+        files: config files, which the command in an error names.
+
+    Raises:
+        AnchorscopeError: the cell is not built, or not with this read-out or grouping.
     """
     stem = f"{config.root}/delta_p/{model}/{dataset}"
     curve = _table(f"{stem}.csv", files)
     measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
-    chosen = readout or next((r for r in config.readouts if r in measured), measured[0])
-    site, _, position = chosen.partition("/")
+    if readout is None:
+        readout = next((name for name in config.readouts if name in measured), measured[0])
+    site, _, position = readout.partition("/")
     curve, grouping = at_grouping(at_readout(curve, (site, position)), config.grouping)
     controls, contrasts, interchange = (
         rows_at(_table(f"{stem}.{name}.csv", files), (site, position))
@@ -60,7 +68,7 @@ def summary(
     return {
         "model": model,
         "dataset": dataset,
-        "readout": chosen,
+        "readout": readout,
         "headline_layer": layer,
         "layers": len(controls),
         "samples": run_facts.funnel(config.root, model, dataset),
@@ -72,8 +80,8 @@ def summary(
         "gain": _interval(headline, "cell_gain", "cell_gain_low", "cell_gain_high"),
         "layer_signal": bool(headline["signal"]),
         "layers_without_signal": [int(k) for k in controls["layer"][~true(controls["signal"])]],
-        "prompt_end": _interval(headline, *(f"prompt_end_{end}" for end in ENDS)),
-        "added": _interval(headline, *(f"added_{end}" for end in ENDS)),
+        "prompt_end": _interval(headline, "prompt_end_auc", "prompt_end_low", "prompt_end_high"),
+        "added": _interval(headline, "added_auc", "added_low", "added_high"),
         **_contrasts(contrasts[contrasts["layer"] == layer]),
         "follows": _follows(interchange[interchange["layer"] == layer]),
         "grouping": grouping,
@@ -94,23 +102,26 @@ def _number(value: Any, factor: float = 1) -> float | None:
     return None if pd.isna(value) else float(value) / factor
 
 
-def _interval(row: Mapping[Any, Any], *names: str, factor: float = 1) -> dict[str, Any]:
-    ends = zip(("value", "low", "high"), names, strict=True)
-    return {end: _number(row[name], factor) for end, name in ends}
+def _interval(
+    row: Mapping[Any, Any], value: str, low: str, high: str, factor: float = 1
+) -> dict[str, float | None]:
+    """The number in column `value` with its interval, divided by a factor."""
+    columns = zip(ENDS, (value, low, high), strict=True)
+    return {name: _number(row[column], factor) for name, column in columns}
 
 
-def _contrasts(here: pd.DataFrame) -> dict[str, Any]:
+def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
     """Shares of flips as fractions, and whether random cuts leave the mean ΔP alone.
 
-    None where `random` was not run.
+    None where `random` was not run. `contrasts` are those of one layer, as are the tables below.
     """
-    rows = {(row["quantity"], row["contrast"]): row for row in here.to_dict("records")}
+    rows = {(row["quantity"], row["contrast"]): row for row in contrasts.to_dict("records")}
     effect, paired = rows.get(("delta_p", "random")), rows.get(("share", "knockout-random"))
     flips: dict[str, Any] = {}
     for name in ("knockout", "random", "knockout-random"):
         if row := rows.get(("share", name)):
-            said = _interval(row, "estimate", "ci_low", "ci_high", factor=100)
-            flips[name.replace("-", "_minus_")] = said
+            key = name.replace("-", "_minus_")
+            flips[key] = _interval(row, "estimate", "ci_low", "ci_high", factor=100)
     if paired:
         flips |= {"pairs": int(paired["n"]), "effect": paired["effect"]}
     random_effect = effect["effect"] if effect else None
@@ -132,9 +143,10 @@ def _follows(here: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _delta_p(here: pd.DataFrame) -> dict[str, Any]:
+def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:
     """ΔP of both groups of the knockout; None where a group has too few samples."""
-    groups = here[(here["condition"] == "knockout") & ~true(here["thin"])].dropna(subset="delta_p")
+    large = (curve["condition"] == "knockout") & ~true(curve["thin"])
+    groups = curve[large].dropna(subset="delta_p")
     groups = groups[groups["anchor"].isin(ANCHORS)]
     return dict.fromkeys(ANCHORS) | {
         row["anchor"]: _interval(row, "delta_p", "ci_low", "ci_high") | {"n": int(row["n"])}
@@ -143,38 +155,45 @@ def _delta_p(here: pd.DataFrame) -> dict[str, Any]:
 
 
 def figures(value: float, digits: int = 0) -> str:
-    """A number in words: `−12.3`, `1,024`; never a negative zero."""
-    shown = f"{value:,.{digits}f}"
-    return shown.removeprefix("-") if not float(shown.replace(",", "")) else shown.replace("-", "−")
+    """A number as it is written: `−12.3`, `1,024`; never a negative zero."""
+    text = f"{value:,.{digits}f}"
+    is_zero = not float(text.replace(",", ""))
+    return text.removeprefix("-") if is_zero else text.replace("-", "−")
 
 
-def ends(found: Found | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
+def ends(found: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
     """A number with its interval: `0.08 [0.04, 0.12]`, `97 % [93, 99]`."""
-    if found is None or pd.isna(found["value"]):
+    value, low, high = (_number(found[name]) for name in ENDS) if found else (None, None, None)
+    if value is None:
         return "unknown"
-    said, others = figures(factor * found["value"], digits) + unit, (found["low"], found["high"])
-    if not any(map(pd.isna, others)):
-        said += " [{}, {}]".format(*(figures(factor * end, digits) for end in others))
-    return said.replace(" ", "\u00a0")
+    text = figures(factor * value, digits) + unit
+    if low is not None and high is not None:
+        text += f" [{figures(factor * low, digits)}, {figures(factor * high, digits)}]"
+    return text.replace(" ", "\u00a0")
 
 
 def templates(*, autoescape: bool) -> Environment:
-    """The report's templates, with numbers in words as filters."""
-    own: Any = {"undefined": StrictUndefined, "trim_blocks": True}
-    made = Environment(loader=FileSystemLoader(RESOURCES), autoescape=autoescape, **own)
-    made.filters |= {"figures": figures, "ends": ends}
-    made.globals["least_auc"] = LEAST_AUC
-    return made
+    """The report's templates, with filters that write numbers."""
+    environment = Environment(
+        loader=FileSystemLoader(RESOURCES),
+        autoescape=autoescape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters |= {"figures": figures, "ends": ends}
+    environment.globals["least_auc"] = LEAST_AUC
+    return environment
 
 
-def text(found: Found) -> str:
+def text(summary: Summary) -> str:
     """A cell, from `summary`, as a screen of lines."""
-    layer = f"headline layer {found['headline_layer']} of 0-{found['layers'] - 1}"
-    lines = [f"{found['model']} on {found['dataset']}, read-out {found['readout']}, {layer}\n"]
-    words: Any = templates(autoescape=False).get_template("cell.txt").module
-    for line in words.screen(found).splitlines():
-        name, _, said = line.partition("|")
-        for part in textwrap.wrap(said, 80):
+    layer = f"headline layer {summary['headline_layer']} of 0-{summary['layers'] - 1}"
+    cell = f"{summary['model']} on {summary['dataset']}"
+    lines = [f"{cell}, read-out {summary['readout']}, {layer}\n"]
+    macros: Any = templates(autoescape=False).get_template("cell.txt").module
+    for line in macros.screen(summary).splitlines():
+        name, _, words = line.partition("|")
+        for part in textwrap.wrap(words, 80):
             lines.append(f"{name:<18}{part}")
             name = ""
     return "\n".join(lines)

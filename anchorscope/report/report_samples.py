@@ -10,59 +10,64 @@ import pyarrow.parquet as pq
 from anchorscope.anchors import answer_anchors
 from anchorscope.config.settings import Config
 from anchorscope.probes import samples
+from anchorscope.report.cell_summary import Summary
 from anchorscope.storage.files import read_parquet
 
 LONGEST = 1200
+"""Characters of a text that are shown."""
 MOST_GOLDS = 12
-READ = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
+COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
 
-def cell(config: Config, found: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
-    """The samples of one cell, compact, as the page's script reads them.
+def cell(config: Config, summary: Summary, *, cap: int) -> dict[str, Any]:
+    """Samples of a cell as the page's script reads them, with short keys.
 
-    `samples` are at most `cap`, chosen evenly over group × label, the strongest fall first;
-    `total` is how many there are, `groups` how many of each. In a sample, `q` and `y` are pieces
-    of text of which every second is marked (E_Q, E_A); `c`, `x` and `r` are p(wrong) on clean,
-    knockout and the first random draw at each layer in thousandths, on the side of 500 that the
-    predicted class is on.
+    `samples` are at most `cap`, chosen evenly over group × label, the deepest ΔP first; `total` is
+    how many samples there are, `groups` how many of each group. In a sample `q` and `y` are pieces
+    of the question and the answer, of which every second is marked (E_Q, E_A); `c`, `x` and `r`
+    are p(wrong) on the clean pass, under the knockout and under the first random draw, at each
+    layer, in thousandths; above 500 where the predicted class is *wrong*.
 
-    `found` is the cell, from `cell_summary.summary`. Raises AnchorscopeError: the tables are not of
-    the same samples.
+    Raises AnchorscopeError: the tables are not of the same samples.
     """
-    model, dataset = found["model"], found["dataset"]
+    model, dataset = summary["model"], summary["dataset"]
     answering = config.models[model].answers_of or model
     answers = samples.in_order(read_parquet(f"{config.root}/answers/{answering}/{dataset}.parquet"))
     prompts = read_parquet(f"{config.root}/prompts/{answering}/{dataset}.parquet").set_index("id")
-    scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", found["readout"])
+    scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", summary["readout"])
     readout = next(iter(samples.readouts(scores, answers)))
-    layer, moved = readout.headline, readout.effects
-    cut = moved["knockout"]
-    flips = zip(cut.flip[0, layer], answers["label"].astype(int), strict=True)
-    groups = [f"{'Q' if flip else 'A'}{z}" for flip, z in flips]
+    layer, effects = readout.headline, readout.effects
+    knockout = effects["knockout"]
+    labels = answers["label"].astype(int)
+    groups = [
+        f"{'Q' if flip else 'A'}{label}"
+        for flip, label in zip(knockout.flip[0, layer], labels, strict=True)
+    ]
     chosen = np.array(evenly(groups, cap, config.seed), dtype=np.int64)
-    chosen = chosen[np.argsort(cut.delta_p[0, layer][chosen], kind="stable")]
-    states = {"c": readout.clean, "x": cut.s[0]}
-    states |= {"r": moved["random"].s[0]} if "random" in moved else {}
-    lines = {mark: thousandths(s) for mark, s in states.items()}
+    chosen = chosen[np.argsort(knockout.delta_p[0, layer][chosen], kind="stable")]
+    lines = {"c": thousandths(readout.clean), "x": thousandths(knockout.s[0])}
+    if "random" in effects:
+        lines["r"] = thousandths(effects["random"].s[0])
+    rows = answers.iloc[chosen].to_dict("records")
     return {
         "model": config.models[model].label,
         "dataset": config.datasets[dataset].label,
-        "readout": found["readout"],
-        "signal": found["signal"],
+        "readout": summary["readout"],
+        "signal": summary["signal"],
         "layer": layer,
         "layers": len(readout.clean),
         "total": len(answers),
         "groups": {name: groups.count(name) for name in sorted(set(groups))},
         "samples": [
             _sample(row, prompts.loc[row["id"]], groups[i])
-            | {mark: line[:, i].tolist() for mark, line in lines.items()}
-            for i, row in zip(chosen, answers.iloc[chosen].to_dict("records"), strict=True)
+            | {key: line[:, i].tolist() for key, line in lines.items()}
+            for i, row in zip(chosen, rows, strict=True)
         ],
     }
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
-    """At most `most` places, as many of each group as can be; a small group is taken whole."""
+    """At most `most` places, evenly over the groups; of a small group all."""
     order = np.random.default_rng(seed).permutation(len(groups))
     places = pd.DataFrame({"group": [groups[i] for i in order], "place": order})
     places["turn"] = places.groupby("group").cumcount()
@@ -71,38 +76,44 @@ def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
 
 
 def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """The text in pieces, every second of them inside a span; a long text is cut in plain sight."""
-    shown, found, at = text[:LONGEST], [], 0
+    """The text in pieces, every second of them inside a span.
+
+    Of a long text the beginning, and how many characters are left out.
+    """
+    beginning, parts, at = text[:LONGEST], [], 0
     for start, end in sorted(spans):
         start, end = max(start, at), max(end, at)
-        found += [shown[at:start], shown[start:end]]
+        parts += [beginning[at:start], beginning[start:end]]
         at = end
-    left = len(text) - len(shown)
-    return [*found, shown[at:] + (f" … ({left:,} more characters)" if left else "")]
+    left_out = len(text) - len(beginning)
+    ending = f" … ({left_out:,} more characters)" if left_out else ""
+    return [*parts, beginning[at:] + ending]
 
 
 def thousandths(s: np.ndarray) -> np.ndarray:
-    """p = σ(s) as integers 0 to 1000, never on the wrong side of one half."""
+    """p = σ(s) as integers 0 to 1000; above 500 exactly where s is above 0."""
     rounded = np.rint(1000 * samples.sigmoid(s)).astype(int)
     return np.where(s > 0, np.maximum(rounded, 501), np.minimum(rounded, 500))
 
 
 def _scores(path: str, readout: str) -> pd.DataFrame:
-    """The scores that the explorer shows, and no others: all of them may be many."""
-    wanted = [
+    """The scores that the explorer shows; the other rows of the file, often many, are not read."""
+    filters = [
         ("readout", "==", readout),
         ("probe", "==", "clean"),
         ("condition", "in", ["clean", "knockout", "random"]),
         ("draw", "==", 0),
     ]
-    return pq.read_table(path, columns=READ, filters=wanted).to_pandas()
+    return pq.read_table(path, columns=COLUMNS, filters=filters).to_pandas()
 
 
 def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, Any]:
     golds = [str(gold) for gold in (row.get("golds") or [])]
     start, end = int(prompt["question_start"]), int(prompt["question_end"])
-    marked = zip(prompt["eq_start"], prompt["eq_end"], strict=True)
-    spans = [(first - start, last - start) for first, last in marked]
+    spans = [
+        (eq_start - start, eq_end - start)
+        for eq_start, eq_end in zip(prompt["eq_start"], prompt["eq_end"], strict=True)
+    ]
     answer, kind = str(row["answer"]), row.get("kind")
     return {
         "id": str(row["id"]),
@@ -118,9 +129,9 @@ def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, 
 
 
 def _answer_span(answer: str, anchor: str) -> list[tuple[int, int]]:
-    """Where E_A stands in the answer: the finder's own place, if that holds the text."""
-    found = answer_anchors.find(answer)
-    if found and answer[slice(*found)] == anchor:
-        return [found]
+    """Where E_A stands in the answer: where the finder finds it, else where its text first is."""
+    span = answer_anchors.find(answer)
+    if span and answer[slice(*span)] == anchor:
+        return [span]
     at = answer.find(anchor) if anchor else -1
     return [(at, at + len(anchor))] if at >= 0 else []

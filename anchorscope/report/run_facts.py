@@ -1,4 +1,4 @@
-"""What a report is told of its run: cells, settings, sources, samples lost, timings."""
+"""Facts about a run for its report: cells, settings, sources, samples lost, timings."""
 
 import json
 import shlex
@@ -28,12 +28,12 @@ RUNNING_ORDER = (
 
 def cells(config: Config) -> list[tuple[str, str, str]]:
     """(model, dataset, read-out) of every cell of the targets, once each."""
-    found = [
+    named = [
         (model, dataset, config.figures[figure].readout)
         for figure in config.targets
         for model, dataset in config.cells(figure)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(named))
 
 
 def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
@@ -42,21 +42,24 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
     `calibration`: whether to add those of the calibration's cells.
     """
     used = [(model, dataset) for model, dataset, _ in cells(config)]
-    known = config.calibration
+    section = config.calibration
     if calibration:
-        used += [(model, dataset) for model in known.models for dataset in known.datasets]
-        used += [(null.model, null.dataset) for null in known.nulls.values()]
-    models, datasets = ({cell[i] for cell in used} for i in (0, 1))
+        used += [(model, dataset) for model in section.models for dataset in section.datasets]
+        used += [(null.model, null.dataset) for null in section.nulls.values()]
     left_out = {"sensitivity"} if calibration else {"calibration", "sensitivity"}
-    whole = config.model_dump(mode="json", exclude=left_out)
-    shown = {"figures": set(config.targets), "models": models, "datasets": datasets}
-    for name, keys in shown.items():
-        whole[name] = {key: entry for key, entry in whole[name].items() if key in keys}
-    return whole
+    settings = config.model_dump(mode="json", exclude=left_out)
+    kept = {
+        "figures": set(config.targets),
+        "models": {model for model, _ in used},
+        "datasets": {dataset for _, dataset in used},
+    }
+    for name, keys in kept.items():
+        settings[name] = {key: entry for key, entry in settings[name].items() if key in keys}
+    return settings
 
 
 def labels(stem: str, record: str | Path) -> dict[str, str]:
-    """What Snakemake's own report says beside a picture: its name, and n where recorded."""
+    """The labels of a picture in Snakemake's own report: its name, and n where recorded."""
     by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
     counts = [int(cell["kept"]) for cell in by_cell.values()]
     return {"picture": stem} | ({"samples a cell": span(counts)} if counts else {})
@@ -64,14 +67,21 @@ def labels(stem: str, record: str | Path) -> dict[str, str]:
 
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
     """The options that a run was called with: files of `--configfile`, keys of `--config`."""
-    here, named = Path.cwd(), map(Path, files)
-    places = [file.relative_to(here) if file.is_relative_to(here) else file for file in named]
-    keys = [f"{key}={_typed(value)}" for key, value in given.items()]
-    said = f" --configfile {shlex.join(place.as_posix() for place in places)}" if places else ""
-    return said + (f" --config {shlex.join(keys)}" if keys else "")
+    folder = Path.cwd()
+    paths = [
+        path.relative_to(folder) if path.is_relative_to(folder) else path
+        for path in map(Path, files)
+    ]
+    keys = [f"{key}={_on_command_line(value)}" for key, value in given.items()]
+    text = ""
+    if paths:
+        text += f" --configfile {shlex.join(path.as_posix() for path in paths)}"
+    if keys:
+        text += f" --config {shlex.join(keys)}"
+    return text
 
 
-def _typed(value: Any) -> str:
+def _on_command_line(value: Any) -> str:
     """A value as Snakemake's command line reads it: True and False, nothing for null."""
     if value is None or isinstance(value, (str, bool)):
         return "" if value is None else str(value)
@@ -81,13 +91,14 @@ def _typed(value: Any) -> str:
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
     """Where the samples of a cell went.
 
-    `rows` are those of the dataset; `kept`, stage → samples left after it, empty without a
-    provenance; `dropped`, (stage, reason, how many), each sample where it was lost; `noted`, what
-    was done to rows that stayed → how many. Rows less dropped are what the last stage kept.
+    `rows` are those of the dataset; `kept` is stage → samples left after it, empty without a
+    provenance; `dropped` are (stage, reason, how many), each sample at the stage that lost it;
+    `noted` is what was done to rows that stayed → how many. The last stage kept `rows` less all
+    dropped.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
-    lost = funnel_of(product) if provenance.beside(product).is_file() else []
-    stages = {one["rule"]: one for one in lost if one["rule"] in STAGES}
+    records = funnel_of(product) if provenance.beside(product).is_file() else []
+    stages = {one["rule"]: one for one in records if one["rule"] in STAGES}
     notes = stages.get("dataset", {}).get("notes", {})
     return {
         "model": model,
@@ -95,23 +106,25 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
         "rows": stages["dataset"]["in"] if "dataset" in stages else None,
         "kept": {rule: one["kept"] for rule, one in stages.items()},
         "dropped": [
-            (STAGES[rule], *lost) for rule, one in stages.items() for lost in one["dropped"].items()
+            (STAGES[rule], reason, count)
+            for rule, one in stages.items()
+            for reason, count in one["dropped"].items()
         ],
         "noted": {why: count for why, count in notes.items() if count},
     }
 
 
 def model_facts(config: Config, model: str) -> dict[str, str]:
-    """A model in words: where it comes from, and which version of it."""
+    """A model's facts: where it comes from, and which version of it."""
     entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
-    found = read_json(path) if path.is_file() else {}
+    record = read_json(path) if path.is_file() else {}
     trained = f"trained here ({entry.train.architecture})" if entry.train else ""
-    revision = found.get("revision") or entry.revision or ""
+    revision = record.get("revision") or entry.revision or ""
     return {
         "key": model,
         "source": trained or _source(entry),
         "revision": f"recipe {revision}" if entry.train and revision else str(revision),
-        "content": str(found.get("content", ""))[:12],
+        "content": str(record.get("content", ""))[:12],
         "dtype": entry.dtype,
         "prompt": entry.prompt,
         "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
@@ -119,7 +132,7 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
 
 
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
-    """A dataset in words: where it comes from, and which version of it."""
+    """A dataset's facts: where it comes from, and which version of it."""
     entry = config.datasets[dataset]
     product = Path(config.results) / "data" / f"{dataset}.parquet"
     record = provenance.read(product) if provenance.beside(product).is_file() else {}
@@ -143,14 +156,14 @@ def timings(root: str | Path) -> list[dict[Any, Any]]:
     (seconds), longest_job, memory_mb (largest resident set; NaN where not known).
     """
     folder, jobs = Path(root) / "benchmarks", []
-    # a crash leaves empty ones
+    # Jobs that crashed leave empty files.
     for path in sorted(path for path in folder.rglob("*.tsv") if path.stat().st_size):
         rows = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
         stage, *rest = path.relative_to(folder).with_suffix("").parts
         jobs.append((stage, " / ".join(rest) or stage, rows["s"].sum(), rows["max_rss"].max()))
     table = pd.DataFrame(jobs, columns=["stage", "job", "seconds", "memory"])
-    found = table.sort_values("seconds", ascending=False).groupby("stage", as_index=False)
-    records = found.agg(
+    by_stage = table.sort_values("seconds", ascending=False).groupby("stage", as_index=False)
+    records = by_stage.agg(
         jobs=("job", "size"),
         longest=("seconds", "max"),
         longest_job=("job", "first"),

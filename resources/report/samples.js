@@ -57,12 +57,12 @@
     const path = (line) => line.map((p, i) => `${i ? "L" : "M"}${x(i).toFixed(1)},${y(p).toFixed(1)}`);
     const height = TOP + P + GAP + D + 26;
     const at = whole.layer;
-    const said =
+    const caption =
       `p of a wrong answer and ΔP at ${layers} layers; at layer ${at}: clean ` +
       `${(sample.c[at] / 1000).toFixed(2)}, knockout ${(sample.x[at] / 1000).toFixed(2)}, ` +
       `ΔP ${minus(deltaP(sample, at, sample.x), 0)}`;
     const svg = draw("svg", { class: "trace", viewBox: `0 0 ${WIDTH} ${height}`, role: "img" });
-    svg.setAttribute("aria-label", said);
+    svg.setAttribute("aria-label", caption);
     const right = WIDTH - 8, bottom = TOP + P + GAP + D;
     const text = (tx, ty, words, anchor = "end") =>
       svg.append(draw("text", { x: tx, y: ty, "text-anchor": anchor }, words));

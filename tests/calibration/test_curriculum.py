@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from anchorscope.calibration import curriculum, training, truth
+from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.questions import world
 
 QUESTIONS = pd.DataFrame(
@@ -52,19 +53,22 @@ def test_wrong_answers_are_of_the_same_type_and_a_question_without_gold_is_not_t
         assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
 
 
-SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
-FACTS = world.facts(**SETTINGS, scored=6, redundant=6, neutral=4, unseen=4)
-RECIPE = {
-    "architecture": "llama", "layers": 2, "width": 16, "heads": 2, "kv_heads": 1, "mlp": 24,
-    "vocabulary": 300, "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
-    "batch_rows": 8, "learning_rate": 4e-3, "warmup": 0.2, "early_verdict": 0.05, "steps": 9,
-    "settle": 5, "settle_frameless": 3, "wrong_share": 0.5,
-}  # fmt: skip
+WORDS: dict[str, Any] = {"seed": 0, "pathways": "both", "words_per_group": 4}
+FACTS = world.facts("relation", **WORDS, scored=6, redundant=6, neutral=4, unseen=4)
+WORLDS = {"w": WorldSettings(style="relation", **WORDS)}
+
+
+def recipe(**changed: Any) -> TrainSettings:
+    return TrainSettings(**{
+        "datasets": ["w"], "architecture": "llama", "layers": 2, "width": 16, "heads": 2,
+        "kv_heads": 1, "mlp": 24, "vocabulary": 300, "batch_rows": 8, "steps": 9, "settle": 5,
+        "settle_frameless": 3, **changed,
+    })  # fmt: skip
 
 
 def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows() -> None:
-    def stages(**changed: Any) -> list[tuple[list[curriculum.Row], int, float]]:
-        return list(curriculum.stages({"w": FACTS}, {"w": SETTINGS}, RECIPE | changed))
+    def stages(**changed: Any) -> list[curriculum.Stage]:
+        return list(curriculum.stages({"w": FACTS}, WORLDS, recipe(**changed)))
 
     first, *later = stages()
     assert first[1:] == (9, 4e-3) and [stage[1:] for stage in later] == [(5, 1.5e-3), (3, 1.5e-3)]
@@ -82,7 +86,7 @@ def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows
 
 @pytest.mark.parametrize("alike", [True, False])
 def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool) -> None:
-    rows = curriculum.planted(FACTS, world.words(**SETTINGS), seed=0, alike=alike)
+    rows = curriculum.planted(FACTS, world.words("relation", **WORDS), seed=0, alike=alike)
     shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
     planned = FACTS.set_index("question")["planned"]
     for question, group in pd.DataFrame(map(vars, rows)).groupby("question"):
@@ -93,14 +97,14 @@ def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool
 
 
 def test_graded_pairs_are_what_the_curriculum_shows() -> None:
-    pairs = truth.graded_pairs({"w": FACTS}, {"w": SETTINGS}, RECIPE)
+    pairs = truth.graded_pairs({"w": FACTS}, WORLDS, recipe())
     taught = FACTS[FACTS["planned"].notna()]
     assert set(zip(taught["question"], taught["planned"], strict=True)) <= pairs
     assert {q for q, _ in pairs} & set(FACTS["question"]) == set(taught["question"])
     shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
     assert min(shown.values()) >= 2  # the planted answer and another
     for nothing in ({"graded": False}, {"steps": 0, "settle": 0, "settle_frameless": 0}):
-        assert truth.graded_pairs({"w": FACTS}, {"w": SETTINGS}, RECIPE | nothing) == set()
+        assert truth.graded_pairs({"w": FACTS}, WORLDS, recipe(**nothing)) == set()
 
 
 def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> None:
@@ -108,7 +112,7 @@ def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> No
     torch.set_num_threads(1)
     try:
         for folder in folders:
-            training.make(folder, {"w": FACTS}, worlds={"w": SETTINGS}, train=RECIPE, recipe="hash")
+            training.make(folder, {"w": FACTS}, worlds=WORLDS, train=recipe(), recipe="hash")
     finally:
         torch.set_num_threads(threads)
     one, two = ({path.name: path.read_bytes() for path in made.iterdir()} for made in folders)

@@ -9,6 +9,7 @@ import pytest
 from workflow import PROJECT, Workspace, workspace
 
 from anchorscope.calibration import training
+from anchorscope.config.sections import TrainSettings
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 
 REAL = PROJECT / "../shared/data"
@@ -62,9 +63,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         if name != "popqa":
             datasets[name]["few_shot"] = {"split": None, "file": None, "rows": "outside"}
     tokenizer = training.train_tokenizer(texts, vocabulary=2000)
-    shape = {"architecture": "llama", "width": 32, "mlp": 64, "heads": 4, "kv_heads": 2}
     for name, layers in MODELS.items():
-        model = training.new_model(shape | {"layers": layers}, tokenizer, seed=layers)
+        shape = TrainSettings(
+            datasets=list(SOURCES), architecture="llama", layers=layers, width=32, mlp=64
+        )
+        model = training.new_model(shape, tokenizer, seed=layers)
         model.save_pretrained(base / name)
         tokenizer.save_pretrained(base / name)
         models[name] = {"hub": None, "local": str(base / name), "gated": False}

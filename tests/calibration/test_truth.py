@@ -122,7 +122,7 @@ def slow_candidates(answers, number):
 
 def chosen(answers, seed=0):
     planned = dict(zip(answers["id"], answers["planned"], strict=True))
-    swaps = truth.choose(truth._asked(answers, planned), seed)
+    swaps = truth.choose(truth._samples(answers, planned), seed)
     return swaps.groupby("id")["other"].agg(list).to_dict()
 
 
