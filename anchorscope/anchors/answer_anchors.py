@@ -2,12 +2,14 @@
 
 One procedure for every answer, right or wrong:
 
-1. start behind the model's thoughts, at its own mark of the answer (`<answer>`) where it set one;
-2. skip spaces, bullets, tags, the "1." of a list, the "(B)" of a choice, opening punctuation;
+1. start behind the model's thoughts, at its own mark of the answer (`<answer>`) where it set one,
+   and behind sentences about the request ("Okay, so the user asks ...") that others follow;
+2. skip spaces, bullets, tags, the "1." of a list, the "(B)" or "b)" of a choice, opening
+   punctuation;
 3. strip lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
-4. cut at the first line break, bracket, tag or sentence end, at the end of what is emphasised,
-   before an afterthought ("X, I think", "X, not Y"), but keep a number's other spelling with it
-   ("12 (twelve)");
+4. cut at the first line break, bracket, tag or sentence end, before the next item of a list, at
+   the end of what is emphasised, before an afterthought ("X, I think", "X, not Y"), but keep a
+   number's other spelling with it ("12 (twelve)");
 5. drop articles, then quotes, markup and punctuation at both ends.
 
 A full stop ends a sentence where white space, a closing quote or the end of the text follows,
@@ -24,7 +26,13 @@ commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are
 import re
 
 from anchorscope.anchors import lead_ins
-from anchorscope.anchors.english import ANSWER_ABBREVIATIONS, MONTHS, TWO_SPELLINGS, word_set
+from anchorscope.anchors.english import (
+    ANSWER_ABBREVIATIONS,
+    MONTHS,
+    TWO_SPELLINGS,
+    without_quotations,
+    word_set,
+)
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -51,7 +59,9 @@ _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(\w+)")  # on the same li
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
-_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
+_NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)"
+_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=\w)"
+_LIST = re.compile(r"\(?([1aA])([.)])\s+$")  # what stands before the first item
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
 _TAG = (
     r"<[/|]?[A-Za-z][^<>\n]{0,40}>(?:(?<=\|>)assistant\b)?|"
@@ -61,7 +71,7 @@ _TAGS = re.compile(_TAG)
 _THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
 _MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
-_CHOICE = r"\([A-Ea-e1-5]\)\s+(?=\w)"
+_CHOICE = r"\(?[A-Ea-e1-5]\)\s+(?=\w)"
 _SKIP = re.compile(
     rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}{re.escape(_BRACKETS)}]|"
     r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
@@ -83,7 +93,7 @@ def find(answer: str) -> tuple[int, int] | None:
 
     No white space stands at either edge.
     """
-    start = _skip(answer, _opening(answer))
+    start = _after_request(answer, _skip(answer, _opening(answer)))
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
         if (after := _after_lead_in(answer, start)) == start:
             break
@@ -158,6 +168,18 @@ def _opening(text: str) -> int:
     return marked.end() if marked else start
 
 
+def _after_request(text: str, start: int) -> int:
+    """Past sentences about the request, if another sentence follows them."""
+    for _ in range(_MOST_LEAD_INS):
+        if not lead_ins.speaks_of_the_request(text, start):
+            break
+        after = _skip(text, _sentence_end(text, start) + 1)
+        if not text[after:].strip():
+            break
+        start = after
+    return start
+
+
 def _sentence_end(text: str, start: int) -> int:
     return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
 
@@ -176,6 +198,7 @@ def _cut(text: str, start: int) -> int:
     if yes_no := _YES_NO.match(text, start):
         return yes_no.end()
     end = _sentence_end(text, start)
+    end = min(end, _second_item(text, start))
     both = {place for m in TWO_SPELLINGS.finditer(text, start, end) for place in range(*m.span())}
     for place in range(start, end):
         if (text[place] in _BRACKETS and place not in both) or _TAGS.match(text, place):
@@ -183,8 +206,18 @@ def _cut(text: str, start: int) -> int:
             break
     if _FIRST_PERSON.match(text, start):
         return end
-    afterthought = _AFTERTHOUGHT.search(text, start + 1, end)
+    afterthought = _AFTERTHOUGHT.search(without_quotations(text), start + 1, end)
     return afterthought.start() if afterthought else end
+
+
+def _second_item(text: str, start: int) -> int:
+    """Where the next item of a list begins if the answer is the first: "1) Mercury 2) Venus"."""
+    if first := _LIST.search(text, 0, start):
+        number, closing = chr(ord(first[1]) + 1), re.escape(first[2])
+        second = re.compile(rf"[^\S{NEWLINES}]+\(?{number}{closing}\s+{_NEW_SENTENCE}(?=\w)")
+        if found := second.search(text, start):
+            return found.start()
+    return len(text)
 
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:

@@ -116,9 +116,29 @@ _DIGITS = r"[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 TWO_SPELLINGS = re.compile(
     rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
 )
-# Words that deny what follows; "not only" and "not until 1971" do not.
-DENIAL = re.compile(
+# Words that deny what follows; "not only" and "not until 1971" do not. See `denial`.
+_DENIAL = re.compile(
     r"(?:\b(?:[Nn]ot|never|Never(?=\s[^\W\d_A-Z])|cannot|[Nn]either|nor|no|none|[Nn]o one|"
     r"[Nn]obody|rather than|instead of)\b|n['’]t\b)"
     r"(?!\s(?:only|just|merely|simply|until|till|before|other)\b)"
 )
+# What stands between quotation marks; an apostrophe inside a word is none.
+_QUOTED = re.compile(
+    r"\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
+    r"|(?<!\w)['‘](?=\S)(?:[^'’]|(?<=\w)['’](?=\w))+(?<=\S)['’](?!\w)"
+)
+
+
+def without_quotations(text: str) -> str:
+    """The text with every quoted character as "x", so that places stay what they are.
+
+    A text that is one quotation from end to end is left as it is: it quotes nothing.
+    """
+    if _QUOTED.fullmatch(text.strip()):
+        return text
+    return _QUOTED.sub(lambda quotation: "x" * len(quotation[0]), text)
+
+
+def denial(text: str, start: int = 0, end: int | None = None) -> re.Match[str] | None:
+    """The first word of text[start:end] that denies what follows it, outside quotations."""
+    return _DENIAL.search(without_quotations(text), start, len(text) if end is None else end)

@@ -1,17 +1,22 @@
 """The label z: does an answer match a gold answer?
 
 Both are normalised as SQuAD does, after what SQuAD does not know of: the order of a date, spaces
-between initials, a number spelt twice. What an answer denies does not count as said.
+between initials, a number spelt twice. What an answer denies does not count as said. Where a
+script puts no spaces between words, a word ends where the script changes, at punctuation, or at a
+function character.
 """
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from unicodedata import category, normalize
 
-from anchorscope.anchors.english import DENIAL, MONTHS, TWO_SPELLINGS
+from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS, denial, without_quotations
+from anchorscope.anchors.words import UNSPACED
 
 MIN_CONTAINED = 3  # characters; shorter golds (`US`, `no`, `W`) must be the whole answer
+MIN_IDEOGRAPHS = 2  # the same for Chinese and Japanese, whose names are short
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NAMES = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS)
@@ -32,6 +37,15 @@ _CLAUSE_END = re.compile(
 )
 _IDENTITY = re.compile(r"\b(?:is|was|are|were)\s?$")
 _DENIED = "¦"  # what the denied words leave; keeps the words beside them apart
+_WITHOUT_SPACES = re.compile(f"[{UNSPACED}]")
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+# Runs in which a word of Chinese or Japanese lies: ideographs, hiragana, katakana.
+_SCRIPTS = ("\u3400-\u4dbf\u4e00-\u9fff々", "\u3040-\u309f", "\u30a0-\u30ff")
+_SCRIPT = re.compile("|".join(f"([{script}])" for script in _SCRIPTS))
+# Characters that join words: copulas, prepositions, particles.
+_JOINTS = frozenset("是在为為于於叫的和与與或及即由はがをにでとのもやへ")
+_UNDIVIDED = 0  # Thai, Lao, Khmer, Burmese
+_PAUSES = re.compile("[、，。．！？；：,;:!?…「」『』《》〈〉（）()\\s]+")
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
 
 
@@ -61,9 +75,13 @@ def matches(answer: str, golds: Iterable[str]) -> bool:
     """
     for gold in filter(squad_normalise, golds):
         wanted = _normalise(gold)
-        said = _readings(answer if DENIAL.search(gold) else _without_denials(answer))
-        contained = len(wanted) >= MIN_CONTAINED and any(_contains(one, wanted) for one in said)
-        if contained or wanted == _normalise(answer) or wanted in said:
+        claimed = answer if denial(gold) else _without_denials(answer)
+        readings = _readings(claimed)
+        if wanted == _normalise(answer) or wanted in readings:
+            return True
+        if _long_enough(wanted) and any(_contains(text, wanted) for text in readings):
+            return True
+        if _contains_unspaced(claimed, wanted):
             return True
     return False
 
@@ -99,21 +117,69 @@ def _without_denials(answer: str) -> str:
     """The answer without what it denies.
 
     A denial reaches to the end of its clause; "X is not Y" denies X as well, since a model that
-    says so gives neither for an answer.
+    says so gives neither for an answer. What is quoted neither denies nor ends a clause.
     """
-    clauses = _CLAUSE_END.split(answer)
-    for place, clause in enumerate(clauses):
-        if denial := DENIAL.search(clause):
-            before = clause[: denial.start()]
-            clauses[place] = f"{'' if _IDENTITY.search(before) else before} {_DENIED} "
-    return "".join(clauses)
+    plain = without_quotations(answer)
+    borders = [place for end in _CLAUSE_END.finditer(plain) for place in end.span()]
+    claimed = ""
+    for start, end in pairwise([0, *borders, len(answer)]):
+        clause = answer[start:end]
+        if denied := denial(plain[start:end]):
+            before = clause[: denied.start()]
+            clause = f"{'' if _IDENTITY.search(before) else before} {_DENIED} "
+        claimed += clause
+    return claimed
 
 
 def _contains(text: str, words: str) -> bool:
     return f" {words} " in f" {text} "
 
 
+def _long_enough(gold: str) -> bool:
+    """Whether a normalised gold says enough to be looked for inside a longer answer."""
+    return len(gold) >= (MIN_IDEOGRAPHS if _IDEOGRAPHS.fullmatch(gold) else MIN_CONTAINED)
+
+
+def _contains_unspaced(answer: str, gold: str) -> bool:
+    """Whether the answer holds a normalised gold as a word of a script without spaces."""
+    if not _long_enough(gold) or not _WITHOUT_SPACES.search(answer):
+        return False
+    parts = map(_normalise, _PAUSES.split(answer))
+    return any(
+        _word_ends(part, place.start()) and _word_ends(part, place.end())
+        for part in parts
+        for place in re.finditer(re.escape(gold), part)
+    )
+
+
+def _word_ends(text: str, place: int) -> bool:
+    """Whether a word may end, or begin, between two characters of a normalised text.
+
+    Thai, Lao, Khmer and Burmese tell no words apart: any letter may begin one, a mark may not.
+    """
+    if place in (0, len(text)):
+        return True
+    before, after = text[place - 1], text[place]
+    if before == " " or after == " ":
+        return True
+    scripts = [_script(before), _script(after)]
+    if category(after).startswith("M") or scripts == [None, None]:
+        return False
+    if scripts[0] != scripts[1] or scripts[0] == _UNDIVIDED:
+        return True
+    return before in _JOINTS or after in _JOINTS
+
+
+def _script(char: str) -> int | None:
+    """Which of the scripts without spaces a character belongs to; None for all others."""
+    if divided := _SCRIPT.match(char):
+        return divided.lastindex
+    return _UNDIVIDED if _WITHOUT_SPACES.match(char) else None
+
+
 def repeats_subject(answer: str, subject: str | None) -> bool:
     """Whether the answer says the question's subject again, as whole words; False if unknown."""
     name = squad_normalise(subject or "")
-    return bool(name) and _contains(squad_normalise(answer), name)
+    if not name:
+        return False
+    return _contains(squad_normalise(answer), name) or _contains_unspaced(answer, name)

@@ -8,7 +8,7 @@ of "I don't think it was written by X" nothing goes, or the answer would turn in
 import re
 from collections.abc import Iterator
 
-from anchorscope.anchors.english import DENIAL
+from anchorscope.anchors.english import denial
 
 # Anything but the end of a clause; an aside in brackets counts as one character.
 _ASIDE = r"\([^()]*\)|\[[^\[\]]*\]"
@@ -28,6 +28,10 @@ THINK = r"(?:think|believe|guess|suppose|assume|suspect|reckon|(?:would|['’]d)
 _SMALL = "the|and|for|from|with|into|but|nor|yet|over|than|upon"  # small letters in a title, too
 _PRONOUN = "(?:it|he|she|they|this|that)"
 _MARKUP = r"[*_]*"
+UNABLE = (
+    r"(?:cannot|can not|can['’]t|could not|couldn['’]t|(?:am|was) (?:not able|unable)|"
+    r"do(?: not|n['’]t) have)\b"
+)
 
 # Nothing may be left behind these: the answer is missing.
 LABELS = (
@@ -56,8 +60,12 @@ _OPENINGS = (
     re.compile(r"(?i:sure|certainly|of course|(?:great|good) question)[!,.:](?=\s+[^\W_])"),
     re.compile(
         r"(?i:hm+|well|um+|oh|okay|ok|so|actually|apparently|currently|historically|honestly|"
-        r"officially|originally|technically|today),(?=\s)"
+        r"officially|originally|technically|today|unfortunately|sadly|regrettably),(?=\s)"
     ),
+    # Regret, unless a title begins so: "Sorry, Wrong Number", "Alas, Babylon".
+    re.compile(r"(?i:sorry|apologies|alas|i apologi[sz]e),(?=\s(?:I\b|[a-z]))"),
+    re.compile(r"(?i:as an? (?:ai|artificial|large|language)\b)[^,.]{0,40},(?=\s)"),
+    re.compile(rf"(?i:without|given|after|despite)\b{_CLAUSE}{{1,60}}?,(?=\sI {UNABLE})"),
     # Where it is known from, or as of when.
     re.compile(
         r"(?i:as of|according to|based on|as far as|to (?:the best of )?my|from what|in my|if i|"
@@ -100,6 +108,21 @@ _DATED = re.compile(
     rf"(?:In|On|By|Since|During|Until|Around|Back in) {_CLAUSE}{{0,20}}\d{_CLAUSE}{{0,20}}?"
     r"(?:, \d{4})?(,?)(?=\s)"
 )
+# A sentence about the request, which says nothing of the answer: "Okay, so the user asks ...".
+_HM = r"(?i:okay|ok|alright|all right|so|well|hm+|now|right|first|sure)[,.!:]?\s+"
+_OF_THE_REQUEST = re.compile(
+    rf"(?:{_HM}){{0,3}}(?:"
+    r"[Tt]he (?:user|person)(?:['’]s| is| has| was)? "
+    r"(?:just )?(?:ask|want|question|query|request|look|need)[a-z]*\b|"
+    r"(?:[Tt]h(?:e|is)|[Yy]our) (?:question|query|prompt) "
+    r"(?:asks|asked|is asking|is about|wants|refers|seems)\b|"
+    r"[Yy]ou(?:['’]re| are|['’]ve| have)? (?:ask(?:ed|ing)?|want to know)\b|"
+    r"I(?: am| was|['’]m|['’]ve been| have been) (?:being )?asked\b|"
+    r"I(?: (?:need|have|want|should|must|will)|['’]ll|(?: am|['’]m) (?:going|trying|supposed))"
+    r"(?: to)? (?:recall|think about|figure out|find|answer|identify|determine|remember|check|look)"
+    r"\b|"
+    r"[Ll]et(?: me|['’]s| us) (?:think|see|recall|check|try|start|look|find|figure)\b)"
+)
 _CLOSE = re.compile(r"[\"”*_]*")
 _NAME = re.compile(r"\s*(?:[^\W\d_a-z][\w.'’-]*(?:\s(?:of|the|and|de|van|von|der))*\s*){1,6}")
 
@@ -118,6 +141,11 @@ def after(text: str, start: int, end: int) -> int:
     return _after_clause(text, start, end) or _after_date(text, start, end) or start
 
 
+def speaks_of_the_request(text: str, start: int) -> bool:
+    """Whether the sentence that begins at `start` is about the request, not an answer to it."""
+    return bool(_OF_THE_REQUEST.match(text, start))
+
+
 def _found(patterns: tuple[re.Pattern[str], ...], text: str, start: int, end: int) -> Iterator[int]:
     """Ends of the patterns that match, quotes and markup behind a question's mark included."""
     for pattern in patterns:
@@ -130,7 +158,7 @@ def _found(patterns: tuple[re.Pattern[str], ...], text: str, start: int, end: in
 def _after_clause(text: str, start: int, end: int) -> int | None:
     for found in _found(_CLAUSES, text, start, end):
         # A whole clause without an object is the answer itself.
-        if text[found:end].strip() and not DENIAL.search(text, start, found):
+        if text[found:end].strip() and not denial(text, start, found):
             return found
     return None
 

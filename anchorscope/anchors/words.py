@@ -60,8 +60,9 @@ def is_free(span: Span, taken: Iterable[Span]) -> bool:
     return all(span.end <= t.start or t.end <= span.start for t in taken)
 
 
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-_CHUNK = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+# Letters of scripts that put no spaces between words, as the inside of a character class.
+UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_CHUNK = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 _POSSESSIVE = re.compile(r"['’][sS]$")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 _BREAK = re.compile(r"[,;?!()\[\]\"“”«»…\u3001\u3002]|[.:]\s|\s[-–—]+\s")
@@ -192,4 +193,4 @@ def occurrences(text: str, name: str) -> list[tuple[int, int]]:
 
 def _spaced(char: str) -> bool:
     """Whether words of this letter's script stand between spaces."""
-    return char.isalnum() and not re.match(f"[{_UNSPACED}]", char)
+    return char.isalnum() and not re.match(f"[{UNSPACED}]", char)

@@ -69,6 +69,12 @@ def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str)
         ("not Lyon, but Paris", "Paris", True), ("not only Paris", "Paris", True),
         ("not until 1971", "1971", True), ("never guilty", "never", True),
         ("Nottingham", "Nottingham", True),
+        # a quotation denies nothing; what is outside of it does
+        ('"To be, or not to be" is from Hamlet', "Hamlet", True),
+        ("'To be, or not to be' is from Hamlet", "Hamlet", True),
+        ("«Ni, not that» is from Hamlet", "Hamlet", True), ('not "Hamlet"', "Hamlet", False),
+        ('not "Me, Myself and I"', "Myself", False), ('"It is not Hamlet"', "Hamlet", False),
+        ("It's not the Beatles' song", "Beatles", False),
     ],
 )  # fmt: skip
 def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
@@ -77,6 +83,29 @@ def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
     assert matches(answer, [gold]) is right
     assert matches(answer, ["something else", gold]) is right
     assert matches(answer, []) is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        # a word ends where the script changes, at punctuation, or at a function character
+        ("答えは東京です", "東京", True), ("法国的首都是巴黎", "巴黎", True),
+        ("東京、大阪", "大阪", True), ("アップルのiPhoneです", "iPhone", True),
+        ("巴黎是首都", "巴黎", True), ("パリです", "パリ", True),
+        ("作者はジョン・レノンです", "ジョン・レノン", True), ("これはさくらです", "さくら", True),
+        ("東京都", "京都", False), ("東京都", "東京", False), ("巴黎圣母院", "巴黎", False),
+        ("ニューヨーク", "ヨーク", False), ("金です", "金", False), ("金", "金", True),
+        ("catalogですか", "cat", False),
+        # letters without any border: as they stand, but never before a mark
+        ("เมืองหลวงคือกรุงเทพ", "กรุงเทพ", True), ("เมืองหลวงคือโตเกียว", "กรุงเทพ", False),
+        ("กกกิ", "กกก", False),
+    ],
+)  # fmt: skip
+def test_words_of_scripts_without_spaces_are_whole_words(
+    answer: str, gold: str, right: bool
+) -> None:
+    assert matches(answer, [gold]) is right
+    assert repeats_subject(answer, gold) is right
 
 
 def test_repeated_subject_is_seen_as_whole_words() -> None:
