@@ -1,6 +1,7 @@
-"""L-BFGS over many penalised logistic regressions at once, on features that they share.
+"""L-BFGS: minimises many penalised logistic regressions at once, on features that they share.
 
-The objective is that of `anchorscope.probes.probes`; what is fitted stands there.
+All layers and problems take their steps together, as batched tensors. The objective, and what a
+problem is, stand in `anchorscope.probes.probes`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import torch
 from torch import Tensor
 
 MEMORY = 10
+"""Steps that each problem remembers."""
 SURE = 30.0
+"""Size of a logit from which on a change counts in proportion to it."""
 SLOPE_KEPT = 0.3
+"""Share of the slope at the start that a step length may leave."""
 SEARCH_STEPS = 10
+"""Step lengths that are tried at most."""
 WORTH_DROPPING = 0.8
 """Share of problems still open below which the solved ones are left out."""
 
@@ -29,7 +34,7 @@ class Block:
     c: Tensor  # penalty, [layers, problems, 1]
     size: Tensor  # sum of weights, [problems, 1]
     mean: Tensor  # of the training rows, in units of x; [layers, problems, width]
-    inv_std: Tensor
+    inv_std: Tensor  # 1 / std of the training rows, 0 where it is 0; like `mean`
     vectors: Tensor  # of the correlation matrix, [layers, width, rank]; rank 0: it is the identity
     values: Tensor  # [layers, 1, rank]
 
@@ -54,6 +59,7 @@ class Block:
         return weights, w[..., -1] - (weights * self.mean).sum(-1)
 
     def logits(self, w: Tensor) -> Tensor:
+        """Logits [layers, problems, n] of weights [layers, problems, width + 1] on x̂."""
         weights, bias = self.folded(w)
         return (weights @ self.x.mT).add_(bias[..., None])
 
@@ -62,6 +68,7 @@ class Block:
         return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
+        """Of the objective at weights w, [layers, problems, width + 1]; see `residuals`."""
         total = residuals.sum(-1, keepdim=True)
         slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
         gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
@@ -87,10 +94,15 @@ class Block:
 
 
 def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
-    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved.
+    """Minimise the objective of every problem at every layer, from weights 0.
 
-    A problem that is solved stays where it is while others go on: what it comes to does not depend
+    A problem is solved when a full quasi-Newton step would change none of its logits by more than
+    `tolerance`. It then stays where it is while others go on, so that its solution does not depend
     on the layers beside it, but for rounding, which may let it stop a step sooner or later.
+
+    Returns:
+        The weights on x̂ with the bias last, [layers, problems, width + 1]; how many steps were
+        taken, at most `max_iterations`; how many problems were not solved by then.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
@@ -129,12 +141,17 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
 
 
 class _Past:
-    """The last steps, from which L-BFGS knows the curvature; a new one takes the oldest's place.
+    """The last `MEMORY` steps of each problem, from which L-BFGS estimates the curvature.
 
-    Steps s and changes of the gradient y are [layers, problems, MEMORY, width + 1], 0 where there
-    is none yet; product is s · y of each. `inverse` is that of the upper triangle of s yᵀ, steps in
-    the order in which they came, whatever their places; 0 in row and column of one that tells
-    nothing; [layers, problems, MEMORY, MEMORY].
+    A new step takes the place of the oldest.
+
+    Attributes:
+        s: the steps, [layers, problems, MEMORY, width + 1]; 0 where there is none yet.
+        y: by how much the gradient changed in each, like `s`.
+        product: s · y of each, [layers, problems, MEMORY, 1].
+        inverse: of the upper triangle of s yᵀ, with the steps in the order in which they came,
+            whatever their places, [layers, problems, MEMORY, MEMORY]; 0 in row and column of a step
+            that tells nothing.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -146,11 +163,15 @@ class _Past:
         self.steps = 0
 
     def keep(self, here: tuple[Tensor, Tensor]) -> None:
+        """Forget all but some layers and problems."""
         self.s, self.y = self.s[here], self.y[here]
         self.product, self.inverse = self.product[here], self.inverse[here]
 
     def add(self, s: Tensor, y: Tensor) -> None:
-        """One that rounding has eaten tells nothing, nor does that of a solved problem."""
+        """Remember a step and the change of the gradient, [layers, problems, width + 1] each.
+
+        A step lost in rounding tells nothing, nor does that of a solved problem.
+        """
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
@@ -163,10 +184,11 @@ class _Past:
         self.steps += 1
 
     def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
-        """Downhill: −H g of all problems.
+        """−H g of all problems, [layers, problems, width + 1]: the quasi-Newton step.
 
-        The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
-        triangular systems, r the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
+        H is the estimate of the inverse Hessian, g the gradient. This is the two-loop recursion
+        (Nocedal & Wright, 2006, algorithm 7.4) with its loops written as triangular systems. With r
+        the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
         rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
         """
         if not self.steps:
@@ -196,10 +218,18 @@ def _line_search(
     gradient: Tensor,
     done: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Step lengths [layers, problems] and the residuals there.
+    """Find step lengths at which the objective has stopped falling.
 
-    Logits are linear in the step and the objective is convex: all it takes is the root of a rising
-    slope, by safeguarded secants, without the features. Accepted at 0.3 of the slope.
+    Logits are linear in the step and the objective is convex, so its slope along the direction
+    rises with the step. Safeguarded secants find its root, without reading the features; a length
+    is accepted where at most `SLOPE_KEPT` of the slope is left.
+
+    Args:
+        ahead: by how much a step of length 1 changes the logits.
+        done: problems that are solved, bool [layers, problems]; any length is accepted for them.
+
+    Returns:
+        Step lengths, [layers, problems], and the residuals there, [layers, problems, n].
     """
     start = (gradient * direction).sum(-1)
     head = direction[..., :-1]

@@ -39,13 +39,13 @@ def calibrate(
     spread = logits.std(-1, keepdims=True)
     spread = np.where(spread > 0, spread, 1.0)
     rows = np.stack([logits / spread, np.ones_like(logits)], axis=1)
-    found = _newton(rows, target, weights)
-    slope = found[:, 0] / spread[:, 0]
+    fitted = _newton(rows, target, weights)  # [layers, 2]
+    slope = fitted[:, 0] / spread[:, 0]
     slope, floored = np.maximum(slope, LEAST_SLOPE), slope < LEAST_SLOPE
     if floored.any():
         fixed = slope[floored, None] * logits[floored]
-        found[floored, 1:] = _newton(rows[floored, 1:], target[floored], weights[floored], fixed)
-    return slope, found[:, 1]
+        fitted[floored, 1:] = _newton(rows[floored, 1:], target[floored], weights[floored], fixed)
+    return slope, fitted[:, 1]
 
 
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
@@ -86,9 +86,9 @@ def _newton(
         return (w[..., None, :] @ rows)[..., 0, :] + fixed
 
     def loss(w: np.ndarray) -> np.ndarray:
-        found = logit(w)  # np.logaddexp(0, x) is several times as slow
-        softplus = np.maximum(found, 0) + np.log(1 + np.exp(-np.abs(found)))
-        return ((softplus - target * found) * weights).sum(-1)
+        x = logit(w)  # np.logaddexp(0, x) is several times as slow
+        softplus = np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
+        return ((softplus - target * x) * weights).sum(-1)
 
     w = np.zeros(rows.shape[:2])
     now = loss(w)

@@ -1,4 +1,9 @@
-"""Features standardised for the probes, layer after layer."""
+"""Standardising: features are centred and scaled once a layer, for all problems together.
+
+Each problem has a mean and a standard deviation of its own, of the rows it learns from. These stay
+beside the features (`Standardised.mean`, `.inv_std`) and are applied to the weights, so that all
+problems share one array of features.
+"""
 
 import math
 from dataclasses import dataclass
@@ -24,56 +29,76 @@ COLUMNS = 64
 
 @dataclass(frozen=True)
 class Standardised:
-    """Features of some layers, less their centre and by their scale."""
+    """Standardised features of some layers.
 
-    x: Tensor  # float32 [layers, n, width]
-    centre: Tensor  # [layers, width]
+    Attributes:
+        x: (features − centre) / scale, float32 [layers, n, width].
+        centre, scale: float32 [layers, width].
+        mean, inv_std: mean and 1 / std of the training rows, in units of x, float32 [layers, sets,
+            width]; problems with the same training rows share a set.
+        same: the set of each problem, int64 [problems].
+        eigen: for each layer the eigenvectors [width, rank] and eigenvalues [rank] of its
+            correlation matrix; rank 0 where that is taken for the identity.
+    """
+
+    x: Tensor
+    centre: Tensor
     scale: Tensor
-    mean: Tensor  # of the rows that some problems weigh alike, in units of x; [layers, some, width]
+    mean: Tensor
     inv_std: Tensor
-    same: Tensor  # which of these is each problem's, int64 [problems]
-    # eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; rank 0
-    # where it is taken for the identity
+    same: Tensor
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 
 def standardise(features: Part, masks: Tensor) -> Standardised:
-    """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
+    """Standardise features [layers, n, width], reading one layer after another.
 
-    One layer is asked for after the other. Few probes of a layer that is nearly uncorrelated do
-    with eigenvectors of rank 0. Raises AnchorscopeError: features that are not finite.
+    Args:
+        features: the layers to standardise.
+        masks: how much each problem weighs each row, 0 for those it does not learn from,
+            [problems, n]. Where problems are few and a layer nearly uncorrelated, its correlation
+            matrix is taken for the identity.
+
+    Raises:
+        AnchorscopeError: features that are not finite.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
     x = masks.new_empty((layers, n, width))
-    found, eigen = [], []
+    statistics, eigen = [], []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
         columns = range(0, width, COLUMNS)
         parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
-        found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
-        if not bool(torch.isfinite(found[-1][0]).all()):
+        of_layer = [torch.cat(part, dim=-1).float() for part in zip(*parts, strict=True)]
+        statistics.append(of_layer)
+        if not bool(torch.isfinite(of_layer[0]).all()):
             what = "activations are not finite, no probe can be fitted"
             do = "measure them again, with dtype: float32 for this model"
             raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
         mild = len(masks) <= FEW and _spread(out) <= MILD
         eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
-    centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
+    centre, scale, mean, inv_std = map(torch.stack, zip(*statistics, strict=True))
     return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
 
 
 def _columns(
     rows: Tensor, weights: Tensor, out: Tensor, columns: slice
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Write some features of `rows` [n, width] to `out`, less their centre and by their scale.
+    """Standardise some features of `rows` [n, width] and write them to `out`.
 
-    A row far off draws the mean away from all others, and leaves few digits to tell them apart:
-    features that have one are centred by their other rows alone. A constant feature is its own
-    centre, to the last bit. One that is constant among a problem's rows gets weight 0 by way of an
-    infinite std: that is what the penalty would make of it.
+    A row far off would draw the mean away from all others, and leave few digits to tell them apart:
+    a feature that has such rows is centred by its other rows. A constant feature is its own centre,
+    to the last bit. One that is constant among a set's rows gets 1 / std = 0, and so weight 0,
+    which is what the penalty would make of it.
 
-    Returns centre and scale, float64 [features], and the mean and 1 / std of each problem's rows,
-    weighed by `weights` [problems, n], in units of `out`, float64 [problems, features].
+    Args:
+        weights: how much each set of training rows weighs each row, [sets, n].
+        columns: which features.
+
+    Returns:
+        Centre and scale, float64 [features], and mean and 1 / std of each set's rows in units of
+        `out`, float64 [sets, features].
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]
