@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.strength import Strength, of_scores
 from anchorscope.probes import bands, samples
 from anchorscope.probes.bands import Draws, Means, Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
+from anchorscope.probes.strength import Strength, of_scores
 
 ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of intervals."""
@@ -93,45 +93,57 @@ class Analysis:
         refits = None
         if self.refits is not None and refitted:
             refits = self.refits.refits(self.readout, self.answers, refitted)
-        own = groups(self.readout)
+        as_fitted = groups(self.readout)
 
         def means(readout: Readout) -> list[Means]:
-            seen = own if readout is self.readout else groups(readout)
-            return [one.means for group in seen for one in group.quantities.values()]
+            """Every quantity of every group, as some probes see the read-out."""
+            formed = as_fitted if readout is self.readout else groups(readout)
+            return [one.means for group in formed for one in group.quantities.values()]
 
         spreads = iter(bands.spreads(means, self.readout, self.drawn, refits))
         frames = []
-        for group in own:
-            spread = {name: next(spreads) for name in group.quantities}
-            found = self._columns(group, spread)
-            frames.append(pd.DataFrame(found | describe(found, spread))[list(columns)])
+        for group in as_fitted:
+            of_group = {name: next(spreads) for name in group.quantities}
+            rows = self._columns(group, of_group)
+            frames.append(pd.DataFrame(rows | describe(rows, of_group))[list(columns)])
         return stacked(frames, columns)
 
     def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
         """What the rows of every table may hold."""
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
-        held, known = (self.drawn.clusters_in(some) for some in (group.members, group.support))
-        few = _mean_of_ways(known) < self.min_clusters
-        found: Columns = {
+        n_clusters = _mean_of_ways(self.drawn.clusters_in(group.members))
+        supporting = _mean_of_ways(self.drawn.clusters_in(group.support))
+        few = (count(group.support) < self.min_n) | (supporting < self.min_clusters)
+        rows: Columns = {
             **self.readout.key,
             **group.columns,
             "layer": layers,
             "headline": layers == self.readout.headline,
             "n": n,
-            "n_clusters": _mean_of_ways(held),
-            "thin": (count(group.support) < self.min_n) | few,
+            "n_clusters": n_clusters,
+            "thin": few,
         }
         for name, quantity in group.quantities.items():
             ends = np.clip(spreads[name].interval(self.level), *quantity.bounds)
             low, high = np.where(n == 0, np.nan, ends)
-            found |= {name: spreads[name].estimate}
-            found |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
-        return found | {name: means.estimate() for name, means in group.averages.items()}
+            rows |= {name: spreads[name].estimate}
+            rows |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
+        return rows | {name: means.estimate() for name, means in group.averages.items()}
 
     def band(self, spread: Spread, used: np.ndarray) -> Columns:
         """Max-t band over the layers `used` [layers], and how much refits widened it."""
         low, high = spread.band(self.level, used)
         return {"band_low": low, "band_high": high, "inflation": spread.inflation}
+
+
+class Settings(TypedDict, total=False):
+    """How the read-outs of a cell are analysed; what is left out is as in `Analysis`."""
+
+    floors: pd.DataFrame | None
+    refits: Draws | None
+    level: float
+    min_n: int
+    min_clusters: int
 
 
 def analyses(
@@ -140,14 +152,18 @@ def analyses(
     *,
     draws: int = 1000,
     seed: int = 0,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Iterator[Analysis]:
     """The read-outs of a cell, one after another, so that the effects of one are held at once.
 
-    `scores` is the table of `anchorscope.probes.scores.score`, `answers` the samples: id, question,
-    subject, label; dropped ones are left out, and nothing depends on the order of rows. Draws are
-    of subjects where known, else questions; `settings` are of each `Analysis`. Raises
-    AnchorscopeError: scores and answers are not of the same samples.
+    Nothing depends on the order of rows. Draws are of subjects where known, else questions.
+
+    Args:
+        scores: the table of `anchorscope.probes.scores.score`.
+        answers: the samples: id, question, subject, label; dropped ones are left out.
+
+    Raises:
+        AnchorscopeError: scores and answers are not of the same samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
@@ -159,10 +175,15 @@ def table(
     make: Callable[[Analysis], pd.DataFrame],
     scores: pd.DataFrame,
     answers: pd.DataFrame,
-    **settings: Any,
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+    **settings: Unpack[Settings],
 ) -> pd.DataFrame:
     """One table of all read-outs; arguments of `analyses`."""
-    return stacked([make(one) for one in analyses(scores, answers, **settings)])
+    return stacked(
+        [make(one) for one in analyses(scores, answers, draws=draws, seed=seed, **settings)]
+    )
 
 
 def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str] = ()) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import parse
 from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions
 from anchorscope.storage import partial
@@ -56,8 +57,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     paths = [partial.batch(folder, number) for number in range(len(planned.batches))]
     ids = [[planned.samples[at].id for at in batch.samples] for batch in planned.batches]
-    signed = [partial.signature(of) for of in ids]
-    todo = [n for n, path in enumerate(paths) if not partial.finished(path, signed[n])]
+    signatures = [partial.signature(of_batch) for of_batch in ids]
+    todo = [n for n, path in enumerate(paths) if not partial.finished(path, signatures[n])]
     room, seconds, halved = Room(), 0.0, 0
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
     total = sum(len(planned.batches[number].rows) for number in todo)
@@ -65,20 +66,20 @@ def write(
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
             took, more = progress.seconds - seconds, room.halved - halved
-            said = {"ids": json.dumps(ids[number]), "seconds": f"{took:.6f}", "halved": str(more)}
+            notes = {"ids": json.dumps(ids[number]), "seconds": f"{took:.6f}", "halved": str(more)}
             seconds, halved = progress.seconds, room.halved
-            partial.save(tensors, paths[number], samples=signed[number], **said)
+            partial.save(tensors, paths[number], samples=signatures[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
-    notes = [partial.notes(path) for path in paths]
+    of_batches = [partial.notes(path) for path in paths]
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
         "rows": rows.total(),
         "samples": len(planned.samples),
         "rows_by_condition": dict(rows),
         "batches": len(planned.batches),
-        "halved_batches": sum(int(note["halved"]) > 0 for note in notes),
-        "seconds": round(sum(float(note["seconds"]) for note in notes), 3),
+        "halved_batches": sum(int(note["halved"]) > 0 for note in of_batches),
+        "seconds": round(sum(float(note["seconds"]) for note in of_batches), 3),
         "device": loaded.device.type,
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
         "attention": attention_of(loaded),
@@ -150,7 +151,6 @@ def read(
     prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
     from anchorscope.passes.features import StoredStates
-    from anchorscope.passes.runner import parse
 
     folder = Path(folder)
     ((site, position),) = parse([readout])

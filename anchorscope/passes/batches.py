@@ -11,7 +11,6 @@ from anchorscope.models.cache import common, grouped
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
-POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 FEW_SHOT = "few-shot"
 """Stands for a partner's id where the second prompt shows other worked examples."""
 NOISE_SAMPLES = 64
@@ -29,7 +28,7 @@ class Sample:
 
     id: str
     input_ids: tuple[int, ...]
-    positions: Mapping[str, int]
+    positions: Mapping[str, int]  # token of each of `readouts.POSITIONS`
     question_tokens: tuple[int, ...]
     eq_tokens: tuple[int, ...]
     answer_start: int
@@ -156,15 +155,17 @@ def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_t
         log.warning(
             "batch_tokens: %d is too small for %d samples, which are passed one by one; the "
             "largest, %s, takes %d tokens under all its conditions",
-            *(batch_tokens, len(over), samples[largest.samples[0]].id),
+            batch_tokens,
+            len(over),
+            samples[largest.samples[0]].id,
             largest.tokens(largest.samples),
         )
 
 
 def _head(samples: Sequence[Sample]) -> int:
     """How many tokens all prompts begin with, before the first of any question and read-out."""
-    every = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
-    alike = [prompt for prompt in every if prompt.partner != FEW_SHOT]
+    prompts = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
+    alike = [prompt for prompt in prompts if prompt.partner != FEW_SHOT]
     firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in alike)
     return min([common([one.input_ids for one in alike]), *firsts])
 
@@ -185,12 +186,12 @@ def _batches(
 ) -> list[Batch]:
     """Batches of samples of like length, the longest first."""
     lengths = [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in chosen]
-    found = []
+    batches = []
     for group in grouped(lengths, batch_tokens // len(columns)):
         numbers, rows = tuple(chosen[place] for place in group), []
         for (one, draw), number in itertools.product(columns, numbers):
             passed, key = samples[number].under(one), f"{draw}/{seed}/{samples[number].id}"
             tokens = cut(one, passed.question_tokens, passed.eq_tokens, key)
             rows.append(Row(number, one, draw, tokens))
-        found.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
-    return found
+        batches.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
+    return batches

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from anchorscope.config.readouts import SITES
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample
@@ -74,7 +75,7 @@ def recording(
     positions = list(dict.fromkeys(position for _, position in pairs))
     recorder = Recorder(sites, positions)
     blocks = families.layers(loaded)
-    last_site = max(sites, key=families.SITES.index)
+    last_site = max(sites, key=SITES.index)
     with ExitStack() as hooks:
         for block, site in itertools.product(blocks, sites):
             ends = early and block is blocks[-1] and site == last_site

@@ -1,4 +1,8 @@
-"""Planning: from the answers of a cell to all its passes."""
+"""Planning: which rows a cell passes through the model, from its answers and conditions.
+
+A sample is passed under every condition that is on, behind its own prompt or another one; samples
+that cannot be measured are counted with the reason.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
@@ -19,6 +24,13 @@ from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
 
+TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
+    "final": lambda row: row["final"],
+    "before_answer": lambda row: row["ea_start"] - 1,
+    "last_answer": lambda row: row["ea_end"] - 1,
+    "prompt_end": lambda row: row["prompt_length"] - 1,
+}
+"""Position → index of its token in a row of the answers table."""
 Limits = Mapping[str, int | None]
 """Reason to drop a sample → the most tokens that it may have."""
 
@@ -34,16 +46,19 @@ def plan(
     seed: int = 0,
     fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
 ) -> Plan:
-    """Plan every pass of a cell.
+    """Plan every pass of a cell: samples, other prompts, rows and batches.
+
+    Depends on the arguments alone, so that a run that was cut off goes on with the same plan.
 
     Args:
         answers: the answers table; rows with a `dropped` reason are counted and left out.
         conditions: condition → settings (of a control: `draws`; of noise: `samples`). One left out,
             or None, is not run; `clean` always is.
         batch_tokens, blocks: see `arrange` and `Plan`.
-        window, max_positions: most tokens. A tensor mask makes the model forget its sliding
-            window. The answers' own prompts keep to both for the model that gave them; another
-            model, and an answer behind a longer prompt, may not.
+        window, max_positions: the most tokens of the model's sliding window, and of its positions.
+            Longer samples are dropped, since our mask overrides the window. An answer keeps to both
+            behind its own prompt, for the model that gave it, but maybe not behind another prompt
+            or for another model.
         seed: of the random control, and of the choice among partners.
         fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
             `anchorscope.passes.partners.interchange`.
@@ -83,7 +98,10 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
 
 
 def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
-    """The rows that are measured."""
+    """The rows that are measured, and how many are not, by reason.
+
+    Raises AnchorscopeError: none is left, or an id comes twice.
+    """
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
@@ -111,12 +129,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
     sample = Sample(
         id=str(record["id"]),
         input_ids=_ints(record["input_ids"]),
-        positions={
-            "final": int(record["final"]),
-            "before_answer": int(record["ea_start"]) - 1,
-            "last_answer": int(record["ea_end"]) - 1,
-            "prompt_end": int(record["prompt_length"]) - 1,
-        },
+        positions={name: int(TOKEN[name](record)) for name in POSITIONS},
         question_tokens=_ints(record["question_tokens"]),
         eq_tokens=_ints(record["eq_tokens"]),
         answer_start=int(record["prompt_length"]),
@@ -165,12 +178,13 @@ def _put_behind(
 
 def _few_shot(table: pd.DataFrame) -> dict[str, Sample]:
     """Id → the same question behind other worked examples; only its prompt counts."""
-    found, names = {}, [f"replicate_{name}" for name in ("ids", "question_tokens", "eq_tokens")]
+    names = [f"replicate_{name}" for name in ("ids", "question_tokens", "eq_tokens")]
+    prompts: dict[str, Sample] = {}
     for row in table.to_dict("records") if names[0] in table else ():
         ids, question, exact = (_ints(row[name]) for name in names)
         if ids:
-            found[str(row["id"])] = Sample(FEW_SHOT, ids, {}, question, exact, len(ids))
-    return found
+            prompts[str(row["id"])] = Sample(FEW_SHOT, ids, {}, question, exact, len(ids))
+    return prompts
 
 
 def _behind(sample: Sample, other: Sample) -> Sample:

@@ -1,8 +1,9 @@
-"""Bands: intervals that carry the variance of the probes.
+"""Intervals of means, widened by the variance of the probes themselves.
 
-A percentile bootstrap holds the probes fixed: a draw changes who is averaged, not who was learned
-from. Where probes were learned anew from some of the draws (`Draws`), every interval is stretched
-about its estimate by how much more a quantity then varies.
+A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
+averaged, but not which the probes learned from. So probes are also learned from some of the draws
+(`Draws`). The ratio of the two standard deviations of a quantity, with probes learned anew and with
+probes held fixed, is its inflation, by which its interval is stretched about the estimate.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Draws:
     @classmethod
     def read(cls, path: str | Path) -> Draws:
         """The draws that `write` wrote."""
-        ids, found = read_arrays(path, "scores of refitted probes")
-        return cls(ids, found.pop("weights"), found)
+        ids, arrays = read_arrays(path, "scores of refitted probes")
+        return cls(ids, arrays.pop("weights"), arrays)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -67,10 +68,14 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """The read-out as the probes of each draw see it; None where there is no draw of it.
+        """The draws, and the read-out with the scores of the probes of each; None without any.
 
-        With the effects of those conditions that it has; the answers are `samples.in_order`. Raises
-        AnchorscopeError: draws and answers are not of the same samples.
+        Args:
+            answers: as `samples.in_order` returns them.
+            conditions: whose effects the read-outs have, of those measured.
+
+        Raises:
+            AnchorscopeError: draws and answers are not of the same samples.
         """
         rows = places(pd.DataFrame({"id": self.ids}), answers)
         if rows is None:
@@ -78,16 +83,16 @@ class Draws:
         wanted = {"clean", *readout.effects.keys() & conditions}
         replicates = interventions.of_role("replicate")
         wanted |= {one.name for one in replicates if one.replicates in wanted}
-        found: dict[tuple[str, int], np.ndarray] = {}
+        scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
         for key, s in self.scores.items():
-            of, condition, draw = key.rsplit("/", 2)
-            if of == readout.name and condition in wanted:
-                found[condition, int(draw)] = s[..., rows].astype(np.float64)
-        if not found:
+            scored, condition, draw = key.rsplit("/", 2)
+            if scored == readout.name and condition in wanted:
+                scores[condition, int(draw)] = s[..., rows].astype(np.float64)
+        if not scores:
             return None
         weights = self.weights[:, rows].astype(np.float64)
-        every = ({key: s[number] for key, s in found.items()} for number in range(len(self)))
-        return Bootstrap(np.arange(len(rows)), weights), map(readout.seen_by, every)
+        of_draws = ({key: s[number] for key, s in scores.items()} for number in range(len(self)))
+        return Bootstrap(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
 
 @dataclass(frozen=True)
@@ -132,25 +137,28 @@ def spreads(
     drawn: Bootstrap,
     refits: Refits | None = None,
 ) -> list[Spread]:
-    """What `measure` finds of a read-out, and how it spreads over the draws.
+    """The quantities of a read-out, and how each spreads over the bootstrap draws.
 
-    With `refits` the quantities are measured anew as each draw's probes see the read-out; without,
-    every interval is as the fixed probes make it.
+    Args:
+        measure: takes a read-out, gives the quantities, always as many in the same order.
+        drawn: the draws of the intervals.
+        refits: draws from which probes were learned anew; the quantities are then measured with
+            each draw's probes, and the intervals stretched. None holds the probes fixed.
     """
-    found = measure(readout)
-    if not found:
+    quantities = measure(readout)
+    if not quantities:
         return []
-    factors = np.ones((len(found), len(readout.clean)))
+    factors = np.ones((len(quantities), len(readout.clean)))
     if refits is not None:
         learned_from, readouts = refits
-        fixed = np.stack([means.replicates(learned_from) for means in found], axis=1)
-        moved = []
+        fixed = np.stack([means.replicates(learned_from) for means in quantities], axis=1)
+        learned_anew = []
         for weights, again in zip(learned_from.weights, readouts, strict=True):
-            one = replace(learned_from, weights=weights[None])
-            moved.append([means.replicates(one)[0] for means in measure(again)])
-        factors = inflation(fixed, np.array(moved))
+            one_draw = replace(learned_from, weights=weights[None])
+            learned_anew.append([means.replicates(one_draw)[0] for means in measure(again)])
+        factors = inflation(fixed, np.array(learned_anew))
     spreads = []
-    for means, factor in zip(found, factors, strict=True):
+    for means, factor in zip(quantities, factors, strict=True):
         estimate, replicates = means.estimate(), means.replicates(drawn, means.placements)
         spreads.append(Spread(estimate, estimate + factor * (replicates - estimate), factor))
     return spreads
@@ -162,9 +170,9 @@ def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     Over the draws in which a quantity exists both ways; 1 where these are fewer than two or nothing
     varies.
     """
-    known = ~np.isnan(fixed) & ~np.isnan(refitted)
-    sd_fixed, sd_refit = (_sd(np.where(known, one, np.nan)) for one in (fixed, refitted))
-    size = np.abs(np.where(known, fixed, 0.0)).max(0, initial=0.0)
+    both = ~np.isnan(fixed) & ~np.isnan(refitted)
+    sd_fixed, sd_refit = (_sd(np.where(both, values, np.nan)) for values in (fixed, refitted))
+    size = np.abs(np.where(both, fixed, 0.0)).max(0, initial=0.0)
     varies = sd_fixed > RELATIVE * size  # a mean over one sample varies by rounding alone
     ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=varies)
     return np.fmax(1.0, ratio)

@@ -41,8 +41,8 @@ class Bootstrap:
         generator = np.random.default_rng(self.seed)
         drawn = generator.multinomial(placements, equal, size=len(self.weights))
         weights = np.tile(drawn, (1, each.shape[1] // placements))[..., None]
-        known = ~np.isnan(each)
-        return ratio(np.where(known, weights * each, 0.0).sum(1), (weights * known).sum(1))
+        exists = ~np.isnan(each)
+        return ratio(np.where(exists, weights * each, 0.0).sum(1), (weights * exists).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """AUC of scores s [layers, n] in each draw, [draws, layers]; NaN without both classes.
@@ -53,7 +53,7 @@ class Bootstrap:
         return np.stack([self._aucs(layer, z == 1) for layer in s], axis=1)
 
     def _aucs(self, s: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-        low, high = (np.flatnonzero(~np.isnan(s) & found) for found in (~wrong, wrong))
+        low, high = (np.flatnonzero(~np.isnan(s) & of_class) for of_class in (~wrong, wrong))
         low = low[np.argsort(s[low], kind="stable")]
         below = np.zeros((len(self.weights), len(low) + 1))
         np.cumsum(self.weights.take(self.clusters[low], axis=1), axis=1, out=below[:, 1:])
@@ -86,8 +86,8 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
     """Mean over what is not NaN; NaN where nothing is."""
-    known = ~np.isnan(values)
-    return ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))
+    exists = ~np.isnan(values)
+    return ratio(np.where(exists, values, 0.0).sum(axis), exists.sum(axis))
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:

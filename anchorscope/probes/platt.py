@@ -1,10 +1,11 @@
-"""What is learned from a probe's held-out logits: its penalty, its calibration, a mere shift."""
+"""What a probe's held-out logits decide: its penalty, its calibration, a mere shift."""
 
 import numpy as np
 
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SLOPE = 1e-3
+BINS = 10
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -38,13 +39,13 @@ def calibrate(
     spread = logits.std(-1, keepdims=True)
     spread = np.where(spread > 0, spread, 1.0)
     rows = np.stack([logits / spread, np.ones_like(logits)], axis=1)
-    found = _newton(rows, target, weights)
-    slope = found[:, 0] / spread[:, 0]
+    fitted = _newton(rows, target, weights)  # [layers, 2]
+    slope = fitted[:, 0] / spread[:, 0]
     slope, floored = np.maximum(slope, LEAST_SLOPE), slope < LEAST_SLOPE
     if floored.any():
         fixed = slope[floored, None] * logits[floored]
-        found[floored, 1:] = _newton(rows[floored, 1:], target[floored], weights[floored], fixed)
-    return slope, found[:, 1]
+        fitted[floored, 1:] = _newton(rows[floored, 1:], target[floored], weights[floored], fixed)
+    return slope, fitted[:, 1]
 
 
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
@@ -62,6 +63,16 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
     return moved
 
 
+def ece(p: np.ndarray, z: np.ndarray) -> float:
+    """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
+
+    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class).
+    """
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(bins, weights=z - p, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(p))
+
+
 def _newton(
     rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
 ) -> np.ndarray:
@@ -75,9 +86,9 @@ def _newton(
         return (w[..., None, :] @ rows)[..., 0, :] + fixed
 
     def loss(w: np.ndarray) -> np.ndarray:
-        found = logit(w)  # np.logaddexp(0, x) is several times as slow
-        softplus = np.maximum(found, 0) + np.log(1 + np.exp(-np.abs(found)))
-        return ((softplus - target * found) * weights).sum(-1)
+        x = logit(w)  # np.logaddexp(0, x) is several times as slow
+        softplus = np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
+        return ((softplus - target * x) * weights).sum(-1)
 
     w = np.zeros(rows.shape[:2])
     now = loss(w)

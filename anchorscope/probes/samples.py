@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,8 @@ from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.files import check_ids
 
+Scores = dict[tuple[str, int], np.ndarray]
+"""Condition and draw → s of the clean probes, float64 [layers, n]; NaN where not measured."""
 MARGIN = 0.01
 """AUC by which the headline layer may fall short of the best."""
 
@@ -62,22 +64,19 @@ class Readout:
 
     @property
     def own(self) -> np.ndarray:
-        """The clean score at the layer that each sample's own outer fold chose, float64 [n]."""
+        """The clean score at the layer that each sample's outer fold chose, float64 [n]."""
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
-    def seen_by(self, found: Mapping[tuple[str, int], np.ndarray]) -> Readout:
-        """As other probes see it; headline layer and AUC stay its own.
-
-        `found` holds their scores [layers, n] by condition and draw, NaN where not measured.
-        """
-        effects, replicate = _all_effects(found, f"read-out {self.name}")
-        return replace(self, clean=found["clean", 0], effects=effects, replicate=replicate)
+    def seen_by(self, scores: Scores) -> Readout:
+        """The read-out with the scores of other probes; headline layer and AUC stay."""
+        effects, replicate = _all_effects(scores, f"read-out {self.name}")
+        return replace(self, clean=scores["clean", 0], effects=effects, replicate=replicate)
 
 
 def deepest_layer(auc: np.ndarray) -> int:
     """The deepest layer with an AUC [layers] within 0.01 of the best; the last if none is known."""
-    known = np.nan_to_num(auc, nan=0.0)
-    return int(np.flatnonzero(known >= known.max() - MARGIN)[-1])
+    auc = np.nan_to_num(auc, nan=0.0)
+    return int(np.flatnonzero(auc >= auc.max() - MARGIN)[-1])
 
 
 def layer_of_fold(inner_auc: np.ndarray) -> np.ndarray:
@@ -111,9 +110,9 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
 
 def in_order(answers: pd.DataFrame) -> pd.DataFrame:
     """The kept answers by id: the order of a table's rows must not decide who is drawn."""
-    found = kept(answers)
-    order = np.argsort(found["id"].astype(str).to_numpy(dtype=object))
-    return found.iloc[order].reset_index(drop=True)
+    rows = kept(answers)
+    order = np.argsort(rows["id"].astype(str).to_numpy(dtype=object))
+    return rows.iloc[order].reset_index(drop=True)
 
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
@@ -143,10 +142,10 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
 
 def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     """Where each answer's row is in a table; None if that has not one for each."""
-    known, ids = (pd.Index(of["id"].astype(str)) for of in (table, answers))
-    if len(known) != len(ids) or known.has_duplicates or not ids.isin(known).all():
+    there, wanted = (pd.Index(rows["id"].astype(str)) for rows in (table, answers))
+    if len(there) != len(wanted) or there.has_duplicates or not wanted.isin(there).all():
         return None
-    return known.get_indexer(ids)
+    return there.get_indexer(wanted)
 
 
 def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
@@ -163,26 +162,35 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """
     ids = pd.Index(answers["id"].astype(str))
     z = answers["label"].to_numpy(dtype=np.int64)
-    probe = scores["probe"].astype(str) if "probe" in scores else "clean"
+    probes = scores["probe"].astype(str) if "probe" in scores else "clean"
     keys = ["probe", "condition", "draw"]
-    for name, part in scores.assign(probe=probe).groupby("readout", sort=False, observed=True):
+    for name, part in scores.assign(probe=probes).groupby("readout", sort=False, observed=True):
         where = f"read-out {name}"
-        own: dict[tuple[str, int], np.ndarray] = {}
+        by_clean_probe: Scores = {}
         others: dict[tuple[str, str], np.ndarray] = {}
-        for (made, condition, draw), rows in part.groupby(keys, observed=True):
+        for (probe, condition, draw), rows in part.groupby(keys, observed=True):
             s = _matrix(rows, ids, str(condition), where)
-            if made == "clean":
-                own[str(condition), int(str(draw))] = s
+            if probe == "clean":
+                by_clean_probe[str(condition), int(str(draw))] = s
             else:
-                others.setdefault((str(made), str(condition)), s)
-        if ("clean", 0) not in own:
+                others.setdefault((str(probe), str(condition)), s)
+        if ("clean", 0) not in by_clean_probe:
             raise mismatch("the clean pass has no scores", where)
-        clean = own["clean", 0]
+        clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
-        by_layer = np.array([intervals.auc(layer, z) for layer in clean])
         site, position = str(name).split("/")
-        chosen, effects = layer_of_fold(choosing), _all_effects(own, where)
-        yield Readout(site, position, clean, by_layer, fold, chosen, *effects, others)
+        effects, replicate = _all_effects(by_clean_probe, where)
+        yield Readout(
+            site,
+            position,
+            clean,
+            auc=np.array([intervals.auc(layer, z) for layer in clean]),
+            fold=fold,
+            layer_of_fold=layer_of_fold(choosing),
+            effects=effects,
+            replicate=replicate,
+            others=others,
+        )
 
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
@@ -227,32 +235,30 @@ def _folds(
     return fold, np.array([[intervals.auc(s[some], z[some]) for some in outside] for s in clean])
 
 
-def _all_effects(
-    found: Mapping[tuple[str, int], np.ndarray], where: str
-) -> tuple[dict[str, Effects], dict[str, Effects]]:
+def _all_effects(scores: Scores, where: str) -> tuple[dict[str, Effects], dict[str, Effects]]:
     """Effects against the clean pass, and those of replicates against their own prompt's.
 
-    `found` holds scores [layers, n] by condition and draw. Effects are by condition, in the order
-    of the registry; those of replicates by the condition that they replicate.
+    By condition, in the order of the registry; those of replicates by the condition that they
+    replicate.
     """
     effects: dict[str, Effects] = {}
     replicate: dict[str, Effects] = {}
     for one in interventions.of_role("cut", "control", "arm", "noise"):
-        if draws := _draws_of(one.name, found):
-            effects[one.name] = _effects(found["clean", 0], draws, where)
+        if draws := _draws_of(one.name, scores):
+            effects[one.name] = _effects(scores["clean", 0], draws, where)
     for one in interventions.of_role("replicate"):
-        draws, second = _draws_of(one.name, found), interventions.uncut(one)
+        draws, second = _draws_of(one.name, scores), interventions.uncut(one)
         if not draws or second is None or one.replicates is None:
             continue
-        if (second.name, 0) not in found:
+        if (second.name, 0) not in scores:
             raise mismatch("the second prompt's clean pass has no scores", where)
-        replicate[one.replicates] = _effects(found[second.name, 0], draws, where)
+        replicate[one.replicates] = _effects(scores[second.name, 0], draws, where)
     return effects, replicate
 
 
-def _draws_of(condition: str, found: Mapping[tuple[str, int], np.ndarray]) -> list[np.ndarray]:
+def _draws_of(condition: str, scores: Scores) -> list[np.ndarray]:
     """The scores [layers, n] of every draw of a condition, in turn."""
-    return [found[key] for key in sorted(found) if key[0] == condition]
+    return [scores[key] for key in sorted(scores) if key[0] == condition]
 
 
 def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:

@@ -51,8 +51,8 @@ def assign(
     """Spread components over folds so that each gets its share of either class.
 
     Takes the component and the label z (0 or 1) of each sample, [n]; gives its fold, int64 [n].
-    Largest first, to the fold where its classes are rarest so far; the seed orders those of one
-    size.
+    Largest first, to the fold where its classes are rarest so far. The seed orders components of
+    one size, which are numbered by their first row: another order of rows gives other folds.
 
     Raises AnchorscopeError, which names `where`: one class only, too few samples or components, or
     folds of which one would leave only one class to learn from.
@@ -91,7 +91,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
         do = "sample more questions, or ask a model that gets some right and some wrong"
         raise AnchorscopeError(what, where, do, see="one-class")
-    if (found := len(np.unique(groups))) < n_folds:
-        what = f"only {found} groups of linked samples for {n_folds} folds"
+    if (n_groups := len(np.unique(groups))) < n_folds:
+        what = f"only {n_groups} groups of linked samples for {n_folds} folds"
         do = "sample more questions, check the `subject` field, or lower the number of folds"
         raise AnchorscopeError(what, where, do, see="too-few-samples")

@@ -14,10 +14,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.interchange.table import DIFFERENCE
-from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.passes.interventions import arms as registered_arms
+from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv

@@ -36,22 +36,24 @@ def report(analysis: Analysis) -> pd.DataFrame:
     """
     readout, answers, layer = analysis.readout, analysis.answers, analysis.readout.headline
     compared = [name for name in in_contrasts() if name in readout.effects]
-    own = {name: _at(readout.effects[name], layer) for name in compared}
-    here = replace(readout, clean=readout.clean[[layer]], effects=own)
+    effects_here = {name: _at(readout.effects[name], layer) for name in compared}
+    here = replace(readout, clean=readout.clean[[layer]], effects=effects_here)
     strata = _strata(answers, here.clean[0] > 0, analysis.min_n)
-    known = {"signal": analysis.strength["signal"][layer]}
+    signal = analysis.strength["signal"][layer]
 
     def groups(readout: Readout) -> list[Group]:
-        found = []
+        groups = []
         for condition, effects in readout.effects.items():
-            is_control = REGISTRY[condition].role == "control"
-            some = complete(readout, answers, condition) if is_control else True
-            for stratum, of in strata.items():
-                values = of.remove_unused_categories().categories
+            counted = np.ones(len(answers), dtype=bool)
+            if REGISTRY[condition].role == "control":
+                counted = complete(readout, answers, condition)
+            for stratum, of_sample in strata.items():
+                values = of_sample.remove_unused_categories().categories
                 for value in values if len(values) > 1 else ():
                     key = {"stratum": stratum, "value": value, "condition": condition}
-                    found.append(_group(effects, key | known, some & (of == value)))
-        return found
+                    members = counted & (of_sample == value)
+                    groups.append(_group(effects, key | {"signal": signal}, members))
+        return groups
 
     return replace(analysis, readout=here).table(STRATA, groups).assign(layer=layer)
 
@@ -77,13 +79,14 @@ def _strata(
 ) -> dict[str, pd.Categorical[str]]:
     """Stratum → the value of each sample, missing where it is unknown."""
     words = np.array([len(question.split()) for question in answers["question"]])
-    found = {"label": _categories(answers["label"], CLASSES)}
-    found["predicted"] = _categories(predicted, CLASSES)
+    strata = {"label": _categories(answers["label"], CLASSES)}
+    strata["predicted"] = _categories(predicted, CLASSES)
     if "popularity" in answers:
-        found["popularity"] = _terciles(pd.to_numeric(answers["popularity"]))
+        strata["popularity"] = _terciles(pd.to_numeric(answers["popularity"]))
     if "relation" in answers:
-        found["relation"] = _relations(answers["relation"], min_n)
-    return found | {"length": _categories(words > np.median(words), ("shorter", "longer"))}
+        strata["relation"] = _relations(answers["relation"], min_n)
+    strata["length"] = _categories(words > np.median(words), ("shorter", "longer"))
+    return strata
 
 
 def _categories(codes: pd.Series | np.ndarray, values: Sequence[str]) -> pd.Categorical[str]:
@@ -91,10 +94,10 @@ def _categories(codes: pd.Series | np.ndarray, values: Sequence[str]) -> pd.Cate
 
 
 def _terciles(popularity: pd.Series) -> pd.Categorical[str]:
-    known = popularity.to_numpy(dtype=np.float64, na_value=np.nan)
-    missing = np.isnan(known)
-    edges = np.nanquantile(known, [1 / 3, 2 / 3]) if not missing.all() else []
-    return _categories(np.where(missing, -1, np.searchsorted(edges, known)), TERCILES)
+    numbers = popularity.to_numpy(dtype=np.float64, na_value=np.nan)
+    missing = np.isnan(numbers)
+    edges = np.nanquantile(numbers, [1 / 3, 2 / 3]) if not missing.all() else []
+    return _categories(np.where(missing, -1, np.searchsorted(edges, numbers)), TERCILES)
 
 
 def _relations(relation: pd.Series, min_n: int) -> pd.Categorical[str]:

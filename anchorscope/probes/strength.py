@@ -48,28 +48,28 @@ def of_scores(
     auc = np.array([intervals.auc(layer, z) for layer in s])
     replicates = drawn.aucs(s, z)
     low, high = intervals.percentile(replicates, level)
-    found = {"probe_auc": auc, "auc_low": low, "auc_high": high, "signal": low > LEAST_AUC}
+    columns = {"probe_auc": auc, "auc_low": low, "auc_high": high, "signal": low > LEAST_AUC}
     if floors is None:
         none = np.full(len(s), np.nan)
         names = ("floor_auc", "gain", "gain_low", "gain_high")
-        return found | {"floor": np.full(len(s), "", dtype=object)} | dict.fromkeys(names, none)
-    known = scores(floors, answers)
-    applying = [name for name in APPLY.get(position, tuple(known)) if name in known]
+        return columns | {"floor": np.full(len(s), "", dtype=object)} | dict.fromkeys(names, none)
+    by_floor = scores(floors, answers)
+    applying = [name for name in APPLY.get(position, tuple(by_floor)) if name in by_floor]
     if not applying:
         what = f"no floor applies to the position {position}"
-        raise samples.mismatch(what, f"the table of floors holds: {', '.join(known)}")
-    theirs = drawn.aucs(np.stack([known[name] for name in applying]), z)
-    ends = [intervals.percentile(replicates - one[:, None], level) for one in theirs.T]
+        raise samples.mismatch(what, f"the table of floors holds: {', '.join(by_floor)}")
+    of_floors = drawn.aucs(np.stack([by_floor[name] for name in applying]), z)  # [draws, floors]
+    ends = [intervals.percentile(replicates - floor[:, None], level) for floor in of_floors.T]
     gain_low, gain_high = np.moveaxis(np.array(ends), 1, 0)  # [floors, layers] each
     hardest, layers = gain_low.argmin(0), np.arange(len(s))
-    floor_auc = np.array([intervals.auc(known[name], z) for name in applying])[hardest]
-    return found | {
+    floor_auc = np.array([intervals.auc(by_floor[name], z) for name in applying])[hardest]
+    return columns | {
         "floor": np.array(applying, dtype=object)[hardest],
         "floor_auc": floor_auc,
         "gain": auc - floor_auc,
         "gain_low": gain_low[hardest, layers],
         "gain_high": gain_high[hardest, layers],
-        "signal": found["signal"] & (gain_low.min(0) > 0),
+        "signal": columns["signal"] & (gain_low.min(0) > 0),
     }
 
 
