@@ -6,9 +6,7 @@ from pathlib import Path
 from workflow import PROJECT
 
 NAME = "doubled"
-FILE = re.compile(
-    r"^`anchorscope/experiments/(\w+/\w+\.py)`[^\n]*\n\n```python\n(.*?)```", re.M | re.S
-)
+FILE = re.compile(rf"^`({NAME}/\w+\.py)`[^\n]*\n\n```python\n(.*?)```", re.M | re.S)
 
 
 def write(folder: Path) -> None:
