@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from anchorscope.config.sections import section_in
 from anchorscope.config.settings import Config
@@ -200,21 +201,21 @@ def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
     return node.value if isinstance(node, yaml.MappingNode) else []
 
 
-def _mistake(error: Any) -> Mistake:
+def _mistake(error: ErrorDetails) -> Mistake:
     """A pydantic error (an entry of `ValidationError.errors()`) in the user's words."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if path[-1:] == ("[key]",):
         path = (*path[:-2], value)
-    shown = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
+    text = text if len(text) <= 60 else text[:57] + "..."
     if kind == "mistake":
         return Mistake(path, **error["ctx"])
     if kind == "extra_forbidden":
-        what = f"unknown key `{path[-1]}` (value {shown})"
+        what = f"unknown key `{path[-1]}` (value {text})"
         return Mistake(path, what, nearest(path[-1], _keys_at(path[:-1])))
     if kind == "missing":
         return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
-    what = f"wrong value {shown}"
+    what = f"wrong value {text}"
     if kind == "literal_error":
         allowed = re.findall("'([^']*)'", error["ctx"]["expected"])
         return Mistake(path, what, nearest(value, allowed))
