@@ -1,23 +1,21 @@
 """The whole method on one page: a loaded model, its tokenizer and questions, to ΔP by layer."""
 
+from __future__ import annotations
+
 import html
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pydantic import ValidationError
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.figures import figures
-from anchorscope.figures.figure_fit import as_svg
-from anchorscope.figures.figure_style import Figure
 from anchorscope.models import answers
 from anchorscope.models.loading import wrapped
 from anchorscope.passes import activations
@@ -25,6 +23,11 @@ from anchorscope.probes import fitting, floors, samples, scores
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from anchorscope.figures.figure_style import Figure
 
 SETTINGS = frozenset(
     "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens probe"
@@ -79,6 +82,8 @@ class Measured:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the figure, a picture that needs no network, and the summary."""
+        from anchorscope.figures.figure_fit import as_svg
+
         picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
 
@@ -88,6 +93,8 @@ class Measured:
         `chosen`: `title`, `grouping`, or `style` (keys of the config's `chart`). Raises
         AnchorscopeError: the read-out or the grouping was not measured.
         """
+        from anchorscope.figures import figures  # loads altair, which measuring can spare
+
         first = "/".join(self.table[["site", "position"]].iloc[0])
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figures.chart(

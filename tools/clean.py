@@ -1,6 +1,6 @@
-"""What can be made again, how much room it takes, and its removal once that is agreed to.
+"""Lists what can be made again and how much room it takes, and removes it after asking.
 
-Needs nothing but Python, so that it works where nothing is set up.
+Needs only Python, so that it works where nothing is set up.
 """
 
 import shutil
@@ -27,14 +27,14 @@ def size(path: Path) -> int:
 
 
 def freed(root: Path) -> list[tuple[Path, int]]:
-    """(path, bytes) of all that `clean` removes; the parts of `results` one by one."""
-    found: list[Path] = []
+    """(path, bytes) of all that is removed; the parts of `results` one by one."""
+    paths: list[Path] = []
     for folder in (root / name for name in FOLDERS):
-        if folder.is_symlink() or not folder.is_dir():
-            found += [folder] if folder.is_symlink() else []
-        else:
-            found += sorted(folder.iterdir()) if folder.name == "results" else [folder]
-    return [(path, size(path)) for path in found]
+        if folder.is_dir() and not folder.is_symlink() and folder.name == "results":
+            paths += sorted(folder.iterdir())
+        elif folder.is_dir() or folder.is_symlink():
+            paths.append(folder)
+    return [(path, size(path)) for path in paths]
 
 
 def remove(path: Path) -> None:

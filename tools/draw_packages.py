@@ -39,8 +39,8 @@ def imports() -> dict[str, set[str]]:
     names = sorted(child.partition(".")[2] for child in graph.find_children(ROOT))
 
     def direct(one: str, other: str) -> bool:
-        one, other = f"{ROOT}.{one}", f"{ROOT}.{other}"
-        return graph.direct_import_exists(importer=one, imported=other, as_packages=True)
+        importer, imported = f"{ROOT}.{one}", f"{ROOT}.{other}"
+        return graph.direct_import_exists(importer=importer, imported=imported, as_packages=True)
 
     return {one: {other for other in names if other != one and direct(one, other)} for one in names}
 

@@ -1,4 +1,4 @@
-"""The lock file and the conda environments, from what an environment holds.
+"""Makes the lock file from an installed environment, and the conda environments from the lock file.
 
 pip freeze --all | python -m tools.envs --lock   writes requirements.lock
 python -m tools.envs                             writes envs/*.yaml from it
@@ -59,24 +59,24 @@ def lock(frozen: str) -> str:
 def pins(text: str) -> dict[str, str]:
     """Package → pinned line of the lock file."""
     lines = [line.strip() for line in text.split("\n")]
-    found = [line for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(line.partition("==")[0]): line for line in found}
+    packages = [line for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(line.partition("==")[0]): line for line in packages}
 
 
 def closure(roots: Iterable[str], pinned: Mapping[str, str]) -> set[str]:
     """The packages that `roots` need, themselves included, as far as the lock file pins them."""
-    found: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()  # package and extra
     waiting = [(canonicalize_name(root), "") for root in roots]
     while waiting:
         package, extra = waiting.pop()
-        if (package, extra) in found or package not in pinned:
+        if (package, extra) in visited or package not in pinned:
             continue
-        found.add((package, extra))
+        visited.add((package, extra))
         for requirement in _requirements(package):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
                 name = canonicalize_name(requirement.name)
                 waiting += [(name, wanted) for wanted in ("", *requirement.extras)]
-    return {package for package, _ in found}
+    return {package for package, _ in visited}
 
 
 def _requirements(package: str) -> list[Requirement]:
@@ -92,7 +92,7 @@ def _requirements(package: str) -> list[Requirement]:
 
 
 def contents() -> dict[Path, str]:
-    """What each environment file must hold."""
+    """The content that each environment file must have, by path."""
     pinned = pins(LOCK.read_text(encoding="utf-8"))
     return {
         ROOT / "envs" / f"{name}.yaml": _environment(purpose, closure(roots, pinned), pinned)

@@ -1,10 +1,10 @@
-"""How well the finders of question anchors do on real rows.
+"""Measures how well the finders of question anchors (E_Q) do on real rows.
 
     python -m tools.finders <folder>
 
-The folder holds rows of the four datasets in the hub's own columns, in the subfolders `popqa`,
-`trivia_qa`, `hotpot_qa` and `nq_open` (those that are there are measured). The offline finder reads
-the question alone; PopQA's own subjects are what it is compared with, never what it is given.
+The folder holds rows of the four datasets with the hub's columns, in the subfolders `popqa`,
+`trivia_qa`, `hotpot_qa` and `nq_open`; missing ones are left out. The offline finder reads the
+question alone, and is compared with PopQA's own subjects.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from anchorscope.questions.fields import Cells
 from anchorscope.storage.errors import AnchorscopeError
 
 EXAMPLES = 3
-SIZES = (100, 400, 500, 2000)  # of samples whose partners are counted; the first two are a fifth
+SIZES = (100, 400, 500, 2000)  # samples of which partners are counted: two folds, two whole samples
 DRAWS = 10
 TOGETHER = "together"
 
@@ -109,105 +109,116 @@ def agreement(rows: Iterable[tuple[str, str]]) -> Agreement:
     Args:
         rows: (question, subject); rows whose question does not hold its subject are left out.
     """
-    hits = marked = wanted = exact = n = 0
+    n = exact = 0
+    hits = marked = of_subjects = 0  # words
     for question, subject in rows:
         truth = subjects(find(question, subject=subject))
         if not _from_metadata(truth):
             continue
-        found = subjects(find(question))
-        chunks = word_places(question)
-        right, given = _touched(chunks, truth), _touched(chunks, found)
-        hits, marked, wanted = hits + len(right & given), marked + len(given), wanted + len(right)
-        exact += places(found) == places(truth)
+        offline = subjects(find(question))
+        words = word_places(question)
+        subject_words, marked_words = _touched(words, truth), _touched(words, offline)
+        hits += len(subject_words & marked_words)
+        marked += len(marked_words)
+        of_subjects += len(subject_words)
+        exact += places(offline) == places(truth)
         n += 1
-    return Agreement(n, _share(hits, marked), _share(hits, wanted), _share(exact, n))
+    return Agreement(n, _share(hits, marked), _share(hits, of_subjects), _share(exact, n))
 
 
 def usable(rows: Iterable[tuple[str, Sequence[Span]]]) -> Usable:
     """How many questions have spans on at most half of their words, and what the others lack."""
     n = good = 0
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    marked: defaultdict[str, list[str]] = defaultdict(list)  # class → questions with their spans
     for question, spans in rows:
         n += 1
         good += bool(spans) and 2 * words_in(question, spans) <= word_count(question)
         for name, holds in CLASSES.items():
             if holds(question, spans):
-                found[name].append(shown(question, spans))
-    counts = {name: len(found[name]) for name in CLASSES}
-    return Usable(n, _share(good, n), counts, {k: found[k][:EXAMPLES] for k in CLASSES})
+                marked[name].append(with_brackets(question, spans))
+    counts = {name: len(marked[name]) for name in CLASSES}
+    examples = {name: marked[name][:EXAMPLES] for name in CLASSES}
+    return Usable(n, _share(good, n), counts, examples)
 
 
 def misses(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Questions whose subject the offline finder does not find exactly, by the reason."""
+    """Questions whose subject the offline finder does not find exactly, by reason."""
     missed: defaultdict[str, list[str]] = defaultdict(list)
     for question, subject in rows:
         truth = subjects(find(question, subject=subject))
         spans = find(question)
         if _from_metadata(truth) and places(subjects(spans)) != places(truth):
-            missed[reason(question, truth, subjects(spans))].append(shown(question, spans))
+            why = reason(question, truth, subjects(spans))
+            missed[why].append(with_brackets(question, spans))
     return dict(sorted(missed.items(), key=lambda item: -len(item[1])))
 
 
 def same_relation(proxies: pd.DataFrame, relations: Sequence[str]) -> tuple[float, float]:
-    """Pairs of one proxy relation against pairs of one relation.
+    """Compare pairs with the same proxy relation with pairs that have the same relation.
 
     Args:
         proxies: see `wording.proxies`.
         relations: each question's own relation, as the dataset gives it.
 
     Returns:
-        Of the pairs that share the proxy, the share of one relation; and the reverse.
+        Of the pairs that share the proxy, the share with the same relation; and the reverse.
     """
-    table = proxies.assign(own=list(relations))
-    both, proxy, own = (
-        sum(n * (n - 1) / 2 for n in table.groupby(keys).size())
-        for keys in (["relation", "own"], ["relation"], ["own"])
-    )
-    return _share(both, proxy), _share(both, own)
+    table = pd.DataFrame({"proxy": list(proxies["relation"]), "relation": list(relations)})
+
+    def pairs(*columns: str) -> float:
+        return sum(n * (n - 1) / 2 for n in table.groupby(list(columns)).size())
+
+    both = pairs("proxy", "relation")
+    return _share(both, pairs("proxy")), _share(both, pairs("relation"))
 
 
 def coverage(proxies: pd.DataFrame, n: int) -> float:
     """Share of n questions with another subject of the same proxy relation, mean of `DRAWS`."""
     shares = []
     for draw in range(DRAWS):
-        some = proxies.sample(min(n, len(proxies)), random_state=draw)
-        subjects_there = some.groupby("relation")["subject"].transform("nunique")
-        shares.append(float(((subjects_there > 1) & some["subject"].notna()).mean()))
+        sample = proxies.sample(min(n, len(proxies)), random_state=draw)
+        n_subjects = sample.groupby("relation")["subject"].transform("nunique")
+        shares.append(float(((n_subjects > 1) & sample["subject"].notna()).mean()))
     return sum(shares) / DRAWS
 
 
-def reason(question: str, truth: Sequence[Span], found: Sequence[Span]) -> str:
-    """Why the subject spans found are not the subject's."""
-    if not found:
+def reason(question: str, truth: Sequence[Span], offline: Sequence[Span]) -> str:
+    """Why the spans of the offline finder are not the subject's (`truth`)."""
+    if not offline:
         return "nothing found"
     if _over_half(question, truth):
         return "the name is more than half of the words"
-    if not any(_meet(f, t) for f in found for t in truth):
+    if not any(_overlap(span, name) for span in offline for name in truth):
         return "another place"
-    if not all(any(t.start <= f.start and f.end <= t.end for t in truth) for f in found):
+    if not all(any(_inside(span, name) for name in truth) for span in offline):
         return "more than the name"
-    left = [w for t in truth for w in _left(question, t, found)]
-    if not left:
+    missing = [word for name in truth for word in _uncovered(question, name, offline)]
+    if not missing:
         return "cut at punctuation"
-    if all(w.isdigit() for w in left):
+    if all(word.isdigit() for word in missing):
         return "without its number"
-    if any(w[0].isupper() for w in left):
+    if any(word[0].isupper() for word in missing):
         return "without a capitalised word"
-    small = all(w.lower() in FUNCTION for w in left)
-    return "cut at small words" if small else "without its words in lower case"
+    if all(word.lower() in FUNCTION for word in missing):
+        return "cut at small words"
+    return "without its words in lower case"
 
 
-def _meet(a: Span, b: Span) -> bool:
+def _overlap(a: Span, b: Span) -> bool:
     return a.start < b.end and b.start < a.end
 
 
-def _left(question: str, name: Span, found: Sequence[Span]) -> list[str]:
+def _inside(inner: Span, outer: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _uncovered(question: str, name: Span, spans: Sequence[Span]) -> list[str]:
     """Words of a name, or parts of them, that no span covers."""
-    kept = (
-        " " if any(s.start <= i < s.end for s in found) else question[i]
+    characters = (
+        " " if any(span.start <= i < span.end for span in spans) else question[i]
         for i in range(name.start, name.end)
     )
-    return re.findall(r"\w+", "".join(kept))
+    return re.findall(r"\w+", "".join(characters))
 
 
 def subjects(spans: Iterable[Span]) -> list[Span]:
@@ -218,12 +229,12 @@ def places(spans: Iterable[Span]) -> set[tuple[int, int]]:
     return {(s.start, s.end) for s in spans}
 
 
-def shown(question: str, spans: Sequence[Span]) -> str:
+def with_brackets(question: str, spans: Sequence[Span]) -> str:
     """The question with its spans in brackets, those of the property in braces."""
     text = question
     for span in sorted(spans, key=lambda s: -s.start):
-        a, b = "[]" if span.role == SUBJECT else "{}"
-        text = f"{text[: span.start]}{a}{text[span.start : span.end]}{b}{text[span.end :]}"
+        left, right = "[]" if span.role == SUBJECT else "{}"
+        text = f"{text[: span.start]}{left}{text[span.start : span.end]}{right}{text[span.end :]}"
     return " ".join(text.split())
 
 
@@ -260,18 +271,21 @@ CLASSES: dict[str, Callable[[str, Sequence[Span]], bool]] = {
 
 
 def rows_of(folder: Path, source: Source) -> list[dict[str, Any]]:
-    """What the rows of one dataset ask, equal questions kept apart; no answers, no labels."""
+    """Questions of a dataset with their subjects, properties, relations and titles.
+
+    Equal questions stay rows of their own. Answers and labels are not read.
+    """
     rows, _ = reading.load_rows(
         {"local": folder / source.folder, "fields": source.fields}, source.split
     )
     cells = (Cells(row, source.fields, source.folder, Counter()) for row in rows)
     names = ("subject", "property", "relation")
-    asked = (
+    questions = (
         {"question": cell.question, "titles": cell.titles}
         | {name: cell.text(name, number=True) for name in names}
         for cell in cells
     )
-    return [row for row in asked if row["question"]]
+    return [row for row in questions if row["question"]]
 
 
 def report(folder: Path) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Put the checkpoints that `retrain` made where a fresh clone finds them: `make ship`."""
+"""`make ship`: copies the checkpoints that `retrain` made to where a fresh clone finds them."""
 
 import argparse
 import shutil
@@ -20,7 +20,7 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
     Args:
         trained: folder of checkpoint folders.
         resources: where to.
-        recipes: model → hash of its present recipe, of those to be shipped; others stay.
+        recipes: model → hash of its present recipe; other models are not copied.
 
     Raises:
         AnchorscopeError: there is none, one is larger than a repository should hold, or one is
@@ -63,7 +63,7 @@ def _check(folder: Path, recipes: Mapping[str, str]) -> None:
 
 
 def present(path: Path) -> dict[str, str]:
-    """The recipes' hashes of a config file, by model; what takes no time to train is left out."""
+    """Model → hash of its recipe in a config file; models that take no training are left out."""
     chosen = config.read([path])
     needed, _ = chosen.trained()
     trains = {name: chosen.models[name].train for name in needed}

@@ -1,4 +1,7 @@
-"""`anchorscope add-model`: a catalogue entry, put in as text, so that comments stay."""
+"""`anchorscope add-model`: proposes a catalogue entry, and inserts it into the config's text.
+
+Inserting text, rather than writing the whole config anew, keeps comments.
+"""
 
 import json
 import math
@@ -16,20 +19,27 @@ from anchorscope.workflow.resources import in_cache
 
 
 class Entry(NamedTuple):
-    """A new entry of the catalogue: its name, what stands under it, and what was guessed."""
+    """A new entry of the catalogue."""
 
-    key: str
+    key: str  # its name
     values: dict[str, Any]
-    notes: list[str]
+    notes: list[str]  # what was guessed, and from what
 
 
 def propose(
     source: str, *, key: str | None = None, prompt: str | None = None, dtype: str = "bfloat16"
 ) -> Entry:
-    """The entry of a hub model or of a folder made by `save_pretrained`; the hub is not asked.
+    """Propose the entry of a model, without asking the hub.
 
-    By default `key` is made from the source's name, and `prompt` guessed. Raises AnchorscopeError:
-    neither a folder nor a hub id, or a folder that cannot be measured.
+    Args:
+        source: a hub id, or a folder made by `save_pretrained`.
+        key: name of the entry, by default made from that of the source.
+        prompt: prompt style, by default guessed.
+        dtype: format of the weights.
+
+    Raises:
+        AnchorscopeError: the source is neither a folder nor a hub id, or the folder's model cannot
+            be measured.
     """
     place, folder = Path(source).expanduser(), None
     if place.is_dir():
@@ -44,11 +54,12 @@ def propose(
         raise AnchorscopeError("this is neither a folder nor a hub id", source, do, see="config")
     notes = []
     if prompt is None:
-        prompt, why = _prompt(source, folder)
-        notes.append(f"prompt: {prompt}, guessed: {why}")
+        prompt, reason = _guessed_prompt(source, folder)
+        notes.append(f"prompt: {prompt}, guessed: {reason}")
     name = place.resolve().name
     values |= {"label": name, "prompt": prompt, "dtype": dtype}
-    if weights := sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0:
+    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder else 0
+    if weights:
         values["resources"] = resources(weights)
         notes.append(f"resources: from weights of {weights / 1e9:.2g} GB")
     else:
@@ -56,18 +67,20 @@ def propose(
     return Entry(key or valid_name(name), values, notes)
 
 
-def _prompt(source: str, folder: Path | None) -> tuple[str, str]:
-    """The prompt style, and what it was guessed from."""
-    if folder is not None and (known := chat_template(folder)) is not None:
-        has = "a" if known else "no"
-        return "chat" if known else "few_shot", f"its tokenizer has {has} chat template"
+def _guessed_prompt(source: str, folder: Path | None) -> tuple[str, str]:
+    """A guess of the prompt style, and its reason."""
+    has_template = chat_template(folder) if folder is not None else None
+    if has_template is not None:
+        if has_template:
+            return "chat", "its tokenizer has a chat template"
+        return "few_shot", "its tokenizer has no chat template"
     if {"instruct", "chat", "it"} & set(re.split(r"[^a-z0-9]+", source.lower())):
         return "chat", "its name says that it is an instruct model"
     return "few_shot", "its name does not say that it is an instruct model"
 
 
 def chat_template(folder: Path) -> bool | None:
-    """Whether a checkpoint's tokenizer has a chat template; None if no tokenizer config is here."""
+    """Whether a checkpoint's tokenizer has a chat template; None if its config cannot be read."""
     if any(folder.glob("chat_template.*")):
         return True
     try:
@@ -78,8 +91,8 @@ def chat_template(folder: Path) -> bool | None:
 
 
 def resources(weights: float) -> dict[str, int]:
-    """GPUs for a model with so many bytes of weights, generously."""
-    if weights < 0.2e9:  # so small a model does well without one
+    """A generous `resources` section for a model with so many bytes of weights."""
+    if weights < 0.2e9:  # such a small model needs no GPU
         return {"gpus": 0, "gpu_mem_gb": 0}
     memory = math.ceil(1.15 * weights / 1e9 + 4)
     gpus = math.ceil(memory / 80)  # GB of the largest GPU
@@ -87,20 +100,21 @@ def resources(weights: float) -> dict[str, int]:
 
 
 def yaml_of(entry: Entry, indent: int = 2) -> str:
-    """The entry as it stands in the config, below `models:`."""
+    """The entry as the YAML below `models:`."""
     text = yaml.safe_dump({entry.key: entry.values}, sort_keys=False, allow_unicode=True)
     return "".join(f"{' ' * indent}{line}\n" for line in text.splitlines())
 
 
 def inserted(text: str, entry: Entry) -> str:
-    """The config's text with the entry first in its catalogue, all else as it was.
+    """The config's text with the entry inserted as the first model, and nothing else changed.
 
-    Raises AnchorscopeError: the text has no block `models:` that the entry can be put into.
+    Raises:
+        AnchorscopeError: the text has no block `models:` that takes the entry.
     """
-    found = re.search(r"^models:[ \t]*(#.*)?\n", text, re.M)
+    head = re.search(r"^models:[ \t]*(#.*)?\n", text, re.M)
     new = text
-    if found and (first := re.search(r"^( +)[^\s#]", text[found.end() :], re.M)):
-        new = text[: found.end()] + yaml_of(entry, len(first[1])) + text[found.end() :]
+    if head and (first := re.search(r"^( +)[^\s#]", text[head.end() :], re.M)):
+        new = text[: head.end()] + yaml_of(entry, len(first[1])) + text[head.end() :]
     before, after = yaml.safe_load(text), yaml.safe_load(new)
     if after != {**before, "models": {**before["models"], entry.key: entry.values}}:
         what, do = "the entry cannot be put in without changing the rest", "put it in by hand"

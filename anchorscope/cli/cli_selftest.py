@@ -1,12 +1,14 @@
-"""The self-test: whether this machine measures tiny random models as the method says.
+"""`anchorscope selftest`: whether this machine measures tiny random models as the method says.
 
-Nothing is loaded from anywhere; what is found goes into the report of a first run on a new device.
+Nothing is downloaded. The verdicts go into a file, to send with the report of a first run on a new
+kind of device.
 """
 
 import resource
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -32,35 +34,39 @@ SIZES: dict[str, Any] = {
     "bos_token_id": None, "eos_token_id": None, "num_experts": 8, "moe_intermediate_size": 48,
 }  # fmt: skip
 NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
-"""By number format: how far rounding may carry a state, as a share of its length."""
+"""Number format → largest distance of two states by rounding alone, as a share of their length."""
 BACKENDS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 
 
 class Verdict(NamedTuple):
-    """`pass`, `fail` or `skipped`, and what was measured or why it was not."""
+    """The result of one check."""
 
     check: str
-    about: str
-    verdict: str
-    measured: str
+    about: str  # the family, number format, back-end or device that was checked
+    verdict: str  # `pass`, `fail` or `skipped`
+    measured: str  # what was measured, or why it was not
 
 
 def report(device: str, path: Path) -> bool:
-    """Print the verdict of every check, write all to a JSON file; whether none failed."""
-    found = []
+    """Print the verdict of every check, and write all of them to a JSON file.
+
+    Returns:
+        Whether no check failed.
+    """
+    verdicts = []
     for verdict in run(device):
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
-        found.append(verdict._asdict())
+        verdicts.append(verdict._asdict())
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
     attention = loading.attention_of(tiny("llama", torch.device(device)))
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
-    write_json({**about, "libraries": libraries(), "verdicts": found}, path)
+    write_json({**about, "libraries": libraries(), "verdicts": verdicts}, path)
     print(f"written to {path}")
-    return all(verdict["verdict"] != "fail" for verdict in found)
+    return all(verdict["verdict"] != "fail" for verdict in verdicts)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
-    """Every check, as it is done; where one raises it has failed, and the others go on."""
+    """Run every check and yield its verdicts; a check that raises has failed, the others go on."""
     place = torch.device(device)
     loading.without_cudnn()  # as where a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
@@ -78,12 +84,12 @@ def _verdict(check: str, about: str, holds: bool, measured: str) -> Verdict:
 
 
 def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
-    """A random model of a family; no tokenizer, since no text is read."""
+    """A random model of a family, without a tokenizer: no text is read."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
     sizes = dict(SIZES)
-    if family == "falcon":  # it works this one out
+    if family == "falcon":  # its config computes this one
         del sizes["head_dim"]
     config = AutoConfig.for_model(family, **sizes)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
@@ -93,13 +99,23 @@ def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
 
 
 def _planned() -> Plan:
-    """Random tokens of unlike lengths, E_Q in two runs, two samples a batch."""
+    """Random tokens of different lengths, with E_Q in two runs, and two samples in a batch."""
     draws, rows = Random(0), []
     for length in (24, 31, 38, 45):
-        ids, start = draws.choices(range(3, SIZES["vocab_size"]), k=length), length - 6
-        row = {"id": f"{length} tokens", "input_ids": ids, "prompt_length": start, "dropped": None}
-        row |= {"ea_start": start, "ea_end": length - 1, "final": length - 1}
-        rows.append(row | {"question_tokens": list(range(2, start - 2)), "eq_tokens": [3, 4, 8]})
+        start = length - 6
+        rows.append(
+            {
+                "id": f"{length} tokens",
+                "input_ids": draws.choices(range(3, SIZES["vocab_size"]), k=length),
+                "prompt_length": start,
+                "dropped": None,
+                "ea_start": start,
+                "ea_end": length - 1,
+                "final": length - 1,
+                "question_tokens": list(range(2, start - 2)),
+                "eq_tokens": [3, 4, 8],
+            }
+        )
     conditions: Any = {"knockout": {}, "random": {"draws": 1}, "noop": {"samples": len(rows)}}
     return planning.plan(pd.DataFrame(rows), conditions=conditions, batch_tokens=300)
 
@@ -114,27 +130,28 @@ def _states(loaded: Loaded, planned: Plan) -> dict[tuple[str, str], torch.Tensor
     }
 
 
-def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Largest distance of states [..., width], as a share of the second's length."""
+def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Largest distance of states [..., width], as a share of the second state's length."""
     one, other = one.float().cpu(), other.float().cpu()
     return float(((one - other).norm(dim=-1) / other.norm(dim=-1)).max())
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """The one pass of a family against the plain model, the literal loop, and itself."""
+    """The one pass of a family against the plain model, the literal loop, and a second run."""
     loaded, planned = tiny(family, device), _planned()
-    found, again = (_states(loaded, planned) for _ in range(2))
-    plain = cut = moved = 0.0
-    for one in planned.samples:
-        clean, knockout = found[one.id, "clean"], found[one.id, "knockout"]
-        plain = max(plain, _apart(clean[:-1], _alone(loaded, one)))
-        moved = max(moved, _apart(knockout, clean))
+    states, again = (_states(loaded, planned) for _ in range(2))
+    from_plain = from_loop = moved = 0.0
+    for sample in planned.samples:
+        clean, knockout = states[sample.id, "clean"], states[sample.id, "knockout"]
+        from_plain = max(from_plain, _distance(clean[:-1], _alone(loaded, sample)))
+        moved = max(moved, _distance(knockout, clean))
         for layer in range(len(clean) - 1):
-            cut = max(cut, _apart(knockout[layer], _alone(loaded, one, layer)[layer]))
-    most, same = NOISE["float32"], all(torch.equal(found[key], again[key]) for key in found)
-    yield _verdict("plain model", family, plain <= most, f"off by {plain:.0e}")
-    said = f"off by {cut:.0e}, where the knockout moves states by {moved:.0e}"
-    yield _verdict("literal loop", family, cut <= most < moved, said)
+            literal = _alone(loaded, sample, layer)[layer]
+            from_loop = max(from_loop, _distance(knockout[layer], literal))
+    most, same = NOISE["float32"], all(torch.equal(states[key], again[key]) for key in states)
+    yield _verdict("plain model", family, from_plain <= most, f"off by {from_plain:.0e}")
+    measured = f"off by {from_loop:.0e}, where the knockout moves states by {moved:.0e}"
+    yield _verdict("literal loop", family, from_loop <= most < moved, measured)
     yield _verdict("determinism", family, same, f"a second run {'equal' if same else 'differs'}")
 
 
@@ -142,31 +159,33 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
     """States of one unpadded row after all blocks but the last, [layers - 1, width].
 
-    In layers up to `deepest` attention to E_Q is cut; None: in no layer.
+    In layers up to `deepest` attention to E_Q is cut; in no layer if it is None.
     """
     ids = torch.tensor([sample.input_ids], device=loaded.device)
-    asked = {"output_hidden_states": True, "use_cache": False}
+    options = {"output_hidden_states": True, "use_cache": False}
     if deepest is None:
-        out = loaded.model.base_model(ids, **asked)
+        out = loaded.model.base_model(ids, **options)
     else:
         length, eq = ids.shape[1], list(sample.eq_tokens)
-        seen = torch.ones(length, length, device=loaded.device).tril()
-        hidden = seen.clone()
+        causal = torch.ones(length, length, device=loaded.device).tril()
+        without_eq = causal.clone()
         for query in set(range(length)) - set(eq):
-            hidden[query, eq] = 0
+            without_eq[query, eq] = 0
         least = torch.finfo(loaded.model.dtype).min
-        whole, cut = (torch.where(one > 0, 0.0, least)[None, None] for one in (seen, hidden))
+        whole, cut = (
+            torch.where(allowed > 0, 0.0, least)[None, None] for allowed in (causal, without_eq)
+        )
         masks = [cut if k <= deepest else whole for k in range(len(layers(loaded)))]
         with masked(loaded, masks):
-            out = loaded.model.base_model(ids, attention_mask=whole, **asked)
+            out = loaded.model.base_model(ids, attention_mask=whole, **options)
     return torch.stack([states[0, -1] for states in out.hidden_states[1:-1]])
 
 
 def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
-    """The same rows in another batch and without our mask."""
-    found = _states(tiny(family, device, dtype), _planned())
-    clean = {sample: states for (sample, name), states in found.items() if name == "clean"}
-    worst = max(_apart(found[sample, "noop"], states) for sample, states in clean.items())
+    """The distance of the same rows in another batch and without our mask."""
+    states = _states(tiny(family, device, dtype), _planned())
+    clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
+    worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
     yield _verdict("noise", dtype, worst <= NOISE[dtype], f"{worst:.0e} of a state's length")
 
 
@@ -181,36 +200,36 @@ def _attention(device: torch.device, backend: str) -> Iterator[Verdict]:
     def attend(name: str, times: int = 1) -> torch.Tensor:
         with sdpa_kernel([getattr(SDPBackend, name)]):
             for _ in range(times):
-                found = scaled_dot_product_attention(q, k, v, attn_mask=mask[None, None])
-        return found.cpu()  # waits for the device
+                output = scaled_dot_product_attention(q, k, v, attn_mask=mask[None, None])
+        return output.cpu()  # waits for the device
 
     try:
-        worst = _apart(attend(backend), attend("MATH"))
+        worst = _distance(attend(backend), attend("MATH"))
     except RuntimeError:
         yield Verdict("attention", backend, "skipped", "does not take a mask on this device")
         return
     began = time.perf_counter()
     attend(backend, 10)
-    said = f"{100 * (time.perf_counter() - began):.2f} ms a call, off by {worst:.0e}"
-    yield _verdict("attention", backend, worst <= 0.05, said)
+    measured = f"{100 * (time.perf_counter() - began):.2f} ms a call, off by {worst:.0e}"
+    yield _verdict("attention", backend, worst <= 0.05, measured)
 
 
 def _memory(device: torch.device) -> Iterator[Verdict]:
-    """The peak of this process, which has loaded all that a job loads, against a job's demand."""
+    """The peak memory of this process, which has loaded all that a job loads."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     most = MEMORY["passes"][0]
-    said = f"{peak:.0f} MB, where a job asks for {most}"
+    measured = f"{peak:.0f} MB, where a job asks for {most}"
     if device.type == "cuda":
-        said += f"; on the GPU {torch.cuda.max_memory_allocated(device) / 1e6:.0f} MB"
-    yield _verdict("memory", str(device), peak <= most, said)
+        measured += f"; on the GPU {torch.cuda.max_memory_allocated(device) / 1e6:.0f} MB"
+    yield _verdict("memory", str(device), peak <= most, measured)
 
 
 def _copies() -> Iterator[Verdict]:
-    """What one GPU sends another arrives; broken peer-to-peer copies give finite garbage."""
+    """Copies between GPUs: broken peer-to-peer copies arrive as finite garbage."""
     gpus, sent = range(torch.cuda.device_count()), torch.randn(1 << 22)
     if len(gpus) < 2:
         yield Verdict("copies", "between GPUs", "skipped", f"{len(gpus)} GPUs")
-    for one in gpus:
-        for other in (gpu for gpu in gpus if gpu != one):
-            same = torch.equal(sent.to(f"cuda:{one}").to(f"cuda:{other}").cpu(), sent)
-            yield _verdict("copies", f"GPU {one} to {other}", same, "equal" if same else "differs")
+    for source, target in permutations(gpus, 2):
+        same = torch.equal(sent.to(f"cuda:{source}").to(f"cuda:{target}").cpu(), sent)
+        about = f"GPU {source} to {target}"
+        yield _verdict("copies", about, same, "equal" if same else "differs")

@@ -74,17 +74,17 @@ def check(
         work = {name: studies.cells_of(chosen, name) for name in targets or chosen.targets}
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
-    found = []
+    findings = []
     for finding in cli_check.check(chosen, work):
-        found.append(finding)
+        findings.append(finding)
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            said = f"{finding.what}; {finding.do}" if finding.do else finding.what
-            typer.echo(f"{status} {finding.about:<8} {' '.join(said.split())}")
-    fine = all(finding.status != "error" for finding in found)
+            text = f"{finding.what}; {finding.do}" if finding.do else finding.what
+            typer.echo(f"{status} {finding.about:<8} {' '.join(text.split())}")
+    ok = all(finding.status != "error" for finding in findings)
     if as_json:
-        typer.echo(_json({"ok": fine, "findings": [finding._asdict() for finding in found]}))
-    if not fine:
+        typer.echo(_json({"ok": ok, "findings": [finding._asdict() for finding in findings]}))
+    if not ok:
         raise typer.Exit(1)
 
 
@@ -93,8 +93,8 @@ def list_(config_files: ConfigFiles = None, as_json: AsJson = False) -> None:
     """The catalogue, and what of it is built."""
     from anchorscope.cli import cli_list
 
-    found = cli_list.catalogue(read(config_files))
-    typer.echo(_json(found) if as_json else cli_list.text(found))
+    tables = cli_list.catalogue(read(config_files))
+    typer.echo(_json(tables) if as_json else cli_list.text(tables))
 
 
 @app.command()
@@ -116,8 +116,8 @@ def show(
             do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
             raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
     files = [str(path) for path in config_files or []]
-    found = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
-    typer.echo(_json(found) if as_json else cell_summary.text(found))
+    summary = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
+    typer.echo(_json(summary) if as_json else cell_summary.text(summary))
 
 
 @app.command("add-model")
@@ -153,10 +153,13 @@ def add_model(
         with atomic(path.resolve()) as draft:
             draft.write_text(new, encoding="utf-8")
             copymode(path, draft)
-    found = {"key": entry.key, "entry": entry.values, "notes": entry.notes, "written": write}
-    typer.echo(_json(found) if as_json else cli_add.yaml_of(entry).rstrip())
-    done = f"written to {MAIN}" if write else f"not written; --write puts it into {MAIN}"
-    for note in () if as_json else (*entry.notes, done):
+    if as_json:
+        content = {"key": entry.key, "entry": entry.values, "notes": entry.notes, "written": write}
+        typer.echo(_json(content))
+        return
+    typer.echo(cli_add.yaml_of(entry).rstrip())
+    outcome = f"written to {MAIN}" if write else f"not written; --write puts it into {MAIN}"
+    for note in (*entry.notes, outcome):
         typer.echo(f"note: {note}", err=True)
 
 
@@ -191,17 +194,17 @@ def _json(value: Any) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(given, prog_name="anchorscope")
+        app(words, prog_name="anchorscope")
     except AnchorscopeError as error:
-        if "--json" in given:
+        if "--json" in words:
             where = None if error.where is None else str(error.where)
             see = f"{PAGE}#{error.see}" if error.see else None
             print(_json({"error": error.what, "where": where, "do": error.do, "see": see}))
         else:
             print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
-    except SystemExit as left:
-        return int(left.code or 0)
+    except SystemExit as ended:
+        return int(ended.code or 0)
     return 0

@@ -24,17 +24,17 @@ an editor checks the file if its first line is
 
 
 def page(config: type[Section]) -> str:
-    """The reference page: a list of keys for each section, in Markdown."""
+    """The reference page in Markdown: a list of keys for each section."""
     sections = dict(_sections(config, ""))
     titles = {section.__name__: title for title, section in sections.items()}
-    return INTRODUCTION + "".join(
-        f"\n## {title}\n\n{section.__doc__}\n\n{''.join(_keys(section, titles))}"
-        for title, section in sections.items()
-    )
+    parts = [INTRODUCTION]
+    for title, section in sections.items():
+        parts += [f"\n## {title}\n\n{section.__doc__}\n\n", *_keys(section, titles)]
+    return "".join(parts)
 
 
 def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Section]]]:
-    """Title and model of a section with keys, and of those below it, in the order of the keys."""
+    """Title and model of a section and of all sections below it, in the order of their keys."""
     yield f"`{path}`" if path else "Top level", section
     for key, field in section.model_fields.items():
         below = section_in(field.annotation)
@@ -44,7 +44,7 @@ def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Sec
 
 
 def anchor(title: str, separator: str = "-") -> str:
-    """The anchor that Markdown viewers give a heading; the site (mkdocs.yml) is told to as well."""
+    """The anchor that Markdown viewers, and our site (mkdocs.yml), give a heading."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
     return kept.replace(" ", separator)
 
@@ -54,13 +54,13 @@ def _keys(section: type[Section], titles: Mapping[str, str]) -> Iterator[str]:
     content = section.model_json_schema()
     for key, node in content["properties"].items():
         form = _type(node, titles) + _default(node, key in content.get("required", ()))
-        shown = "" if form == "text" else f" ({form})"  # text without a default needs no word
-        text = str(section.model_fields[key].description).replace("\n", " ")
-        yield f"- `{key}`{shown}: {text}\n"
+        brackets = "" if form == "text" else f" ({form})"  # text is the usual type
+        description = str(section.model_fields[key].description).replace("\n", " ")
+        yield f"- `{key}`{brackets}: {description}\n"
 
 
 def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """A key's type in words."""
+    """A key's type in words; `node` is its JSON schema, `titles` those of the sections."""
     if "anyOf" in node:
         parts = (part for part in node["anyOf"] if part.get("type") != "null")
         return " or ".join(_type(part, titles) for part in parts)
@@ -82,15 +82,16 @@ def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    """Bounds worth a word: that a count is at least 0 or 1 goes without saying."""
+    """The bounds of a number; that a count is at least 0 or 1 goes without saying."""
     if node["type"] == "integer" and node.get("minimum", 2) < 2:
         return ""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    found = [f"{sign}{node[name]:g}" for name, sign in signs.items() if name in node]
-    return " " + ", ".join(found) if found else ""
+    bounds = [f"{sign}{node[name]:g}" for name, sign in signs.items() if name in node]
+    return " " + ", ".join(bounds) if bounds else ""
 
 
 def _default(node: Mapping[str, Any], required: bool) -> str:
+    """The default of a key, unless it is nothing or marked among the values."""
     if required:
         return ", required"
     if node.get("default", "") in ("", None) or node["default"] in node.get("enum", ()):
@@ -99,7 +100,7 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
 
 
 def contents(config: type[Section]) -> dict[Path, str]:
-    """What each generated file must hold, of all settings of a run."""
+    """The content that each generated file must have, by path, for all settings of a run."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = json.dumps(dialect | config.model_json_schema(), indent=2, ensure_ascii=False)
     return {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page(config)}

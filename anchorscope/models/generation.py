@@ -255,17 +255,17 @@ def _ended(
 
 
 def settled(text: str, style: str) -> bool:
-    """Whether an answer is over for its style, whatever the model would write next.
+    """Whether an answer is over for its prompt style, whatever the model would write next.
 
-    In `plain` text a full stop with spaces around it counts at once; another only two words later,
-    when it can no longer turn out to be part of an abbreviation or number.
+    In `plain` style a full stop with spaces around it ends an answer at once. Any other full stop
+    does so two words later, when it cannot be part of an abbreviation or number any more.
     """
     if any(char in answer_anchors.NEWLINES for char in text):
         return True
     if style != "plain":
         return False
-    found = answer_anchors.find(text)
-    close = answer_anchors.closer(text, found[1] if found else 0)
+    anchor = answer_anchors.find(text)
+    close = answer_anchors.closer(text, anchor[1] if anchor else 0)
     if close is None:
         return False
     before, after = text[:close], text[close + 1 :]

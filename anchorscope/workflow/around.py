@@ -1,4 +1,4 @@
-"""What is said around a run: before its first job what would fail, at its end what is left out."""
+"""Checks before a run's first job, and the summary at its end."""
 
 import os
 import platform
@@ -23,15 +23,16 @@ from anchorscope.workflow.studies import Study
 
 
 def on_a_cluster(workflow: Any) -> bool:
-    """Whether Snakemake's jobs are submitted to SLURM."""
+    """Whether Snakemake submits its jobs to SLURM."""
     return hasattr(workflow.executor_settings, "status_command")
 
 
 def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> None:
-    """Refuse a run, its DAG resolved, that cannot end well; say what it needs.
+    """Refuse a run that cannot end well, once its DAG is known, and print what it needs.
 
-    Raises AnchorscopeError: results cannot be written, activations do not fit on the disk, jobs of
-    an earlier run are in the cluster's queue.
+    Raises:
+        AnchorscopeError: results cannot be written, activations do not fit on the disk, a model's
+            family is unknown, or jobs of an earlier run are in the cluster's queue.
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
@@ -39,69 +40,77 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     if on_a_cluster(workflow):
         resume.refuse_orphans(Path.cwd())
     elif not gpus_here() and os.environ.get(ON_CPU) != "1":
-        measured = ("answers", "activations", "scores")
-        warn_without_gpu(config, {j.wildcards.model for j in jobs if j.rule.name in measured})
-    if sizes := [_added(job, studies) for job in jobs if job.rule.name == "activations"]:
+        on_gpu = ("answers", "activations", "scores")
+        warn_without_gpu(config, {j.wildcards.model for j in jobs if j.rule.name in on_gpu})
+    if sizes := [_added_bytes(job, studies) for job in jobs if job.rule.name == "activations"]:
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
 
 
-def _added(job: Any, studies: Mapping[str, Study]) -> int:
+def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
     """Bytes that the activations of a cell add to the disk; those there now are replaced."""
     cell = job.wildcards
-    there = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
-    found = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
-    return max(0, found - there)
+    present = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
+    needed = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
+    return max(0, needed - present)
 
 
 def warn_without_gpu(config: RunConfig, models: Iterable[str]) -> None:
-    """Name the models that ask for a GPU where there is none."""
-    if asking := sorted(name for name in models if config.models[name].resources.gpus):
-        named = ", ".join(asking)
-        print(f"No GPU here: {named} will run on the CPU, which may take days.", file=sys.stderr)
+    """Print which of the models ask for a GPU; called where there is none."""
+    if on_gpu := sorted(name for name in models if config.models[name].resources.gpus):
+        names = ", ".join(on_gpu)
+        print(f"No GPU here: {names} will run on the CPU, which may take days.", file=sys.stderr)
 
 
 def check_writable(folder: str | Path) -> None:
-    """Refuse to start a run whose products could not be written.
+    """Refuse a folder, which need not exist yet, in which nothing can be written.
 
-    Raises AnchorscopeError: the folder, or where it is to be made, is read-only, closed or full.
+    Raises:
+        AnchorscopeError: it is read-only, not accessible, or its disk is full.
     """
-    there = _existing(folder)
+    existing = _existing(folder)
     try:
-        with tempfile.TemporaryFile(dir=there) as trial:
+        with tempfile.TemporaryFile(dir=existing) as trial:
             trial.write(b"x")
     except OSError as error:
-        if known := of_the_disk(error):
-            raise AnchorscopeError(known.what, there, known.do, see=known.see) from None
+        if disk_error := of_the_disk(error):
+            what, do = disk_error.what, disk_error.do
+            raise AnchorscopeError(what, existing, do, see=disk_error.see) from None
         raise
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Bytes that activations need: of all `cells` if they stay (`keep`), else of the largest.
+    """The bytes that activations need on the disk.
 
-    Raises AnchorscopeError: the disk of `folder`, which need not be there yet, has less room.
+    Args:
+        cells: bytes of each cell.
+        keep: whether activations stay; if not, only one cell's are there at a time.
+        folder: where they will lie; it need not exist yet.
+
+    Raises:
+        AnchorscopeError: the disk has less room.
     """
     need = sum(cells) if keep else max(cells, default=0)
-    there = _existing(folder)
-    free = shutil.disk_usage(there).free
+    existing = _existing(folder)
+    free = shutil.disk_usage(existing).free
     if need > free:
         what = f"activations take about {need / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
         do = (
             "free some, point `results` at a larger disk, set `keep_activations: false`, or "
             "look at fewer samples with `limit`"
         )
-        raise AnchorscopeError(what, there, do, see="no-room")
+        raise AnchorscopeError(what, existing, do, see="no-room")
     return need
 
 
 def _existing(folder: str | Path) -> Path:
-    """The folder, or what there is of the way to it."""
+    """The folder, or the nearest of its parents that exists."""
     path = Path(folder).expanduser().absolute()
     return next(place for place in (path, *path.parents) if place.exists())
 
 
 def last_lines(config: RunConfig, figures: Iterable[str]) -> Iterator[str]:
-    """Three lines for each figure that was built: files, samples, points that are marked."""
+    """Three lines for each figure that was built: its files, its samples, its marked points."""
     for figure in figures:
         table = f"{config.root}/tables/{figure}.csv"
         yield f"{figure}: {config.root}/figures/{figure}.html, its table {table}"
@@ -110,7 +119,7 @@ def last_lines(config: RunConfig, figures: Iterable[str]) -> Iterator[str]:
 
 
 def _samples(config: RunConfig, figure: str) -> str:
-    """How many samples all cells measured, and how many were left out, by reason."""
+    """How many samples were measured in all cells, and how many were left out for what reason."""
     measured, left_out = 0, Counter[str]()
     for model, dataset in config.cells(figure):
         cell = f"{config.root}/delta_p/{model}/{dataset}.csv"
@@ -118,17 +127,17 @@ def _samples(config: RunConfig, figure: str) -> str:
         measured += stages[-1]["kept"] if stages else 0
         for stage in stages:
             left_out.update(stage["dropped"])
-    why = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common())
-    return f"{measured:,} samples measured; left out: {why or 'none'}"
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common())
+    return f"{measured:,} samples measured; left out: {reasons or 'none'}"
 
 
 def _marked(config: RunConfig, figure: str, table: str) -> str:
-    """Points of the curves that are drawn as no result."""
+    """How many points of the figure are marked: without a signal, or with too few samples."""
     site, position = config.figures[figure].readout.split("/")
     place = {"site": site, "position": position, "grouping": config.grouping}
     rows = rows_where(read_csv(table).astype(str), **place, condition="knockout", anchor="Q")
-    grey, thin = rows["signal"] == "False", rows["thin"] == "True"
+    no_signal, thin = rows["signal"] == "False", rows["thin"] == "True"
     return (
-        f"{len(rows)} question-anchored points: {grey.sum()} without a signal (grey), "
-        f"{(thin & ~grey).sum()} more with too few samples"
+        f"{len(rows)} question-anchored points: {no_signal.sum()} without a signal (grey), "
+        f"{(thin & ~no_signal).sum()} more with too few samples"
     )

@@ -1,4 +1,4 @@
-"""The config, read and checked before any job starts, with every mistake in the user's words."""
+"""Reads and checks the config before any job starts; errors name every mistake and its line."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from anchorscope.config.sections import section_in
 from anchorscope.experiments.settings import RunConfig
@@ -25,17 +26,17 @@ _SEE = "see docs/configuration.md for all keys"
 
 
 class Source(NamedTuple):
-    """A file, or what was set on the command line."""
+    """A config file, or the keys set on the command line."""
 
     name: str
     content: Mapping[str, Any]
-    root: yaml.Node | None  # the content as YAML's nodes, which know their lines in the file
+    root: yaml.Node | None  # the content as YAML nodes, which know their lines in the file
 
 
 class Mistake(NamedTuple):
-    """One mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
+    """A mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
 
-    path: tuple[int | str, ...]  # the keys that lead to it
+    path: tuple[int | str, ...]  # the keys that lead to the mistake
     what: str
     do: str
     see: str = "config"
@@ -46,24 +47,31 @@ class Mistake(NamedTuple):
 
 
 def read(files: Iterable[str | Path]) -> RunConfig:
-    """The checked config of files, each merged over those before it as Snakemake does.
+    """The checked config of some files, each merged over those before it as Snakemake does.
 
-    Raises AnchorscopeError: a file is missing or no YAML, or there is a mistake in one.
+    Raises:
+        AnchorscopeError: a file is missing or not YAML, or holds a mistake.
     """
     from snakemake.utils import update_config
 
-    given = [_source(path) for path in files]
+    sources = [_source(path) for path in files]
     merged: dict[str, Any] = {}
-    for source in given:
+    for source in sources:
         update_config(merged, source.content)
-    return load(merged, given)
+    return load(merged, sources)
 
 
 def sources_of(workflow: Any, name: str) -> list[Source]:
-    """The project's config file, where there is one, and what Snakemake was given beside it.
+    """The sources of Snakemake's config: the project's file, `--configfile` and `--config`.
 
-    Empty where the workflow is a module of another. Raises WorkflowError: a file is no YAML, or a
-    key is given twice.
+    Empty if the workflow is used as a module of another one.
+
+    Args:
+        workflow: Snakemake's object.
+        name: path of the project's file, which need not exist.
+
+    Raises:
+        WorkflowError: a file is not YAML, or a key is given twice.
     """
     from snakemake.exceptions import WorkflowError
 
@@ -72,15 +80,15 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
         return []
     files = dict.fromkeys(os.path.relpath(path) for path in (name, *settings.configfiles))
     try:
-        found = [_source(path) for path in files if os.path.isfile(path)]
+        sources = [_source(path) for path in files if os.path.isfile(path)]
     except AnchorscopeError as error:
         raise WorkflowError(str(error)) from None
-    said = dict(settings.config)
-    return [*found, Source("--config", said, yaml.compose(yaml.safe_dump(said)))]
+    keys = dict(settings.config)
+    return [*sources, Source("--config", keys, yaml.compose(yaml.safe_dump(keys)))]
 
 
 class _Loader(yaml.SafeLoader):
-    """Notes the keys that a mapping has twice, of which YAML silently takes the second."""
+    """Collects keys that occur twice in a mapping, where YAML silently takes the second value."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -98,7 +106,11 @@ class _Loader(yaml.SafeLoader):
 
 
 def _source(path: str | Path) -> Source:
-    """A config file, refused if it is not there, no YAML, holds no keys, or holds one twice."""
+    """Read a config file.
+
+    Raises:
+        AnchorscopeError: it is missing, is not YAML, is not a mapping, or holds a key twice.
+    """
     try:
         loader = _Loader(Path(path).read_text(encoding="utf-8"))
         root = loader.get_single_node()
@@ -108,7 +120,7 @@ def _source(path: str | Path) -> Source:
         do = "name a YAML file; with `anchorscope`, KEY=VALUE goes into such a file, too"
         raise AnchorscopeError(what, path, do, see="config") from None
     except yaml.MarkedYAMLError as error:
-        mark, what = error.problem_mark, f"broken YAML: {error.problem}"
+        what, mark = f"broken YAML: {error.problem}", error.problem_mark
         where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
         do = "correct it, there or above: indentation, a missing `: `, a quote, a tab"
         raise AnchorscopeError(what, where, do, see="config") from None
@@ -121,81 +133,94 @@ def _source(path: str | Path) -> Source:
     return Source(str(path), content, root)
 
 
-def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> RunConfig:
-    """The checked config of `raw`, which was merged from the `given` files and `--config`.
+def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
+    """The checked config.
 
-    Raises AnchorscopeError: lists every mistake found, with its place, key, value and remedy.
+    Args:
+        raw: the merged keys of all sources.
+        sources: where they come from, for the places in errors.
+
+    Raises:
+        AnchorscopeError: lists every mistake with its place, key, value and remedy.
     """
-    known = {c: list(raw[c]) for c in CATALOGUES if isinstance(raw.get(c), Mapping)}
+    names = {c: list(raw[c]) for c in CATALOGUES if isinstance(raw.get(c), Mapping)}
     mistakes: list[Mistake] = []
     try:
-        config = RunConfig.model_validate(dict(raw), context={**known, "reserved": RESERVED})
-        mistakes += _across(config)
+        config = RunConfig.model_validate(dict(raw), context={**names, "reserved": RESERVED})
+        mistakes += _between_sections(config)
     except ValidationError as error:
-        mistakes += map(_in_words, error.errors())
-        mistakes += _across_the_rest(raw, mistakes)
+        mistakes += map(_mistake, error.errors())
+        mistakes += _between_valid_sections(raw, mistakes)
     if mistakes:
-        raise _error(mistakes, given)
+        raise _error(mistakes, sources)
     return config
 
 
-def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError:
+def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeError:
+    """One error for all mistakes."""
     if len(mistakes) == 1:
         (only,) = mistakes
-        where = f"{_place(only.path, given)}, key {only.key}"
+        where = f"{_place(only.path, sources)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
-    for one in mistakes:
-        what += f"\n  - {one.key} ({_place(one.path, given)}): {one.what}; {one.do}"
+    for mistake in mistakes:
+        place = _place(mistake.path, sources)
+        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {mistake.do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """The source, and the line, that holds most of a path; of several the one that is read last."""
-    found = [(*_followed(source.root, path), source.name) for source in reversed(sources)]
-    depth, line, name = max(found, key=lambda one: one[0], default=(0, 0, ""))
+    """The source and line that a path of keys leads to.
+
+    That is the source that holds most of the path; of several, the one that is read last.
+    """
+    places = [(*_followed(source.root, path), source.name) for source in reversed(sources)]
+    depth, line, name = max(places, key=lambda place: place[0], default=(0, 0, ""))
     if not depth:
         return ", ".join(source.name for source in sources) or "config.yaml"
     return name if name == "--config" else f"{name}, line {line}"
 
 
 def _followed(node: yaml.Node | None, path: Sequence[int | str]) -> tuple[int, int]:
-    """How many keys of a path lead on from a node, and the line of the last of them."""
+    """How many keys of a path exist below a node, and the line of the last of them."""
     line = 0
     for depth, key in enumerate(path):
-        found = [pair for pair in _entries(node) if pair[0].value == str(key)]
         if isinstance(node, yaml.SequenceNode):
-            found = [(item, item) for item in node.value[int(key) : int(key) + 1]]
-        if not found:
+            entries = [(item, item) for item in node.value[int(key) : int(key) + 1]]
+        else:
+            entries = [entry for entry in _entries(node) if entry[0].value == str(key)]
+        if not entries:
             return depth, line
-        node, line = found[0][1], found[0][0].start_mark.line + 1
+        key_node, node = entries[0]
+        line = key_node.start_mark.line + 1
     return len(path), line
 
 
 def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    """The keys and values of a mapping; nothing for any other node."""
     return node.value if isinstance(node, yaml.MappingNode) else []
 
 
-def _in_words(error: Any) -> Mistake:
-    """A pydantic error in the user's words."""
+def _mistake(error: ErrorDetails) -> Mistake:
+    """A pydantic error (an entry of `ValidationError.errors()`) in the user's words."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if path[-1:] == ("[key]",):
         path = (*path[:-2], value)
-    shown = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
+    text = text if len(text) <= 60 else text[:57] + "..."
     if kind == "mistake":
         return Mistake(path, **error["ctx"])
     if kind == "extra_forbidden":
-        what = f"unknown key `{path[-1]}` (value {shown})"
+        what = f"unknown key `{path[-1]}` (value {text})"
         return Mistake(path, what, nearest(path[-1], _keys_at(path[:-1])))
     if kind == "missing":
         return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
-    what = f"wrong value {shown}"
+    what = f"wrong value {text}"
     if kind == "literal_error":
-        known = re.findall("'([^']*)'", error["ctx"]["expected"])
-        return Mistake(path, what, nearest(value, known))
-    said = error["msg"].partition(" or instance of")[0]
-    return Mistake(path, f"{what}: {said[0].lower()}{said[1:]}", _remedy(kind, value))
+        allowed = re.findall("'([^']*)'", error["ctx"]["expected"])
+        return Mistake(path, what, nearest(value, allowed))
+    message = error["msg"].partition(" or instance of")[0]
+    return Mistake(path, f"{what}: {message[0].lower()}{message[1:]}", _remedy(kind, value))
 
 
 def _remedy(kind: str, value: Any) -> str:
@@ -212,30 +237,30 @@ def _remedy(kind: str, value: Any) -> str:
 
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section that lies at a path."""
-    found: Any = RunConfig
-    for part in path:  # a part that is no key is a name of the user's own
-        if field := found.model_fields.get(part):
-            found = section_in(field.annotation) or found
-    return list(found.model_fields)
+    """The keys of the section at a path."""
+    section: Any = RunConfig
+    for part in path:  # a part that is not a key is a name of the user's choice
+        if field := section.model_fields.get(part):
+            section = section_in(field.annotation) or section
+    return list(section.model_fields)
 
 
-def _across_the_rest(raw: Mapping[str, Any], mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """What no single section shows of the config without its wrong values, if one is left."""
+def _between_valid_sections(raw: Mapping[str, Any], mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """`_between_sections` of the config without its wrong values; none if too little is left."""
     rest = deepcopy(dict(raw))
     try:
         for path in [mistake.path for mistake in mistakes]:
-            inside: Any = rest
+            section: Any = rest
             for key in path[:-1]:
-                inside = inside.get(key, {})
-            inside.pop(path[-1], None)
-        return list(_across(RunConfig.model_validate(rest)))
+                section = section.get(key, {})
+            section.pop(path[-1], None)
+        return list(_between_sections(RunConfig.model_validate(rest)))
     except (ValidationError, AttributeError, TypeError):  # too little is left, or a list is wrong
         return []
 
 
-def _across(config: RunConfig) -> Iterator[Mistake]:
-    """What no single section shows."""
+def _between_sections(config: RunConfig) -> Iterator[Mistake]:
+    """Mistakes that show only where sections are compared."""
     real_rows = {name for name, dataset in config.datasets.items() if dataset.world is None}
     for name, model in config.models.items():
         other = config.models.get(model.answers_of or "")
@@ -244,7 +269,7 @@ def _across(config: RunConfig) -> Iterator[Mistake]:
             yield Mistake(("models", name, "answers_of"), what, f"name `{other.answers_of}`")
         planted = model.train is not None and model.train.curriculum == "planted"
         for rows in real_rows & set(model.train.datasets) if model.train and planted else ():
-            what = f"the curriculum `planted` needs worlds, and the dataset `{rows}` is none"
+            what = f"the curriculum `planted` needs worlds, and the dataset `{rows}` is not one"
             yield Mistake(("models", name, "train", "curriculum"), what, "use `plain`")
     for name, figure in config.figures.items():
         if figure.readout not in config.readouts:
@@ -257,7 +282,7 @@ def _across(config: RunConfig) -> Iterator[Mistake]:
             yield Mistake(("calibration", "models"), what, "name models with a `train` entry")
     for name in config.calibration.datasets:
         if name in real_rows:
-            what = f"nothing is planted in `{name}`, which is no world"
+            what = f"nothing is planted in `{name}`, which is not a world"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
     if config.grouping == "replicate" and config.conditions.replicate is None:
         what = "the grouping `replicate` needs the condition of this name"

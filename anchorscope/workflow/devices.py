@@ -1,4 +1,4 @@
-"""Which GPUs there are, and which of them a job takes."""
+"""The GPUs of this machine, and the choice of one for a job."""
 
 import logging
 import os
@@ -10,32 +10,38 @@ from filelock import FileLock, Timeout
 
 from anchorscope.storage.errors import AnchorscopeError
 
-ON_CPU = "ANCHORSCOPE_CPU"  # set to 1, every job runs on the CPU, whatever it asks for
+ON_CPU = "ANCHORSCOPE_CPU"
+"""Environment variable: 1 makes every job run on the CPU, whatever it asks for."""
 
 log = logging.getLogger(__name__)
 
-_held: list[FileLock] = []  # locks on the GPUs that this process took; they go when it ends
+_held: list[FileLock] = []  # locks on the GPUs that this process took, until it ends
 
 
 def gpus_here(devices: Path = Path("/dev")) -> int:
-    """How many NVIDIA GPUs this process may use, asked without loading torch."""
-    there = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
+    """Number of NVIDIA GPUs that this process may use, found without loading torch."""
+    present = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return there
-    named = [name for name in visible.split(",") if name.strip() not in ("", "-1")]
-    return min(there, len(named))
+        return present
+    names = [name for name in visible.split(",") if name.strip() not in ("", "-1")]
+    return min(present, len(names))
 
 
 def best_device(wanted: str, gpus: int = 1) -> str:
-    """The device of a job, as torch names it; `cpu` on a machine without GPUs.
+    """The device for a job.
 
-    For `cuda` the GPU with the most free memory among those that no other job here has taken, or
-    among all where every one is taken. For `auto`, layers spread over several `gpus`, `auto:0,2`,
-    chosen likewise, or `auto` where that is all there are.
+    Args:
+        wanted: `cpu`; `cuda` for one GPU; `auto` to spread the layers over several.
+        gpus: how many, for `auto`.
 
-    Raises AnchorscopeError: the job was to get a GPU from SLURM, or the machine has one, and torch
-    finds none that it can use.
+    Returns:
+        `cpu` (also on a machine without GPUs), or for example `cuda:1`; `auto:0,2`, or `auto` if
+        that is all GPUs. Chosen are those with the most free memory among the GPUs that no other
+        job here has taken, or among all if every one is taken.
+
+    Raises:
+        AnchorscopeError: SLURM gave the job a GPU, or the machine has one, but torch cannot use it.
     """
     import torch
 
@@ -53,7 +59,7 @@ def best_device(wanted: str, gpus: int = 1) -> str:
 
 
 def _chosen(number: int) -> list[int]:
-    """So many of the machine's GPUs: those that no other job has taken, by free memory."""
+    """`number` GPUs of this machine: first those that no other job has taken, by free memory."""
     import torch
 
     free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
@@ -67,6 +73,7 @@ def _chosen(number: int) -> list[int]:
 
 
 def _take(name: str) -> bool:
+    """Take a GPU for this process; False if another process has it."""
     lock = FileLock(Path(tempfile.gettempdir()) / f"anchorscope-{os.getuid()}-{name}.guard")
     try:
         lock.acquire(timeout=0)
@@ -77,7 +84,7 @@ def _take(name: str) -> bool:
 
 
 def _check_none_due(torch_version: str) -> None:
-    """Refuse to do on the CPU, for days, what was to be done on a GPU."""
+    """Refuse the CPU, which would take days, if the job has a GPU that torch cannot use."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job and not gpus_here():
         return

@@ -1,4 +1,4 @@
-"""The project's files, where another Snakefile uses this workflow as a module."""
+"""The folder of the project's files, also if another Snakefile uses this workflow as a module."""
 
 import io
 import os
@@ -12,8 +12,8 @@ from anchorscope.storage.files import atomic
 def folder_of(source: Any) -> str:
     """The folder of the project, from Snakemake's `workflow.current_basedir`.
 
-    If that is on a Git host, the files of its commit are put into `.snakemake/anchorscope/`, since
-    Snakemake fetches rules and scripts alone.
+    If that is on a Git host, all files of its commit are put into `.snakemake/anchorscope/`, since
+    Snakemake itself fetches only rules and scripts.
     """
     path: str = source.get_path_or_uri(secret_free=True)
     if os.path.isdir(path):
@@ -21,9 +21,9 @@ def folder_of(source: Any) -> str:
     commit = source.hosted_repo.repo.commit(source.ref)
     folder = Path(".snakemake", "anchorscope", commit.hexsha).absolute()
     if not folder.is_dir():
-        packed = io.BytesIO()
-        commit.repo.archive(packed, commit.hexsha)
-        packed.seek(0)
-        with atomic(folder) as draft, tarfile.open(fileobj=packed) as files:
+        archive = io.BytesIO()
+        commit.repo.archive(archive, commit.hexsha)
+        archive.seek(0)
+        with atomic(folder) as draft, tarfile.open(fileobj=archive) as files:
             files.extractall(draft, filter="data")
     return str(folder)

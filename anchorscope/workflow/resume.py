@@ -1,9 +1,10 @@
-"""After a crash: end what is left of the last run, clear its lock, then go on.
+"""`make resume`: after a crash, end what is left of the last run, clear its lock, and go on.
 
-Snakemake's lock does not say who made it, so owners are looked for among the processes of this
-machine: any Snakemake, or job of one, that works in the same folder. Jobs that a killed run left
-in a cluster's queue are found by its run id and cancelled: they would write the files of the jobs
-that take their place.
+Snakemake's lock does not name its owner, so the owner is looked for among this machine's processes:
+any Snakemake, or job of one, that works in the same folder. A killed Snakemake also leaves its jobs
+in the cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. They would
+write the same files as the jobs that take their place, so they are found by the run's id and
+cancelled.
 """
 
 import getpass
@@ -30,13 +31,14 @@ def host_of(folder: Path) -> Path:
 
 
 def orphans(folder: Path) -> list[str]:
-    """Ids of the jobs in the queue that an earlier run in `folder` submitted.
+    """Ids of the jobs in SLURM's queue that earlier runs in `folder` submitted.
 
-    Raises AnchorscopeError: SLURM does not answer.
+    Raises:
+        AnchorscopeError: SLURM does not answer.
     """
     logs = (folder / ".snakemake" / "log").glob("*.snakemake.log")
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in logs]
-    # How Snakemake names a run, and SLURM the jobs of it.
+    # Snakemake logs the id of a run, which is also the name of its SLURM jobs.
     runs = {name for text in texts for name in re.findall(r"^SLURM run ID: (\S+)$", text, re.M)}
     if not runs or shutil.which("squeue") is None:
         return []
@@ -46,16 +48,21 @@ def orphans(folder: Path) -> list[str]:
 
 def refuse_orphans(folder: Path) -> None:
     """Refuse to start beside jobs of an earlier run, which would write the same files."""
-    if left := orphans(folder):
-        raise _still_there(left, "are still in the queue and would write the same files", folder)
+    if jobs := orphans(folder):
+        raise _still_there(jobs, "are still in the queue and would write the same files", folder)
 
 
 def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
-    """Cancel what an earlier run left in the queue, wait until it is gone, and return its ids.
+    """Cancel the jobs that earlier runs left in the queue, and wait until they are gone.
 
-    Raises AnchorscopeError: SLURM does not answer, or the jobs do not end in `patience` seconds.
+    Returns:
+        The ids of these jobs.
+
+    Raises:
+        AnchorscopeError: SLURM does not answer, or the jobs do not end within `patience` seconds.
     """
-    left = found = orphans(folder)
+    cancelled = orphans(folder)
+    left = cancelled
     deadline = time.monotonic() + patience
     while left:
         _ask_slurm("scancel", *left)
@@ -63,7 +70,7 @@ def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
             raise _still_there(left, "do not end", folder)
         time.sleep(1.0)
         left = orphans(folder)
-    return found
+    return cancelled
 
 
 def _still_there(jobs: list[str], what: str, folder: Path) -> AnchorscopeError:
@@ -76,6 +83,7 @@ def _still_there(jobs: list[str], what: str, folder: Path) -> AnchorscopeError:
 
 
 def _ask_slurm(*command: str) -> str:
+    """The output of a command of SLURM."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
@@ -86,38 +94,54 @@ def _ask_slurm(*command: str) -> str:
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> list[str]:
-    """Ids of Snakemake's live processes in `folder`, without SLURM jobs to be `cancelled`."""
-    ours = {process.pid for process in [psutil.Process(), *psutil.Process().parents()]}
-    found = []
+    """Ids of this machine's processes that run Snakemake, or a job of it, in `folder`.
+
+    Those that belong to the SLURM jobs `cancelled` are left out.
+    """
+    this = psutil.Process()
+    ours = {process.pid for process in [this, *this.parents()]}
+    pids = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            runs = process.pid not in ours and _runs_in(process, folder)
-            if runs and process.environ().get("SLURM_JOB_ID") not in cancelled:
-                found.append(str(process.pid))
-    return found
+            if process.pid in ours or not _runs_in(process, folder):
+                continue
+            if process.environ().get("SLURM_JOB_ID") not in cancelled:
+                pids.append(str(process.pid))
+    return pids
 
 
 def _runs_in(process: psutil.Process, folder: Path) -> bool:
+    """Whether a process is Snakemake, or a job of it, working in `folder`."""
     words = process.cmdline()
     runs = any(Path(word).name == "snakemake" or "/.snakemake/scripts/" in word for word in words)
     return runs and Path(process.cwd()).resolve() == folder.resolve()
 
 
 def other_host(folder: Path) -> str | None:
-    """The machine that holds the lock, where it is not this one: its processes are unseen here."""
-    known = host_of(folder)
-    if not known.is_file() or not any((folder / ".snakemake" / "locks").glob("*")):
+    """The machine that holds the lock of `folder`, if it is another one; else None.
+
+    The processes of another machine cannot be seen from here.
+    """
+    record = host_of(folder)
+    if not record.is_file() or not any((folder / ".snakemake" / "locks").glob("*")):
         return None
-    host = known.read_text(encoding="utf-8")
+    host = record.read_text(encoding="utf-8")
     return host if host != platform.node() else None
 
 
 def main(folder: Path, arguments: list[str]) -> int:
-    """Cancel the last run's cluster jobs, unlock `folder` and run Snakemake there.
+    """Cancel the last run's cluster jobs, unlock `folder`, and run Snakemake there.
 
-    `arguments` are Snakemake's; `--owner-gone` among them says that the machine of the last run is
-    gone. Raises AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not
-    end.
+    Args:
+        folder: where the run is.
+        arguments: Snakemake's; `--owner-gone` among them says that the last run's machine is gone.
+
+    Returns:
+        Snakemake's exit code.
+
+    Raises:
+        AnchorscopeError: a run is still active here, or may be on another machine, or its jobs do
+            not end.
     """
     if alive := owners(folder, orphans(folder)):
         what = "a run is still going on here, so its lock stays"
@@ -130,8 +154,8 @@ def main(folder: Path, arguments: list[str]) -> int:
         raise AnchorscopeError(what, folder, do, see="still-running")
     if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
-    given = [word for word in arguments if word != OWNER_GONE] or ["--cores", "all"]
-    command = [sys.executable, "-m", "snakemake", *given]
+    options = [word for word in arguments if word != OWNER_GONE] or ["--cores", "all"]
+    command = [sys.executable, "-m", "snakemake", *options]
     subprocess.run([*command, "--unlock"], cwd=folder, check=True)
     return subprocess.run([*command, "--rerun-incomplete"], cwd=folder).returncode
 

@@ -1,4 +1,4 @@
-"""What every script does around its one library call: a log, a clear error, a non-zero exit."""
+"""What every script does around its one library call: checks, a log, and a clear error."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
 from anchorscope.storage.records import check_funnel, check_inputs
 
-MOST_DROPPED = 0.5  # of `most_dropped`, where the config does not say
+MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
 log = logging.getLogger("anchorscope")
 
@@ -27,11 +27,11 @@ class _Formatter(logging.Formatter):
 
 @contextmanager
 def stage(snakemake: Any) -> Iterator[None]:
-    """Log to the rule's log file and the terminal; turn an AnchorscopeError into exit code 1.
+    """Log to the rule's log file and the terminal, check the inputs, and end well or with an error.
 
-    Inputs are refused before the work if they do not belong together, or if more samples were lost
-    on their way than `most_dropped` allows. Anything else that goes wrong is a bug of ours and
-    keeps its traceback.
+    Inputs are refused if they do not belong together, or if more samples were lost on their way
+    than `most_dropped` allows. An AnchorscopeError is printed without a traceback and ends the job
+    with exit code 1. Any other error is a bug of ours: exit code 2, with its traceback.
     """
     _log_to(*snakemake.log[:1])
     try:
@@ -46,11 +46,11 @@ def stage(snakemake: Any) -> Iterator[None]:
         Progress.job = " ".join([snakemake.rule, *cell])
         yield
     except Exception as error:
-        known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
-        if known is None:
+        user_error = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
+        if user_error is None:
             log.exception("anchorscope failed in %s", job_of(snakemake))
             raise SystemExit(2) from None
-        log.error("error: %s\n  in:    %s", known, job_of(snakemake))
+        log.error("error: %s\n  in:    %s", user_error, job_of(snakemake))
         raise SystemExit(1) from None
     finally:
         Progress.job = ""
@@ -69,19 +69,19 @@ def _log_to(path: str | None = None) -> None:
 
 
 def job_of(snakemake: Any) -> str:
-    """A job in words, for example `rule scores, model qwen3-8b, dataset popqa`."""
+    """A job as text, for example `rule scores, model qwen3-8b, dataset popqa`."""
     cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
     return ", ".join([f"rule {snakemake.rule}", *cell])
 
 
 def share_library(folder: str) -> None:
-    """Let the scripts, in processes and environments of their own, import this same library."""
+    """Make scripts, which run in other processes and environments, import the library here."""
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def use_threads(snakemake: Any) -> None:
-    """Keep torch to the threads that the rule was given."""
+    """Limit torch to the rule's number of threads."""
     import torch
 
     torch.set_num_threads(max(1, snakemake.threads))

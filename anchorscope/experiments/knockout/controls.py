@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.passes import interventions
@@ -227,7 +226,9 @@ def density(analysis: Analysis) -> pd.DataFrame:
     frames = []
     for name, values in moved.items():
         columns = readout.key | {"condition": name, "layer": layer, "x": x}
-        columns["density"] = norm.pdf(x[:, None], values, _kernel_width(values, x)).mean(1)
+        width = _kernel_width(values, x)
+        kernels = np.exp(-(((x[:, None] - values) / width) ** 2) / 2)
+        columns["density"] = kernels.mean(1) / (width * np.sqrt(2 * np.pi))
         frames.append(pd.DataFrame(columns)[list(DENSITY)])
     return pd.concat(frames, ignore_index=True)
 
