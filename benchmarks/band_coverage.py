@@ -37,16 +37,16 @@ CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": 
 def world(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
     """Answers, and features [1, n, width] by condition; clean AUC .86 at n = 300."""
     random = np.random.default_rng(seed)
-    z, asked = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
+    z, of_question = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
     shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
     clean = np.sqrt(SHARED) * shared + np.sqrt(1 - SHARED) * random.normal(size=(n, WIDTH))
-    told = STRENGTH * (2 * z - 1)
-    clean[:, 0] += told * asked
-    clean[:, 1] += told * ~asked
+    signal = STRENGTH * (2 * z - 1)
+    clean[:, 0] += signal * of_question
+    clean[:, 1] += signal * ~of_question
     found = {("clean", 0): clean}
     for condition in CONDITIONS:
         found[condition] = clean + MOVED * random.normal(size=clean.shape)
-    found["knockout", 0][:, 0] -= told * asked
+    found["knockout", 0][:, 0] -= signal * of_question
     number = np.arange(n)
     answers = pd.DataFrame(
         {

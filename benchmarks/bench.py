@@ -51,7 +51,7 @@ def differences(stage: str, found: Mapping[str, Any]) -> dict[str, float]:
         Disagreement: a way that should agree does not.
     """
     expected = found["reference"] if stage == "fit" else found["one-pass"]
-    result = {name: ways.apart(states, expected) for name, states in found.items()}
+    result = {name: ways.largest_difference(states, expected) for name, states in found.items()}
     for name, difference in result.items():
         if not difference <= TOLERANCE[stage] and not (stage == "fit" and name in LOOSE):
             raise Disagreement(f"{stage}: {name} differs by {difference:.1e}")
@@ -68,7 +68,7 @@ def run(
     """Rows of a workload's table."""
     seconds: dict[tuple[str, str], list[float]] = {}
     peaks: dict[tuple[str, str], float] = {}
-    apart: dict[tuple[str, str], float] = {}
+    differences_of: dict[tuple[str, str], float] = {}
     for number in range(rounds):
         for stage, all_ways in stages.items():
             found = {}
@@ -82,9 +82,9 @@ def run(
                 say(f"{work.name} {stage} {name} {seconds[key][-1]:.2f} s")
             # Compared in every round, before anything is printed or written.
             for name, value in differences(stage, found).items():
-                apart[stage, name] = max(value, apart.get((stage, name), 0.0))
+                differences_of[stage, name] = max(value, differences_of.get((stage, name), 0.0))
         say(f"{work.name}: round {number + 1} of {rounds}, all ways agree")
-    return _rows(work, stages, seconds, peaks, apart)
+    return _rows(work, stages, seconds, peaks, differences_of)
 
 
 def _rows(
@@ -92,7 +92,7 @@ def _rows(
     stages: Mapping[str, Mapping[str, ways.Way]],
     seconds: Mapping[tuple[str, str], Sequence[float]],
     peaks: Mapping[tuple[str, str], float],
-    apart: Mapping[tuple[str, str], float],
+    differences_of: Mapping[tuple[str, str], float],
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     whole: dict[str, list[list[float]]] = {}
@@ -104,17 +104,19 @@ def _rows(
             whole.setdefault(name, []).append(list(seconds[key]))
             rows.append(
                 {"workload": work.name, "stage": stage, "way": name}
-                | {"max_difference": apart[key], "peak_mb": peaks[key]}
+                | {"max_difference": differences_of[key], "peak_mb": peaks[key]}
                 | _took(seconds[key], seconds[stage, "one-pass"])
             )
     if len(stages) == 1:
         return rows
     sums = {name: [sum(one) for one in zip(*whole[name], strict=True)] for name in ways.REQUIRED}
     for name in ways.REQUIRED:
-        own = [row for row in rows if row["way"] == name]
+        stages_of_way = [row for row in rows if row["way"] == name]
         most = {
-            "max_difference": max(row["max_difference"] for row in own if row["stage"] != "fit"),
-            "peak_mb": max(row["peak_mb"] for row in own),
+            "max_difference": max(
+                row["max_difference"] for row in stages_of_way if row["stage"] != "fit"
+            ),
+            "peak_mb": max(row["peak_mb"] for row in stages_of_way),
         }
         rows.append(
             {"workload": work.name, "stage": "end to end", "way": name}

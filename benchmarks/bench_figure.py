@@ -39,7 +39,7 @@ def _panel(
 ) -> alt.LayerChart:
     rows = table[(table["workload"] == cell[0]) & (table["stage"] == cell[1])]
     rows = rows.assign(
-        shown=[f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}" for ratio in rows["ratio"]],
+        label=[f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}" for ratio in rows["ratio"]],
         foot=1.0,
     )
     data = alt.Chart(rows)
@@ -57,7 +57,7 @@ def _panel(
         x, y, x2=alt.X2("foot:Q"), color=colour, tooltip=tips
     )
     words = data.mark_text(align="left", dx=5, color=INK, fontSize=0.9 * look.label_size).encode(
-        alt.X("end:Q", scale=scale), y, text="shown:N"
+        alt.X("end:Q", scale=scale), y, text="label:N"
     )
     words = words.transform_calculate(end="max(datum.ratio, 1)")
     line = alt.Chart(alt.Data(values=[{"ratio": 1}])).mark_rule(color=SOFT).encode(x)

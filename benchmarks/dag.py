@@ -79,7 +79,7 @@ def resolve(config: dict[str, Any], *arguments: str) -> Resolved:
     """Resolve the DAG of a config in a dry run, in an empty folder.
 
     Raises:
-        RuntimeError: snakemake fails; with what it said.
+        RuntimeError: snakemake fails; with its output.
     """
     with tempfile.TemporaryDirectory() as folder:
         # `--configfile` adds to the config.yaml of the working folder: here to nothing.
@@ -91,18 +91,18 @@ def resolve(config: dict[str, Any], *arguments: str) -> Resolved:
             command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert process.stdout
-        said, seconds, cpu = "", 0.0, 0.0
+        output, seconds, cpu = "", 0.0, 0.0
         for line in process.stdout:
             if line.startswith("Job stats:") and not seconds:
                 seconds, cpu = time.perf_counter() - start, _cpu_seconds(process.pid)
-            said += line
+            output += line
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if status or not seconds:
-        raise RuntimeError(said[-4000:])
+        raise RuntimeError(output[-4000:])
     whole = used.ru_utime + used.ru_stime
     listed = time.perf_counter() - start
-    return Resolved(_counted(said), seconds, cpu, listed, whole, used.ru_maxrss / 1024)
+    return Resolved(_counted(output), seconds, cpu, listed, whole, used.ru_maxrss / 1024)
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -111,11 +111,11 @@ def _cpu_seconds(pid: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _counted(said: str) -> dict[str, int]:
+def _counted(output: str) -> dict[str, int]:
     """The table of jobs that a dry run prints."""
-    table = re.search(r"^Job stats:\n.*\n[- ]+\n((?:\S+ +\d+\n)+)", said, re.MULTILINE)
+    table = re.search(r"^Job stats:\n.*\n[- ]+\n((?:\S+ +\d+\n)+)", output, re.MULTILINE)
     if table is None:
-        raise RuntimeError(said[-4000:])
+        raise RuntimeError(output[-4000:])
     return {name: int(count) for name, count in re.findall(r"^(\S+) +(\d+)$", table[1], re.M)}
 
 

@@ -75,7 +75,7 @@ def main(device: str, out: Path, *, quick: bool = False, compiled: bool = False)
     dtype = torch.bfloat16
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
     peak = timing.gemm_rate(dtype, device, size=size)
-    found = [
+    models = [
         row
         for real in ((TINY,) if quick else MODELS)
         for row in rows_of(real, device, dtype, peak, compiled=compiled)
@@ -83,13 +83,13 @@ def main(device: str, out: Path, *, quick: bool = False, compiled: bool = False)
     probed = fitted(device, FEW_PROBED if quick else PROBED)
     out.mkdir(parents=True, exist_ok=True)
     notes = {
-        "machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": found, "probes": probed,
+        "machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": models, "probes": probed,
     }  # fmt: skip
     (out / "gpu.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
-    print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s\n\n{said(found, probed)}")
+    print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s\n\n{tables(models, probed)}")
 
 
-def said(found: list[dict[str, Any]], probed: dict[str, Any]) -> str:
+def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
     """Two tables: the passes, and the probes."""
     head = (
         "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory",
@@ -105,7 +105,7 @@ def said(found: list[dict[str, Any]], probed: dict[str, Any]) -> str:
             f"{row['peak_mb'] / 1e3:.1f} GB",
             f"{row['written_seconds']:.2f}",
         ]
-        for row in found
+        for row in models
     ]
     layers, samples, width = probed["shape"]
     of_probes = [

@@ -208,7 +208,7 @@ def main() -> None:
     expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
     ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)} | PEERS[chosen.name](model, rows)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    apart, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+    differences, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     for number in range(chosen.rounds):
         for name, (run, scale) in timing.in_turn(ways.items(), number):
             found, taken = timing.timed(run, chosen.clock)
@@ -216,10 +216,10 @@ def main() -> None:
             peaks[name] = max(peaks[name], taken.peak_mb)
             for (sequence, cut), states in found.items():
                 difference = float((states - expected[sequence, cut]).abs().max())
-                apart[name] = max(apart[name], difference)
+                differences[name] = max(differences[name], difference)
     for name in list(ways)[1:]:
         ratio = timing.ratio(seconds[name], seconds["one-pass"])
-        print(json.dumps({"way": name, "ratio": ratio, "max_difference": apart[name],
+        print(json.dumps({"way": name, "ratio": ratio, "max_difference": differences[name],
                           "peak_mb": peaks[name]}))  # fmt: skip
 
 

@@ -65,9 +65,9 @@ def main(out: Path, *, quick: bool = False, kind: str = "wall") -> str:
     table.to_csv(out / "scaling.csv", index=False)
     head = page.measured(timing.notes(kind))
     how = f"the fastest of {REPEATS}; every time and every peak from a process of its own."
-    found = f"{head}, {how}\n\n{said(table)}"
-    print(found)
-    return found
+    text = f"{head}, {how}\n\n{text_of(table)}"
+    print(text)
+    return text
 
 
 def _alone(ask: Callable[..., float], *given: Any) -> float:
@@ -176,7 +176,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, f
     return slope, math.sqrt(float(rest @ rest) / (len(x) - 2) / float(x @ x))
 
 
-def said(table: pd.DataFrame) -> str:
+def text_of(table: pd.DataFrame) -> str:
     """A line for each stage and size that was varied."""
     head = ("time and memory", "sizes", "seconds", "exponent", "peak memory")
     lines = []
@@ -219,7 +219,7 @@ def _holds(found: float) -> str:
 def _peaks(rows: pd.DataFrame) -> str:
     """The ratio of peaks at the sizes asked for, or at the ends where they were not run."""
     by_size = rows.set_index("size")["peak_mb"]
-    known = set(PEAKS) <= set(by_size.index)
-    few, many = PEAKS if known else (by_size.index.min(), by_size.index.max())
+    measured = set(PEAKS) <= set(by_size.index)
+    few, many = PEAKS if measured else (by_size.index.min(), by_size.index.max())
     ratio = by_size[many] / by_size[few]
     return f"peak at {many:,} samples {ratio:.2f} × that at {few:,}, {_holds(ratio)}."

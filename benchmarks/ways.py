@@ -172,7 +172,7 @@ def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, 
     return {stage: make() for stage, make in makers.items() if stage in stages}
 
 
-def apart(found: Result, expected: Result) -> float:
+def largest_difference(found: Result, expected: Result) -> float:
     """Largest difference of the entries that both have; of answers, the share that differ."""
     keys = found.keys() & expected.keys()
     if not keys:
@@ -182,4 +182,4 @@ def apart(found: Result, expected: Result) -> float:
     return max(float((found[key].double() - expected[key].double()).abs().max()) for key in keys)
 
 
-__all__ = ["REQUIRED", "SITE", "STAGES", "Way", "apart", "of"]
+__all__ = ["REQUIRED", "SITE", "STAGES", "Way", "largest_difference", "of"]

@@ -1,5 +1,7 @@
 """Tiny checkpoints with random weights, saved to disk and loaded like any model of the hub."""
 
+import os
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 
 import pytest
 import workflow
+from filelock import FileLock
 
 
 @pytest.fixture(autouse=True)
@@ -167,10 +170,21 @@ def metaspace() -> Any:
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
-    """A finished run of the figure `tiny`; shared, so leave its products as they are."""
-    finished = workflow.workspace(tmp_path_factory.mktemp("tiny") / "clone", workflow.TINY)
-    finished.build()
-    return finished
+    """A finished run of the figure `tiny`; shared, so leave its products as they are.
+
+    The first test process that needs it makes it, and each works on a copy of its own.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # which all processes share
+    made, finished = folder / "tiny-run", folder / "tiny-run.finished"
+    with FileLock(folder / "tiny-run.lock"):
+        if not finished.exists():
+            shutil.rmtree(made, ignore_errors=True)  # left by a process whose run failed
+            workflow.workspace(made, workflow.TINY).build()
+            finished.touch()
+    shared = workflow.Workspace(made, workflow.TINY)
+    return shared.copy(tmp_path_factory.mktemp("tiny") / "clone")
 
 
 @pytest.fixture(scope="session")
