@@ -1,9 +1,11 @@
 """Prompts: the text a model reads for each question, and where E_Q stands in it."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import yaml
@@ -13,6 +15,9 @@ from anchorscope.anchors.words import SUBJECT, Span
 from anchorscope.questions.fields import digest
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 STYLES = ("plain", "few_shot", "chat")
 INSTRUCTION = "Answer with only the shortest possible answer."
@@ -37,7 +42,7 @@ def build(
     few_shot: pd.DataFrame | None = None,
     *,
     style: str,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerFast | None = None,
     anchors: str = "subject+property",
     examples: int = 5,
     replicate: bool = False,
@@ -146,25 +151,26 @@ def _text(examples: pd.DataFrame) -> str:
     return "".join(f"Q: {question}\nA: {answer}\n\n" for question, answer in lines)
 
 
-def check_template(tokenizer: Any) -> None:
-    """Refuse a tokenizer without a chat template."""
+def check_template(tokenizer: PreTrainedTokenizerFast | None) -> PreTrainedTokenizerFast:
+    """The tokenizer, refused where it has no chat template."""
     if tokenizer is None or not getattr(tokenizer, "chat_template", True):
         what = "the model's tokenizer has no chat template"
         do = "use the prompt style `few_shot`, or an instruct model"
         raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+    return tokenizer
 
 
-def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
+def _chat(question: str, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, str]:
     """The prompt, where the question starts in it (-1: nowhere), and the question as it stands."""
-    check_template(tokenizer)
     lead = f"{INSTRUCTION}\n"
-    prompt = tokenizer.apply_chat_template(
+    templated = check_template(tokenizer).apply_chat_template(
         [{"role": "user", "content": f"{lead}{question}"}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,
         date_string="26 Jul 2024",  # some templates write today's date, another prompt every day
     )
+    prompt = str(templated)
     # By what stands before it: a question such as "user" may occur in the template itself.
     start = prompt.find(lead) + len(lead)
     for text in (question, question.rstrip()):  # a template may strip its user's text
@@ -174,7 +180,11 @@ def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
 
 
 def _row(
-    entry: Mapping[Any, Any], spans: Sequence[Span], style: str, head: str, tokenizer: Any = None
+    entry: Mapping[Any, Any],
+    spans: Sequence[Span],
+    style: str,
+    head: str,
+    tokenizer: PreTrainedTokenizerFast | None = None,
 ) -> dict[str, Any]:
     text = entry["question"]
     if style == "chat":
