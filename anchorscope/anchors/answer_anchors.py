@@ -118,9 +118,10 @@ def _ends(text: str, place: int) -> bool:
     mark = text[place]
     if mark in NEWLINES + _UNSPACED_MARKS:
         return True
-    if mark not in _MARKS or not _AFTER_STOP.match(text, place + 1):
-        # "..." ends a sentence as a whole, at its first dot
-        return mark == "." and bool(re.match(r"\.+\s", text[place : place + 8])) and place > 0
+    if mark not in _MARKS:
+        return False
+    if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
+        return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
     if mark in "!?":
         following = _NEXT_WORD.match(text, place + 1)
         return following is None or not following[1][0].islower()
@@ -150,14 +151,14 @@ def _keeps_stop(text: str, place: int) -> bool:
 
 
 def _last_word(text: str, place: int) -> str:
-    found = _LAST_WORD.search(text[max(0, place - 40) : place])
-    return found[0].lstrip("'‘’") if found else ""
+    word = _LAST_WORD.search(text[max(0, place - 40) : place])
+    return word[0].lstrip("'‘’") if word else ""
 
 
 def _skip(text: str, start: int) -> int:
     """Past white space, bullets, brackets and what else stands before an answer."""
-    found = _SKIP.match(text, start)
-    return found.end() if found else start
+    skipped = _SKIP.match(text, start)
+    return skipped.end() if skipped else start
 
 
 def _opening(text: str) -> int:
@@ -199,9 +200,11 @@ def _cut(text: str, start: int) -> int:
         return yes_no.end()
     end = _sentence_end(text, start)
     end = min(end, _second_item(text, start))
-    both = {place for m in TWO_SPELLINGS.finditer(text, start, end) for place in range(*m.span())}
+    spellings = TWO_SPELLINGS.finditer(text, start, end)
+    spelt_twice = {place for number in spellings for place in range(*number.span())}
     for place in range(start, end):
-        if (text[place] in _BRACKETS and place not in both) or _TAGS.match(text, place):
+        bracket = text[place] in _BRACKETS and place not in spelt_twice
+        if bracket or _TAGS.match(text, place):
             end = place
             break
     if _FIRST_PERSON.match(text, start):
@@ -214,9 +217,9 @@ def _second_item(text: str, start: int) -> int:
     """Where the next item of a list begins if the answer is the first: "1) Mercury 2) Venus"."""
     if first := _LIST.search(text, 0, start):
         number, closing = chr(ord(first[1]) + 1), re.escape(first[2])
-        second = re.compile(rf"[^\S{NEWLINES}]+\(?{number}{closing}\s+{_NEW_SENTENCE}(?=\w)")
-        if found := second.search(text, start):
-            return found.start()
+        item = re.compile(rf"[^\S{NEWLINES}]+\(?{number}{closing}\s+{_NEW_SENTENCE}(?=\w)")
+        if second := item.search(text, start):
+            return second.start()
     return len(text)
 
 

@@ -1,8 +1,8 @@
-"""What a model writes before the answer proper: one pattern for each way of leading in.
+"""Lead-ins: what a model writes before the answer proper, one pattern for each way of leading in.
 
-English, and read off the text alone. Each pattern is a way of speaking, not a phrase: whatever it
-does not know stays in the answer. A lead-in lies within one sentence and never holds a denial:
-of "I don't think it was written by X" nothing goes, or the answer would turn into its opposite.
+They are English and look at the answer's text alone; what no pattern matches stays in the answer.
+A lead-in lies within one sentence and holds no denial: nothing is stripped from "I don't think it
+was written by X", or the answer would turn into its opposite.
 """
 
 import re
@@ -133,11 +133,11 @@ def after(text: str, start: int, end: int) -> int:
     `start` is the answer's first character that is neither space nor markup, `end` the end of its
     sentence.
     """
-    for found in _found(LABELS, text, start, end):
-        return found
-    for found in _found(_OPENINGS, text, start, end):
-        if text[found:].strip():
-            return found
+    for label_end in _match_ends(LABELS, text, start, end):
+        return label_end
+    for opening_end in _match_ends(_OPENINGS, text, start, end):
+        if text[opening_end:].strip():
+            return opening_end
     return _after_clause(text, start, end) or _after_date(text, start, end) or start
 
 
@@ -146,30 +146,34 @@ def speaks_of_the_request(text: str, start: int) -> bool:
     return bool(_OF_THE_REQUEST.match(text, start))
 
 
-def _found(patterns: tuple[re.Pattern[str], ...], text: str, start: int, end: int) -> Iterator[int]:
-    """Ends of the patterns that match, quotes and markup behind a question's mark included."""
+def _match_ends(
+    patterns: tuple[re.Pattern[str], ...], text: str, start: int, end: int
+) -> Iterator[int]:
+    """Where each pattern that matches ends, quotes and markup behind a question mark included."""
     for pattern in patterns:
-        found = pattern.match(text, start)
-        if found and found.end() <= end + 1:  # the mark that ends a question is the sentence's
-            tail = _CLOSE.match(text, found.end()) if found[0].endswith("?") else None
-            yield (tail or found).end()
+        match = pattern.match(text, start)
+        if match and match.end() <= end + 1:  # a question's mark also ends the sentence
+            closing = _CLOSE.match(text, match.end()) if match[0].endswith("?") else None
+            yield (closing or match).end()
 
 
 def _after_clause(text: str, start: int, end: int) -> int | None:
-    for found in _found(_CLAUSES, text, start, end):
+    """The end of a clause such as "The capital is"; None where none begins at `start`."""
+    for clause_end in _match_ends(_CLAUSES, text, start, end):
         # A whole clause without an object is the answer itself.
-        if text[found:end].strip() and not denial(text, start, found):
-            return found
+        if text[clause_end:end].strip() and not denial(text, start, clause_end):
+            return clause_end
     return None
 
 
 def _after_date(text: str, start: int, end: int) -> int | None:
-    """After "In 2020," where a name alone or a clause that leads in follows.
+    """The end of "In 2020," where only a name, or a clause that leads in, follows.
 
-    Else the date may be what was asked for: "In 1947, at Westminster Abbey".
+    Anything else may belong to a date that was asked for: "In 1947, at Westminster Abbey".
     """
-    if not (found := _DATED.match(text, start, end)):
+    if not (date := _DATED.match(text, start, end)):
         return None
-    rest = found.end() + 1
-    named = bool(found[1]) and _NAME.fullmatch(text, rest, end)
-    return found.end() if named or _after_clause(text, rest, end) else None
+    rest = date.end() + 1
+    has_comma = bool(date[1])
+    name_follows = has_comma and _NAME.fullmatch(text, rest, end)
+    return date.end() if name_follows or _after_clause(text, rest, end) else None

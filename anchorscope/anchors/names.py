@@ -24,8 +24,8 @@ _DEMONYM = re.compile(
 
 def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
     """Every name that a rule finds in a question, none overlapping, in the question's order."""
-    found = [*_titles(question, titles), *_quoted(question), *_names(words, case_tells(words))]
-    return united(found)
+    titled, quoted = _titles(question, titles), _quoted(question)
+    return united([*titled, *quoted, *_names(words, case_tells(words))])
 
 
 def is_aside(words: Sequence[Word], name: Span) -> bool:
@@ -107,9 +107,9 @@ def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
     if lower in english.CONNECTORS:
         return True
     before = words[first - 1].lower if first else ""
-    apart = before in english.AUXILIARIES or before in ("between", "both")
-    beside = words[j].start - words[j - 1].end == 1 and not words[j].breaks
-    return lower in english.JOINING and first == last and beside and not apart
+    two_names = before in english.AUXILIARIES or before in ("between", "both")
+    adjacent = words[j].start - words[j - 1].end == 1 and not words[j].breaks
+    return lower in english.JOINING and first == last and adjacent and not two_names
 
 
 def _name(words: Sequence[Word], first: int, last: int) -> Span:

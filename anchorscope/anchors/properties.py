@@ -1,4 +1,4 @@
-"""What a question says outside its names: the words that ask, and phrases that no capitals mark.
+"""The rest of a question: words that ask for the property, and phrases that no capitals mark.
 
 In `who wrote pride and prejudice` a name goes on over the small words inside it. Where it begins
 and ends is told by the question's verb, by prepositions and by the words that announce a title.
@@ -21,36 +21,39 @@ def property_candidates(
     `with_subject`: the rest is the subject of a query without names, else mere filler.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
-    asked = _asked(words, free)
+    property_words = _property_words(words, free)
     verbs = {i for i in free if _verb(words, free, i)}
     names: list[range] = []
     rules: dict[int, str] = {}
     if with_subject:
-        names, behind = _phrases(words, (set(range(len(words))) - free) | asked)
+        names, behind = _phrases(words, (set(range(len(words))) - free) | property_words)
         verbs = (verbs | behind) - {i for run in names for i in run}
     else:
         rules = {i: "more words" for i in free if _counts(words, i)}
-    rules |= {i: "asked words" for i in asked & free if _counts(words, i)}
-    rules |= {i: "verb" for i in verbs - asked if words[i].content}
-    found = [(run, PROPERTY, rules[run[0]]) for run in _runs(words, rules)]
-    found += [([*run], SUBJECT, "query words") for run in names]
-    return [Span(words[run[0]].start, words[run[-1]].end, *rule) for run, *rule in found]
+    rules |= {i: "asked words" for i in property_words & free if _counts(words, i)}
+    rules |= {i: "verb" for i in verbs - property_words if words[i].content}
+
+    def span(run: Sequence[int], role: str, rule: str) -> Span:
+        return Span(words[run[0]].start, words[run[-1]].end, role, rule)
+
+    properties = [span(run, PROPERTY, rules[run[0]]) for run in _runs(words, rules)]
+    return properties + [span(run, SUBJECT, "query words") for run in names]
 
 
-def _asked(words: Sequence[Word], free: Collection[int]) -> set[int]:
+def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
     """Words that name the property: the phrase after the question word, after `'s`, before `of`."""
     wh = _question_word(words)
-    asked = set() if wh is None else set(_phrase_after(words, free, wh))
+    property_words = set() if wh is None else set(_phrase_after(words, free, wh))
     # "who is jack's mother", not "in assassin's creed"
     begins = wh + 2 if wh is not None and words[wh].lower in ("who", "what") else 0
     for i in range(len(words)):
         owner = words[i - 1] if i else None
-        owned = owner and owner.possessive and not owner.function
-        owned = owned and not (i - 1 in free and i - 1 > begins)
-        owns = i + 2 < len(words) and words[i + 1].lower in ("of", "for") and i + 2 not in free
-        if owned or owns:
-            asked.add(i)
-    return asked
+        behind_owner = owner and owner.possessive and not owner.function
+        behind_owner = behind_owner and not (i - 1 in free and i - 1 > begins)
+        before_of = i + 2 < len(words) and words[i + 1].lower in ("of", "for") and i + 2 not in free
+        if behind_owner or before_of:
+            property_words.add(i)
+    return property_words
 
 
 def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
@@ -143,20 +146,20 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
     Words whose indices are `taken` are in neither.
     """
     subjects: list[range] = []
-    found: list[range] = []
+    others: list[range] = []
     verbs: set[int] = set()
     for start, end in _stretches(words, taken):
         titled = _title(words, start, end) == start
         if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
             verbs.add(start)
             start += 1
-        first, rest, behind = _read(words, start, end)
+        first, rest, stretch_verbs = _read(words, start, end)
         subjects += first
-        found += rest
-        verbs |= behind
+        others += rest
+        verbs |= stretch_verbs
     runs = [part for run in subjects for part in _short(words, run)]
-    others = [part for run in found for part in _short(words, run)]
-    runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
+    parts = [part for run in others for part in _short(words, run)]
+    runs += sorted(parts, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
     return [run for run in runs if any(_says(words, i) for i in run)], verbs
 
 

@@ -60,8 +60,8 @@ def find(
     if len(word_places(question)) > LONGEST:
         return []
     words = words_of(question)
-    if subject and (found := _subject_spans(question, subject, words)):
-        return sorted(found + _property_spans(question, property, words, found))
+    if subject and (named := _subject_spans(question, subject, words)):
+        return sorted(named + _property_spans(question, property, words, named))
     return within_half(question, words, candidates(question, words, titles)) if words else []
 
 
@@ -92,11 +92,11 @@ def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ())
     named = not all(is_aside(words, c) for c in sure)
     if not named:  # numbers and the like then belong to phrases: "2014 world cup"
         names = sure
-    found = names + property_candidates(words, names, with_subject=not named)
-    if not found or any(c.role == SUBJECT for c in found):
-        return found
-    *others, last = found  # of asked words alone, the last are the subject
-    return [*others, Span(last.start, last.end, SUBJECT, "query words")]
+    spans = names + property_candidates(words, names, with_subject=not named)
+    if not spans or any(span.role == SUBJECT for span in spans):
+        return spans
+    last = spans[-1]  # where all ask for the property, the last is taken as the subject
+    return [*spans[:-1], Span(last.start, last.end, SUBJECT, "query words")]
 
 
 def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple[str, Any]]]:
@@ -109,38 +109,45 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
     order, those that overlap united under the first one's role; with each entry that marks nothing
     comes the reason: (reason, entry).
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     failed: list[tuple[str, Any]] = []
     for entry in own:
-        what, role = entry, SUBJECT
-        if isinstance(entry, Mapping):  # a parquet file's holds None for what is left out
+        target, role = entry, SUBJECT
+        if isinstance(entry, Mapping):  # in parquet files, a key that is left out holds None
             pair = (entry.get("start"), entry.get("end"))
-            what = pair if entry.get("text") is None else entry["text"]
+            target = pair if entry.get("text") is None else entry["text"]
             role = entry.get("role") or SUBJECT
-        place = _place(question, what, found) if role in ROLES else UNREADABLE
+        place = _place(question, target, spans) if role in ROLES else UNREADABLE
         if isinstance(place, str):
             failed.append((place, entry))
         else:
-            found.append(Span(*place, role, "column"))
-    return united(found), failed
+            spans.append(Span(*place, role, "column"))
+    return united(spans), failed
 
 
-def _place(question: str, what: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
-    """Where an entry stands, or why nowhere."""
-    if isinstance(what, str):
-        text = what.strip()
-        ways = (re.finditer(re.escape(text), question, flags) for flags in (0, re.IGNORECASE))
-        inside_words = ([match.span() for match in way] for way in ways if text)
-        places = occurrences(question, text) or next(filter(None, inside_words), [])
-        return next((p for p in places if is_free(Span(*p, "", ""), taken)), NOT_FOUND)
-    if not isinstance(what, Sequence) or len(what) != 2 or not all(map(_whole, what)):
+def _place(question: str, target: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
+    """The characters [start, end) that an entry means, or the reason why it means none."""
+    if isinstance(target, str):
+        places = _text_places(question, target.strip())
+        return next((place for place in places if is_free(Span(*place, "", ""), taken)), NOT_FOUND)
+    if not isinstance(target, Sequence) or len(target) != 2 or not all(map(_is_whole, target)):
         return UNREADABLE
-    start, end = int(what[0]), int(what[1])
+    start, end = int(target[0]), int(target[1])
     if not 0 <= start < end <= len(question) or not (text := question[start:end].strip()):
         return OUT_OF_RANGE
     start = question.index(text, start)
     return start, start + len(text)
 
 
-def _whole(number: Any) -> bool:
+def _text_places(question: str, text: str) -> list[tuple[int, int]]:
+    """Where a text stands: as whole words, else anywhere; in its own case, else in any."""
+    if places := occurrences(question, text):
+        return places
+    for flags in (0, re.IGNORECASE) if text else ():
+        if places := [match.span() for match in re.finditer(re.escape(text), question, flags)]:
+            return places
+    return []
+
+
+def _is_whole(number: Any) -> bool:
     return not isinstance(number, bool) and isinstance(number, int | float) and number % 1 == 0

@@ -43,42 +43,43 @@ def encode(
     """Encode texts, with offsets; an end token that the tokenizer adds is left out again."""
     if not texts:
         return []
-    found = tokenizer(
+    batch = tokenizer(
         list(texts),
         add_special_tokens=add_special_tokens,
         return_offsets_mapping=True,
         return_attention_mask=False,
     )
     encoded = []
-    for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True):
-        added = bool(ids) and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]
-        size = len(ids) - added
-        encoded.append(Encoded(text, tuple(ids[:size]), tuple((a, b) for a, b in offsets[:size])))
+    for text, ids, offsets in zip(texts, batch["input_ids"], batch["offset_mapping"], strict=True):
+        if ids and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]:
+            ids, offsets = ids[:-1], offsets[:-1]
+        encoded.append(Encoded(text, tuple(ids), tuple((a, b) for a, b in offsets)))
     return encoded
 
 
 def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Offsets) -> SpanTokens:
     """Token indices of the text's characters [start, end), each span checked by decoding it."""
 
-    def say(tokens: Sequence[int], wanted: str) -> bool:
-        said = encoded.ids[tokens[0] : tokens[-1] + 1] if tokens else ()
-        return bool(wanted) and wanted in _plain(_decode(tokenizer, said))
+    def hold(indices: Sequence[int], text: str) -> bool:
+        """Whether the tokens decode to a text that holds this one."""
+        ids = encoded.ids[indices[0] : indices[-1] + 1] if indices else ()
+        return bool(text) and text in _plain(_decode(tokenizer, ids))
 
     rebuilt_offsets: Offsets | None = None
     tokens: list[tuple[int, ...]] = []
     rebuilt = failed = 0
     for span in spans:
-        wanted = _plain(encoded.text[slice(*span)])
-        found = overlapping(encoded.text, encoded.offsets, *span)
-        # A token too many is an error as well.
-        if not say(found, wanted) or say(found[1:], wanted) or say(found[:-1], wanted):
+        text = _plain(encoded.text[slice(*span)])
+        indices = overlapping(encoded.text, encoded.offsets, *span)
+        one_too_many = hold(indices[1:], text) or hold(indices[:-1], text)
+        if one_too_many or not hold(indices, text):
             rebuilt += 1
             rebuilt_offsets = rebuilt_offsets or _rebuilt(tokenizer, encoded)
-            found = overlapping(encoded.text, rebuilt_offsets, *span)
-            if not say(found, wanted):
+            indices = overlapping(encoded.text, rebuilt_offsets, *span)
+            if not hold(indices, text):
                 failed += 1
-                found = ()
-        tokens.append(found)
+                indices = ()
+        tokens.append(indices)
     return SpanTokens(tuple(tokens), rebuilt, failed)
 
 
@@ -150,16 +151,16 @@ def cut(
     spans: Offsets,
     context: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Ids that end where `text`, the start of what `ids` say, does: inside a token.
+    """Ids that decode to `text`, which is a beginning of what `ids` decode to.
 
-    As few of the last as can be are new; None where the tokenizer does not give the text back.
-    `spans` and `context` are those of `char_spans`.
+    Used where `text` ends inside a token: as few ids as possible are replaced at the end. None
+    where no ids decode to exactly `text`. `spans` and `context` are those of `char_spans`.
     """
     last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
     for first in range(last, -1, -1):  # not every tokenizer can begin anew inside a word
-        found = (*ids[:first], *continuation(tokenizer, text[spans[first][0] :]))
-        if char_spans(tokenizer, found, context)[0] == text:
-            return found
+        shorter = (*ids[:first], *continuation(tokenizer, text[spans[first][0] :]))
+        if char_spans(tokenizer, shorter, context)[0] == text:
+            return shorter
     return None
 
 

@@ -186,8 +186,8 @@ def occurrences(text: str, name: str) -> list[tuple[int, int]]:
         left = r"(?<!\w)" if _spaced(pieces[0][0]) else ""
         right = r"(?!\w)" if _spaced(pieces[-1][-1]) else ""
         for flags in (0, re.IGNORECASE):
-            if found := [m.span() for m in re.finditer(left + body + right, text, flags)]:
-                return found
+            if places := [m.span() for m in re.finditer(left + body + right, text, flags)]:
+                return places
     return []
 
 

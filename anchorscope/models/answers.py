@@ -64,7 +64,7 @@ class Settings:
 class Trimmed:
     """What is fed of an answer; indices count the answer's own tokens."""
 
-    said: str  # what was said, up to the first full stop or line break after E_A
+    text: str  # what the model wrote, up to the first full stop or line break after E_A
     # what is fed: the answer up to E_A's end, then the closing token; empty without E_A
     ids: tuple[int, ...] = ()
     response: str = ""  # the text of `ids`
@@ -113,11 +113,11 @@ def answer(
     }
     rows, notes, room = _joined(prompts, questions), Counter[str](), Room()
     reader = inputs.Reader(tokenizer, ending, limits, notes)
-    asked = reader.prompts(rows)
-    waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
+    read = reader.prompts(rows)
+    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
     written = iter(
         generate(
-            [one.ids for one in waiting],
+            [prompt.ids for prompt in waiting],
             model,
             tokenizer,
             ending,
@@ -125,17 +125,18 @@ def answer(
             batch_tokens=settings.batch_tokens,
             keep=keep,
             room=room,
-            names=[one.row["id"] for one in waiting],
+            names=[prompt.row["id"] for prompt in waiting],
         )
     )
     if room.halved:
         notes["batches halved to fit in memory"] = room.halved
     records = []
-    for prompt in asked:
-        records.append(_empty(prompt))
+    for prompt in read:
+        record = _empty(prompt)
         if prompt.dropped is None:
-            said = next(written) if prompt.response is None else prompt.response
-            records[-1] |= _answered(prompt, trim(prompt.ids, said, tokenizer, ending), notes)
+            response = next(written) if prompt.response is None else prompt.response
+            record |= _answered(prompt, trim(prompt.ids, response, tokenizer, ending), notes)
+        records.append(record)
     if settings.unlabelled:
         for record in records:
             if record["dropped"] == NO_GOLD:
@@ -150,29 +151,32 @@ def answer(
 
 
 def trim(
-    prompt: Sequence[int], said: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
+    prompt: Sequence[int],
+    response: Sequence[int],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
 ) -> Trimmed:
     """Find E_A in an answer and put the closing token right after it; the rest is not fed."""
     context = prompt[-CONTEXT:]
-    body = tuple(takewhile(lambda token: token not in ending.eos, said))
+    body = tuple(takewhile(lambda token: token not in ending.eos, response))
     text, spans = tokens.char_spans(tokenizer, body, context)
-    found = answer_anchors.find(_first_turn(text, ending.style))
-    close = answer_anchors.closer(text, found[1] if found else 0)
+    span = answer_anchors.find(_first_turn(text, ending.style))
+    close = answer_anchors.closer(text, span[1] if span else 0)
     whole = (text if close is None else text[: close + 1]).strip()
-    if found is None:
+    if span is None:
         return Trimmed(whole)
-    inside = tokens.overlapping(text, spans, *found)
-    if split := spans[inside[-1]][1] > found[1]:
-        cut = tokens.cut(tokenizer, body, text[: found[1]], spans, context)
+    inside = tokens.overlapping(text, spans, *span)
+    if split := spans[inside[-1]][1] > span[1]:
+        cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
         if cut is None:
             return Trimmed(whole)
         body = cut
         text, spans = tokens.char_spans(tokenizer, body, context)
-        inside = tokens.overlapping(text, spans, *found)
-    ids = body[: inside[-1] + 1] + ending.closing
-    response, _ = tokens.char_spans(tokenizer, ids, context)
+        inside = tokens.overlapping(text, spans, *span)
+    fed = body[: inside[-1] + 1] + ending.closing
+    fed_text, _ = tokens.char_spans(tokenizer, fed, context)
     anchor = inside[0], inside[-1] + 1
-    return Trimmed(whole, ids, response, anchor, text[slice(*found)], split)
+    return Trimmed(whole, fed, fed_text, anchor, text[slice(*span)], split)
 
 
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
@@ -192,10 +196,10 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     """Each prompt's row, with its question's."""
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
-    known = {row["id"]: row for row in questions.to_dict("records")}
-    rows = [{**known.get(row["id"], {}), **row} for row in prompts.to_dict("records")]
+    by_id = {row["id"]: row for row in questions.to_dict("records")}
+    rows = [{**by_id.get(row["id"], {}), **row} for row in prompts.to_dict("records")]
     for row in rows:
-        if row["question"] != known.get(row["id"], {}).get("question"):
+        if row["question"] != by_id.get(row["id"], {}).get("question"):
             what = "the prompts were made from other questions"
             do = "delete the prompts of this cell and run again"
             raise AnchorscopeError(what, f"prompts, id {row['id']}", do, see="stale-product")
@@ -212,7 +216,7 @@ def _first_turn(text: str, style: str) -> str:
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:
-    """One row of the answers table, before anything is said."""
+    """One row of the answers table, without its answer."""
     row = prompt.row
     return dict[str, Any](dict.fromkeys(COLUMNS)) | {
         **{name: row.get(name) for name in ("id", "question", *CARRIED)},
@@ -228,13 +232,13 @@ def _answered(prompt: Prompt, trimmed: Trimmed, notes: Counter[str]) -> dict[str
     """The columns of a prompt that was answered."""
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     if label is not None:
-        found = "found" if trimmed.anchor else "not found"
-        notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
+        success = "found" if trimmed.anchor else "not found"
+        notes[f"answer anchor {success}, {('right', 'wrong')[label]}"] += 1
     notes["last answer token tokenised anew"] += trimmed.split
     if trimmed.anchor is None:
-        return {"answer": trimmed.said, "dropped": NO_ANCHOR}
+        return {"answer": trimmed.text, "dropped": NO_ANCHOR}
     return {
-        "answer": trimmed.said,
+        "answer": trimmed.text,
         "dropped": NO_GOLD if label is None else None,
         "input_ids": [*prompt.ids, *trimmed.ids],
         "prompt_length": shift,
@@ -258,18 +262,18 @@ def _replicate(
         if not record["dropped"] and second.dropped != inputs.NO_SECOND:
             notes[f"second prompt, {second.dropped}"] += 1
         return {name: [] for name in REPLICATE}
-    found = (second.ids, second.eq_tokens, second.question_tokens)
-    return {name: list(column) for name, column in zip(REPLICATE, found, strict=True)}
+    columns = (second.ids, second.eq_tokens, second.question_tokens)
+    return {name: list(column) for name, column in zip(REPLICATE, columns, strict=True)}
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
-    """1 if hallucinated, 0 if right; without E_A by the whole text, which only counts."""
+    """1 if hallucinated, 0 if right, None without golds; judged by the whole text without E_A."""
     if given(row.get("response")) and given(row.get("label")):
         return int(row["label"])
     golds = row["answers"]
     if golds is None or not len(golds):
         return None
-    return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
+    return int(not labels.matches(trimmed.anchor_text or trimmed.text, golds))
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:
@@ -277,10 +281,10 @@ def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts
     kept = [record for record in records if not record["dropped"]]
     wrong = sum(record["label"] == 1 for record in kept)
     right = sum(record["label"] == 0 for record in kept)
-    every = dict(notes) | {
+    all_notes = dict(notes) | {
         "n_right": right,
         "n_wrong": wrong,
         "from the user": sum(record["from_user"] for record in kept),
         "repeats the subject": sum(record["repeats_subject"] for record in kept),
     }
-    return Counts(len(records), len(kept), dict(dropped), dict(sorted(every.items())))
+    return Counts(len(records), len(kept), dict(dropped), dict(sorted(all_notes.items())))

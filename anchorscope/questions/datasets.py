@@ -1,6 +1,5 @@
 """One dataset of the catalogue as a sampled table of questions, and its few-shot candidates."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,9 +48,10 @@ def prepare(
         same = {**dataset, "revision": revision or dataset.get("revision")}
         rest = questions.candidates(_examples(same, few_shot), sampled, seed)
     outside = max(len(frame) - sample_size, 0)
-    held = len(frame) - len(sampled) - outside
-    left = Counter({"outside the sample": outside, "held back for few-shot examples": held})
-    counts = Counts(counts.total, len(sampled), {**counts.dropped, **+left}, counts.notes)
+    held_back = len(frame) - len(sampled) - outside
+    left_out = {"outside the sample": outside, "held back for few-shot examples": held_back}
+    dropped = {**counts.dropped, **{reason: n for reason, n in left_out.items() if n > 0}}
+    counts = Counts(counts.total, len(sampled), dropped, counts.notes)
     return Prepared(sampled, rest, counts, revision)
 
 

@@ -1,4 +1,4 @@
-"""Fields: what a row of any dataset says under the names of the schema."""
+"""Fields: the cells of a dataset's row by the names of the schema, checked for their types."""
 
 import ast
 import hashlib
@@ -93,18 +93,18 @@ class Cells:
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
         """The user's own anchors as places in the question; None if there are none."""
         value = self.value("anchors")
-        entries = _listed(value) if isinstance(value, str) else value
+        entries = _parsed_list(value) if isinstance(value, str) else value
         if not isinstance(entries, list):  # a single entry, or nothing
-            entries = [value] if _given(value) else []
+            entries = [] if _is_empty(value) else [value]
         if not entries:
             return None
-        found, failed = own_spans(question, entries)
+        spans, failed = own_spans(question, entries)
         for reason, entry in failed:
-            total = f"own anchors, {reason}"
-            self.notes[total] += 1
-            if self.notes[total] <= NAMED:
-                self.notes[f"{total}: {self.where}, `{entry}`"] += 1
-        return [{"start": s.start, "end": s.end, "role": s.role} for s in found]
+            note = f"own anchors, {reason}"
+            self.notes[note] += 1
+            if self.notes[note] <= NAMED:
+                self.notes[f"{note}: {self.where}, `{entry}`"] += 1
+        return [{"start": span.start, "end": span.end, "role": span.role} for span in spans]
 
     def _unwrapped(self, name: str) -> Any:
         """The cell, or the text that it is a list of."""
@@ -120,7 +120,7 @@ class Cells:
 
     def _verbatim(self, name: str, value: Any, number: bool = False) -> str | None:
         """A text as it stands, or a number's; None where there is none."""
-        if not _given(value):
+        if _is_empty(value):
             return None
         if number and isinstance(value, int | float) and not isinstance(value, bool):
             return str(int(value) if value % 1 == 0 else value)
@@ -132,8 +132,9 @@ class Cells:
         try:
             value.encode()
         except UnicodeEncodeError:
-            held = "a broken character (half of a surrogate pair)"
-            what, do = f"field `{name}` holds {held}: {value!a:.80}", "save the file again as UTF-8"
+            broken = "a broken character (half of a surrogate pair)"
+            what = f"field `{name}` holds {broken}: {value!a:.80}"
+            do = "save the file again as UTF-8"
             raise AnchorscopeError(what, self.where, do, see="cell-type") from None
         return value
 
@@ -169,8 +170,8 @@ def _column_names(row: Row) -> Iterator[str]:
 
 
 def _has(row: Row, path: str) -> bool:
-    found = value_at(row, path, _MISSING)
-    items = found if isinstance(found, list) and found else [found]
+    value = value_at(row, path, _MISSING)
+    items = value if isinstance(value, list) and value else [value]
     return any(item is not _MISSING for item in items)
 
 
@@ -191,8 +192,8 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _given(value: Any) -> bool:
-    return bool(value.strip()) if isinstance(value, str) else pd.isna(value) is not True
+def _is_empty(value: Any) -> bool:
+    return not value.strip() if isinstance(value, str) else pd.isna(value) is True
 
 
 def _plain(value: Any) -> Any:
@@ -202,17 +203,17 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    """Single values of a value that may be a list, a string, or a string that holds a list."""
-    listed = _listed(value) if isinstance(value, str) else _plain(value)
-    if not isinstance(listed, list):
+    """The single values of a value that may be a list, a string, or a string that holds a list."""
+    items = _parsed_list(value) if isinstance(value, str) else _plain(value)
+    if not isinstance(items, list):
         yield value
         return
-    for item in map(_plain, listed):
+    for item in map(_plain, items):
         yield from _flat(item) if isinstance(item, list) else [item]
 
 
-def _listed(text: str) -> list[Any] | None:
-    """The list that a string spells, as PopQA's columns do in JSON, or tables saved by pandas."""
+def _parsed_list(text: str) -> list[Any] | None:
+    """The list that a string spells in JSON, as in PopQA, or in Python, as in pandas' CSV files."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None

@@ -16,7 +16,7 @@ from tenacity.wait import wait_exponential
 
 from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 ATTEMPTS = 6  # after the first failure one second is waited, then twice as long each time
 SILENCE = 60.0  # seconds without a byte after which an attempt has failed
 # Statuses that another attempt may change; 401, 403 and 404 are answers.
@@ -25,7 +25,7 @@ TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
 log = logging.getLogger(__name__)
 
 
-def fetch(call: Callable[[], Found], kind: str, where: str) -> Found:
+def fetch(call: Callable[[], Result], kind: str, where: str) -> Result:
     """The result of a call to the hub's client, retried where the hub is busy or silent.
 
     `where` is the id and what else says where it was looked for; for what is raised, see `errors`.
@@ -34,8 +34,8 @@ def fetch(call: Callable[[], Found], kind: str, where: str) -> Found:
     def warn(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         why = next(filter(None, map(_status, _chain(error))), type(error).__name__)
-        said = "the %s %s: %s; attempt %d failed, the next in %g s"
-        log.warning(said, kind, where, why, state.attempt_number, state.upcoming_sleep)
+        message = "the %s %s: %s; attempt %d failed, the next in %g s"
+        log.warning(message, kind, where, why, state.attempt_number, state.upcoming_sleep)
 
     attempts = Retrying(
         retry=retry_if_exception(_transient),
@@ -70,19 +70,19 @@ def errors(kind: str, where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
-        # What is merely not in the cache, another error of the chain may explain.
+        # "Not in the cache" comes last: another error of the chain may say why.
         chain = sorted(_chain(error), key=lambda e: isinstance(e, client.LocalEntryNotFoundError))
-        found = (_known(one, kind, where) for one in chain)
-        raise next(filter(None, found), _other(error, kind, where)) from None
+        translated = (_translated(cause, kind, where) for cause in chain)
+        raise next(filter(None, translated), _unexpected(error, kind, where)) from None
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """The error and what led to it, the outermost first."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    """The error and its causes, the outermost first."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return chain
 
 
 def _status(error: BaseException) -> int | None:
@@ -90,7 +90,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _silent(error: BaseException) -> bool:
-    """Whether nobody answered: no route, none in time, or none may be asked."""
+    """Whether no answer came: no route, a timeout, or the client's offline mode."""
     if isinstance(error, client.HTTPError):
         return getattr(error, "response", None) is None
     return isinstance(error, ConnectionError | TimeoutError)
@@ -104,8 +104,8 @@ def _transient(error: BaseException) -> bool:
     return statuses[0] in TRANSIENT if statuses else any(map(_silent, chain))
 
 
-def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
-    """What one error of a chain says by its type or status; None where that is nothing."""
+def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
+    """The message for one error of a chain, by its type or status; None for types not known."""
     status, gated = _status(error), isinstance(error, client.GatedRepoError)
     missing = isinstance(error, client.RepositoryNotFoundError) and not gated
     if isinstance(error, client.RevisionNotFoundError):
@@ -137,7 +137,7 @@ def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | No
     return AnchorscopeError(what, where, do, see=see)
 
 
-def _other(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
+def _unexpected(error: BaseException, kind: str, where: str) -> AnchorscopeError:
+    first_line = f"{type(error).__name__}: {error}".splitlines()[0]
     do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
-    return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")
+    return AnchorscopeError(f"the {kind} cannot be read ({first_line})", where, do, see="hub-other")

@@ -1,9 +1,11 @@
 """Prompts: the text a model reads for each question, and where E_Q stands in it."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import yaml
@@ -13,6 +15,9 @@ from anchorscope.anchors.words import SUBJECT, Span
 from anchorscope.questions.fields import digest
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 STYLES = ("plain", "few_shot", "chat")
 INSTRUCTION = "Answer with only the shortest possible answer."
@@ -37,7 +42,7 @@ def build(
     few_shot: pd.DataFrame | None = None,
     *,
     style: str,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerFast | None = None,
     anchors: str = "subject+property",
     examples: int = 5,
     replicate: bool = False,
@@ -64,15 +69,20 @@ def build(
     first, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
     rows = []
     for entry in questions.to_dict("records"):
-        known = {name: entry[name] for name in ("subject", "property", "titles")}
-        spans = question_anchors.find(entry["question"], **known, own=entry.get("anchors"))
+        spans = question_anchors.find(
+            entry["question"],
+            subject=entry["subject"],
+            property=entry["property"],
+            titles=entry["titles"],
+            own=entry.get("anchors"),
+        )
         spans = [s for s in spans if anchors != "subject" or s.role == SUBJECT]
         row = _row(entry, spans, style, first, tokenizer)
         if replicate:
-            again: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
+            replica: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
             if second is not None:
-                again = _row(entry, spans, style, second)
-            row |= {f"replicate_{name}": again[name] for name in PLACES}
+                replica = _row(entry, spans, style, second)
+            row |= {f"replicate_{name}": replica[name] for name in PLACES}
         rows.append(row)
     columns = [*COLUMNS, *REPLICATE] if replicate else [*COLUMNS]
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
@@ -91,12 +101,12 @@ def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFram
 
 def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.DataFrame:
     """The examples to show: short answers first, spread over relations, in an order of the seed."""
-    long = few_shot["answers"].map(lambda golds: len(golds[0].split()) > SHORT_ANSWER)
-    drawn = few_shot["id"].map(lambda name: digest(str(seed), name))
-    order = few_shot.assign(_long=long, _drawn=drawn).sort_values(["_long", "_drawn"])
+    is_long = few_shot["answers"].map(lambda golds: len(golds[0].split()) > SHORT_ANSWER)
+    shuffled = few_shot["id"].map(lambda name: digest(str(seed), name))
+    order = few_shot.assign(_long=is_long, _order=shuffled).sort_values(["_long", "_order"])
     # The first of every relation, then the second; without a relation, all count as different.
-    turn = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
-    return order[few_shot.columns].iloc[turn.argsort(kind="stable")[:examples]]
+    number = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
+    return order[few_shot.columns].iloc[number.argsort(kind="stable")[:examples]]
 
 
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
@@ -123,15 +133,15 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
 
 
 def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
-    """What stands before every question, and the same of other examples; None if there are none."""
+    """The worked examples before every question, and others for a second prompt (or None)."""
     if not examples:
         return "", None
     few_shot = checked_examples(few_shot)
     first = choose_examples(few_shot, examples, seed)
-    shown = few_shot["id"].isin(first["id"])
-    other = choose_examples(few_shot[~shown], examples, seed + 1)
-    again = choose_examples(few_shot[shown], examples - len(other), seed + 1)
-    return _text(first), _text(other) + _text(again) if len(other) else None
+    in_first = few_shot["id"].isin(first["id"])
+    new = choose_examples(few_shot[~in_first], examples, seed + 1)
+    repeated = choose_examples(few_shot[in_first], examples - len(new), seed + 1)
+    return _text(first), _text(new) + _text(repeated) if len(new) else None
 
 
 def _text(examples: pd.DataFrame) -> str:
@@ -141,25 +151,26 @@ def _text(examples: pd.DataFrame) -> str:
     return "".join(f"Q: {question}\nA: {answer}\n\n" for question, answer in lines)
 
 
-def check_template(tokenizer: Any) -> None:
-    """Refuse a tokenizer without a chat template."""
+def check_template(tokenizer: PreTrainedTokenizerFast | None) -> PreTrainedTokenizerFast:
+    """The tokenizer, refused where it has no chat template."""
     if tokenizer is None or not getattr(tokenizer, "chat_template", True):
         what = "the model's tokenizer has no chat template"
         do = "use the prompt style `few_shot`, or an instruct model"
         raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+    return tokenizer
 
 
-def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
+def _chat(question: str, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, str]:
     """The prompt, where the question starts in it (-1: nowhere), and the question as it stands."""
-    check_template(tokenizer)
     lead = f"{INSTRUCTION}\n"
-    prompt = tokenizer.apply_chat_template(
+    templated = check_template(tokenizer).apply_chat_template(
         [{"role": "user", "content": f"{lead}{question}"}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,
         date_string="26 Jul 2024",  # some templates write today's date, another prompt every day
     )
+    prompt = str(templated)
     # By what stands before it: a question such as "user" may occur in the template itself.
     start = prompt.find(lead) + len(lead)
     for text in (question, question.rstrip()):  # a template may strip its user's text
@@ -169,7 +180,11 @@ def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
 
 
 def _row(
-    entry: Mapping[Any, Any], spans: Sequence[Span], style: str, head: str, tokenizer: Any = None
+    entry: Mapping[Any, Any],
+    spans: Sequence[Span],
+    style: str,
+    head: str,
+    tokenizer: PreTrainedTokenizerFast | None = None,
 ) -> dict[str, Any]:
     text = entry["question"]
     if style == "chat":
@@ -194,8 +209,8 @@ def _row(
 
 def _counts(rows: Sequence[Mapping[str, Any]], examples: int) -> Counts:
     dropped = Counter(r["dropped"] for r in rows if r["dropped"])
-    found = Counter(f"found by {rule}" for r in rows for rule in sorted(set(r["eq_found_by"])))
-    notes = dict(sorted(found.items()))
+    rules = Counter(f"found by {rule}" for r in rows for rule in sorted(set(r["eq_found_by"])))
+    notes = dict(sorted(rules.items()))
     if examples:
         notes["few-shot examples shown"] = examples
     return Counts(len(rows), len(rows) - sum(dropped.values()), dict(dropped), notes)

@@ -54,16 +54,16 @@ def normalise(
     cells = [Cells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
     groups: dict[str, list[dict[str, Any]]] = {}
-    for cell, given in zip(cells, ids, strict=True):
-        entry = _entry(cell, given)
+    for cell, own_id in zip(cells, ids, strict=True):
+        entry = _entry(cell, own_id)
         if reason := _unusable(entry, unlabelled):
             dropped[reason] += 1
         else:
             groups.setdefault(_folded_text(entry["question"]), []).append(entry)
-    kept = [entry for group in groups.values() for entry in _fold(group, notes)]
-    if folded := sum(entry["folded"] for entry in kept):
+    entries = [entry for group in groups.values() for entry in _fold(group, notes)]
+    if folded := sum(entry["folded"] for entry in entries):
         dropped["equal question folded"] = folded
-    frame = _frame({**entry, "split": split} for entry in kept)
+    frame = _frame({**entry, "split": split} for entry in entries)
     return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))
 
 
@@ -96,17 +96,17 @@ def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataF
     for row in _shuffled(pool, seed).to_dict("records"):
         if len(chosen) == CANDIDATES:
             break
-        again = key(row["question"]) in questions or not subjects.isdisjoint(_subjects(row))
-        if row["answers"] and not again:
+        repeats = key(row["question"]) in questions or not subjects.isdisjoint(_subjects(row))
+        if row["answers"] and not repeats:
             chosen.append(row)
             questions.add(key(row["question"]))
     return _frame(chosen)
 
 
-def _entry(cells: Cells, given: str | None) -> dict[str, Any]:
+def _entry(cells: Cells, own_id: str | None) -> dict[str, Any]:
     question = cells.question
     entry = {
-        "id": given or (question and _hashed_id(question)),
+        "id": own_id or (question and _hashed_id(question)),
         "question": question,
         "answers": cells.golds,
         "titles": cells.titles,
@@ -126,21 +126,21 @@ def _unusable(entry: Mapping[str, Any], unlabelled: bool) -> str | None:
     if entry["question"] is None:
         return "no question"
     # A response with its own label is taken as it is: nothing is left to compare.
-    judged = entry["response"] is not None and entry["label"] is not None
-    return None if entry["answers"] or judged or unlabelled else "no answers"
+    labelled = entry["response"] is not None and entry["label"] is not None
+    return None if entry["answers"] or labelled or unlabelled else "no answers"
 
 
 def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]:
-    """Ids that occur once; the others are counted, and the first ones named."""
-    given = [cell.text("id", number=True) for cell in cells]
-    times = Counter(given)
+    """The id of each row, None where it has none or shares it; those are counted."""
+    ids = [cell.text("id", number=True) for cell in cells]
+    times = Counter(ids)
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing
-    if twice := {text: count for text, count in times.items() if count > 1}:
-        total = "rows whose id is not theirs alone, which get a hash"
-        notes[total] = sum(twice.values())
-        notes.update({f"{total}: `{text}`": count for text, count in [*twice.items()][:NAMED]})
-    return [None if text in twice else text for text in given]
+    if shared := {name: count for name, count in times.items() if count > 1}:
+        note = "rows whose id is not theirs alone, which get a hash"
+        notes[note] = sum(shared.values())
+        notes.update({f"{note}: `{name}`": count for name, count in [*shared.items()][:NAMED]})
+    return [None if name in shared else name for name in ids]
 
 
 def _hashed_id(question: str, *response: str) -> str:
@@ -153,7 +153,7 @@ def _folded_text(text: str) -> str:
 
 def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str, Any]]:
     """The rows that are left of one question, one for each response to it."""
-    # By id, so that the outcome does not hang on the order of rows.
+    # By id, so that the result does not depend on the order of rows.
     group = sorted(group, key=lambda entry: (entry["id"], json.dumps(entry, sort_keys=True)))
     popularity = [e["popularity"] for e in group if e["popularity"] is not None]
     shared = {
@@ -161,13 +161,14 @@ def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str
         "titles": list(dict.fromkeys(t for e in group for t in e["titles"])),
         "popularity": max(popularity, default=None),
     }
-    alike: dict[str | None, list[dict[str, Any]]] = {}
+    by_response: dict[str | None, list[dict[str, Any]]] = {}
     for entry in group:
-        alike.setdefault(entry["response"], []).append(entry)
-    return [_one(entries, shared, len(alike) > 1, notes) for entries in alike.values()]
+        by_response.setdefault(entry["response"], []).append(entry)
+    several = len(by_response) > 1
+    return [_merged(entries, shared, several, notes) for entries in by_response.values()]
 
 
-def _one(
+def _merged(
     group: Sequence[dict[str, Any]], shared: dict[str, Any], several: bool, notes: Counter[str]
 ) -> dict[str, Any]:
     """The row that equal rows make; `several` if there are other responses to its question."""
@@ -175,13 +176,13 @@ def _one(
     question, response = first["question"], first["response"]
     if several and response and first["id"] == _hashed_id(question):
         first["id"] = _hashed_id(question, response)
-    # Places are those of the text that is kept.
-    given = [e for e in group if e["anchors"] is not None]
-    first["anchors"] = next((e["anchors"] for e in given if e["question"] == question), None)
-    if other := sum(e["anchors"] != first["anchors"] for e in given):
-        notes["folded rows with other anchors"] += other
-    if lost := sum(e["label"] != first["label"] for e in group):
-        notes["folded rows with another label"] += lost
+    # Anchors are places in the text that is kept.
+    anchored = [e for e in group if e["anchors"] is not None]
+    first["anchors"] = next((e["anchors"] for e in anchored if e["question"] == question), None)
+    if other_anchors := sum(e["anchors"] != first["anchors"] for e in anchored):
+        notes["folded rows with other anchors"] += other_anchors
+    if other_label := sum(e["label"] != first["label"] for e in group):
+        notes["folded rows with another label"] += other_label
     return first
 
 

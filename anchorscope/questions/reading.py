@@ -30,22 +30,24 @@ def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str 
     """
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
-    keep = paths | {path.split(".")[0] for path in paths}
+    columns = paths | {path.split(".")[0] for path in paths}
     rows: Rows = []
     if hub:
-        asked = dataset.get("revision")
-        commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, asked))
+        configured = dataset.get("revision")
+        commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, configured))
         data = hub_split(hub, config, split, commit)
         # Before the others are left out, so that the error lists every column there is.
         check_columns([dict.fromkeys(data.column_names)], fields, hub)
-        rows = data.select_columns([n for n in data.column_names if n in keep]).to_list()
+        rows = data.select_columns([n for n in data.column_names if n in columns]).to_list()
         check_columns(rows, fields, hub)
-        revisions.keep("datasets", hub, commit, asked)
+        revisions.keep("datasets", hub, commit, configured)
         return rows, commit
     for file in local_files(Path(dataset["local"]).expanduser(), config, split):
-        part = file_rows(file)
-        check_columns(part, fields, file)
-        rows += [{key: value for key, value in row.items() if key in keep} for row in part]
+        file_content = file_rows(file)
+        check_columns(file_content, fields, file)
+        rows += [
+            {key: value for key, value in row.items() if key in columns} for row in file_content
+        ]
     return rows, None
 
 
@@ -72,14 +74,14 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
             raise RuntimeError(str(error)) from error
 
     where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
-    found = the_hub.fetch(load, "dataset", where)
+    rows = the_hub.fetch(load, "dataset", where)
     # Without the hub the library takes the newest rows it has; their folder is named by the commit.
-    commits = {Path(file["filename"]).parent.name for file in found.cache_files}
+    commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
     if others := [name for name in commits if revisions.pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
         do = "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME"
         raise AnchorscopeError(what, where, do, see="hub-unreachable")
-    return found
+    return rows
 
 
 def prepared(hub_id: str, config: str | None, commit: str) -> bool:
@@ -104,15 +106,16 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         do = "check `local:`; a relative path counts from `data_folder`, or from the project's root"
         raise _no_file("no such file or folder", path, do)
     folder = path / config if config and (path / config).is_dir() else path
-    files = every = data_files(folder)
-    if split is not None and len(every) > 1:
-        begins = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
-        files = [f for f in every if begins.match(f.name) or begins.fullmatch(f.parent.name)]
+    in_folder = data_files(folder)
+    files = in_folder
+    if split is not None and len(in_folder) > 1:
+        named = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
+        files = [f for f in in_folder if named.match(f.name) or named.fullmatch(f.parent.name)]
     if len({file.suffix for file in files}) != 1:
         what = "data files of several kinds" if files else "no data file"
         what += f" of split `{split}`" if split else ""
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
-        names = ", ".join(file.name for file in every) or "none"
+        names = ", ".join(file.name for file in in_folder) or "none"
         raise _no_file(f"{what} among: {names}", folder, do)
     allowed = [path.resolve(), Path(constants.HF_HUB_CACHE).resolve()]
     for file in files:
@@ -127,8 +130,8 @@ def data_files(folder: Path) -> list[Path]:
     """The data files in a folder, or where it has none those below it."""
     for pattern in ("*", "**/*"):
         files = (p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS)
-        if found := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):
-            return found
+        if data := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):
+            return data
     return []
 
 

@@ -1,6 +1,6 @@
-"""Which commit of the hub a run uses: the one asked for, else the first one found, which is kept.
+"""Which commit of the hub a run uses: the configured one, else the newest at the first fetch.
 
-`revisions.lock.yaml` at the project's root holds what was found, so that a later run, or another
+`revisions.lock.yaml` at the project's root remembers that commit, so that a later run, or another
 machine with the same file, reads the same weights and rows.
 """
 
@@ -25,32 +25,34 @@ def pinned(revision: str | None) -> TypeGuard[str]:
     return revision is not None and re.fullmatch(r"[0-9a-f]{40}", revision) is not None
 
 
-def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
-    """The revision to fetch: the commit kept for what is asked, else that, None for the newest.
+def wanted(kind: str, hub: str, configured: str | None, lock: Path = LOCK) -> str | None:
+    """The revision to fetch: the commit in the lock file, else the configured one; None: newest.
 
-    `kind` is `models` or `datasets`; `asked` the entry's `revision`: a branch or tag may move, a
-    commit does not.
+    `kind` is `models` or `datasets`; `configured` is the entry's `revision`: where that is a
+    commit, it is fetched whatever the lock file says.
     """
-    if pinned(asked):
-        return asked
-    return _read(lock).get(kind, {}).get(_lock_key(hub, asked)) or asked
+    if pinned(configured):
+        return configured
+    return _read(lock).get(kind, {}).get(_lock_key(hub, configured)) or configured
 
 
-def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path = LOCK) -> None:
-    """Remember the commit that was found for what was asked, unless one is kept already."""
-    if pinned(asked):
+def keep(
+    kind: str, hub: str, commit: str, configured: str | None = None, lock: Path = LOCK
+) -> None:
+    """Write the commit of a configured branch or tag into the lock file, unless one is there."""
+    if pinned(configured):
         return
     with FileLock(f"{lock}.guard"):
-        kept = _read(lock)
-        if _lock_key(hub, asked) not in kept.setdefault(kind, {}):
-            kept[kind][_lock_key(hub, asked)] = commit
+        commits = _read(lock)
+        if _lock_key(hub, configured) not in commits.setdefault(kind, {}):
+            commits[kind][_lock_key(hub, configured)] = commit
             with atomic(lock) as draft:
-                draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
+                draft.write_text(yaml.safe_dump(commits, sort_keys=True), encoding="utf-8")
 
 
-def unpinned(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
-    """What to warn of where neither the config nor the lock names a commit; None where one does."""
-    if pinned(wanted(kind, hub, asked, lock)):
+def unpinned(kind: str, hub: str, configured: str | None, lock: Path = LOCK) -> str | None:
+    """A warning where neither the config nor the lock file names a commit; None where one does."""
+    if pinned(wanted(kind, hub, configured, lock)):
         return None
     return f"no commit of {hub} is pinned (`revision`): the newest is used and noted in {lock}"
 
@@ -73,21 +75,21 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
         raise
 
 
-def known_commit(hub: str, asked: str | None) -> str | None:
+def known_commit(hub: str, configured: str | None) -> str | None:
     """The commit of a dataset that a run without the hub would read, None where it would stop."""
-    revision = wanted("datasets", hub, asked)
+    revision = wanted("datasets", hub, configured)
     return revision if pinned(revision) else _cached(hub, revision)
 
 
-def _lock_key(hub: str, asked: str | None) -> str:
-    return hub if asked is None else f"{hub}@{asked}"
+def _lock_key(hub: str, configured: str | None) -> str:
+    return hub if configured is None else f"{hub}@{configured}"
 
 
 def _cached(hub: str, revision: str | None) -> str | None:
     """The commit that a branch or tag stood for when the hub's client last asked."""
     folder = Path(constants.HF_HUB_CACHE) / f"datasets--{hub.replace('/', '--')}"
-    said = folder / "refs" / (revision or "main")
-    commit = said.read_text(encoding="utf-8").strip() if said.is_file() else ""
+    ref = folder / "refs" / (revision or "main")
+    commit = ref.read_text(encoding="utf-8").strip() if ref.is_file() else ""
     return commit if pinned(commit) else None
 
 

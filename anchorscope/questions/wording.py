@@ -21,33 +21,34 @@ def proxies(questions: pd.DataFrame) -> pd.DataFrame:
     `subject` is the text of all names in the question, or of its phrases where it has none.
     Columns are id, subject and relation, in lower case, NaN where none can be made.
     """
-    found = [_proxy(question) for question in questions["question"]]
-    proxy = pd.DataFrame(found, columns=["subject", "relation"], dtype=object)
-    proxy.insert(0, "id", questions["id"].to_numpy())
-    return proxy
+    pairs = [_proxy(question) for question in questions["question"]]
+    table = pd.DataFrame(pairs, columns=["subject", "relation"], dtype=object)
+    table.insert(0, "id", questions["id"].to_numpy())
+    return table
 
 
 def _proxy(question: str) -> tuple[str | float, str | float]:
+    """One question's subject and relation; NaN where there is none."""
     words = words_of(question)
     if not 0 < len(words) <= LONGEST:
         return float("nan"), float("nan")
     spans = sorted(candidates(question, words))
     subject = " ".join(question[s.start : s.end].lower() for s in spans if s.role == SUBJECT)
-    asked = _asked_for(words)
-    head = _head(words, [s for s in spans if s.role != SUBJECT], asked)
-    return subject or float("nan"), f"{asked}: {head}" if asked and head else float("nan")
+    kind = _answer_kind(words)
+    head = _head(words, [s for s in spans if s.role != SUBJECT], kind)
+    return subject or float("nan"), f"{kind}: {head}" if kind and head else float("nan")
 
 
-def _asked_for(words: Sequence[Word]) -> str | None:
-    """The sort of answer, as the question word tells; None where nothing asks."""
+def _answer_kind(words: Sequence[Word]) -> str | None:
+    """The kind of answer that the question word asks for; None where no word asks."""
     lower = [w.lower for w in words]
-    opens = next((i for i in (0, 1) if lower[i : i + 1] and lower[i] in WH), None)
-    if opens is None and lower[0] in AUXILIARIES:
-        return "yes/no"
     places = [i for i, word in enumerate(lower) if word in WH]
+    asks_first = bool(places) and places[0] < 2
+    if not asks_first and lower[0] in AUXILIARIES:
+        return "yes/no"
     if not places:
         return None
-    at = places[-1] if opens is None else opens
+    at = places[0] if asks_first else places[-1]
     following = lower[at + 1] if at + 1 < len(lower) else ""
     if lower[at] == "how":
         return f"how {following}"
@@ -56,15 +57,15 @@ def _asked_for(words: Sequence[Word]) -> str | None:
     return "who" if lower[at] in ("whom", "whose") else lower[at]
 
 
-def _head(words: Sequence[Word], spans: Sequence[Span], asked: str | None) -> str:
-    """The property's last word, without its ending; with a preposition left at the end.
+def _head(words: Sequence[Word], spans: Sequence[Span], kind: str | None) -> str:
+    """The stem of the property's last word, with the "of" or "for" that ends the question.
 
-    "What is Rome the capital of?" is not "What is the capital of Italy?".
+    So "What is Rome the capital of?" and "What is the capital of Italy?" differ.
     """
     for rule in _HEADS:
         for span in (s for s in spans if s.found_by == rule):
             last = next(w.lower for w in reversed(words) if span.start <= w.start < span.end)
-            if not (asked == "when" and last in TIMES):
-                left = words[-1].lower if words[-1].lower in ("of", "for") else ""
-                return f"{_ENDING.sub('', last)} {left}".strip()
+            if not (kind == "when" and last in TIMES):
+                preposition = words[-1].lower if words[-1].lower in ("of", "for") else ""
+                return f"{_ENDING.sub('', last)} {preposition}".strip()
     return ""

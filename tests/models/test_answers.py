@@ -171,7 +171,7 @@ def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
     small = deepcopy(merging)
     small.backend_tokenizer.normalizer = normalizers.Lowercase()
     trimmed = trim(merging.encode("Q: Who? A:"), ids, small, _end_of(merging, "plain"))
-    assert (trimmed.anchor, trimmed.ids, trimmed.said) == (None, (), "Paris.")
+    assert (trimmed.anchor, trimmed.ids, trimmed.text) == (None, (), "Paris.")
 
 
 PIECES = [
@@ -206,7 +206,7 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
         expected = trim(
             ids, greedy(loaded, ids, {loaded.tokenizer.eos_token_id}, 12), loaded.tokenizer, ending
         )
-        assert row.answer == expected.said
+        assert row.answer == expected.text
         if row.dropped is None:
             compared += 1
             assert row.input_ids == [*ids, *expected.ids]
