@@ -12,8 +12,8 @@ with stage(snakemake):
 
     name, view = snakemake.params.view
     experiment = EXPERIMENTS[name]
-    asked = keywords(snakemake.params) | {"title": experiment.views[view]}
-    drawn = experiment.module("figure").chart(read_csv(snakemake.input.table), view, **asked)
+    request = keywords(snakemake.params, experiment.views[view])
+    drawn = experiment.module("figure").chart(read_csv(snakemake.input.table), view, **request)
     stem = Path(snakemake.output.html).with_suffix("")
     save(drawn, stem)
     provenance.of_stage(snakemake, stem)

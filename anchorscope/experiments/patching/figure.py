@@ -8,8 +8,9 @@ import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, EXPERIMENT
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import SHARES
 
@@ -23,12 +24,16 @@ TITLES = {
     "published": "published: right answers, tokens of a wrong one",
     "placebo": "placebo: the answer's truth stays",
 }
-TIPS = {"series": ("group", ""), "replaced": ("replaced", ""), "value": ("flips, %", ".1f")}
+TIPS = draw.LAYER | {
+    "series": ("group", ""),
+    "replaced": ("replaced", ""),
+    "value": ("flips, %", ".1f"),
+}
 TIPS |= {"low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d")}
 
 
 @fitted
-def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
+def chart(table: pd.DataFrame, view: str, request: Request) -> Figure:
     """One of `EXPERIMENT.views`: a panel for each arm and model.
 
     Of the rows of `results/tables/<figure>.patching.csv` right answers only: behind any other
@@ -36,26 +41,30 @@ def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
     `bars` are each dataset's groups at its headline layer; `grouping` tells nothing here. Raises
     AnchorscopeError: missing columns, or another read-out.
     """
-    look, panels = asked.look, asked.panels
+    look, panels = request.look, request.panels
     data.require(table, " ".join(("model", "dataset", *EXPERIMENT.columns)))
-    rows = data.at_readout(table, asked.readout)
+    rows = data.at_readout(table, request.readout)
     rows = rows[(rows["label"].astype(str) == "0") & rows["anchor"].isin(draw.ANCHORS)]
     rows = rows[rows["n_paired"] > 0]
     width = draw.width_of(2 * len(panels), look)
-    shared = draw.encodings(draw.paper_series(asked.datasets), look, width)
+    shared = draw.encodings(draw.paper_series(request.datasets), look, width)
     arms = [arm for arm in ARMS if (rows["arm"] == arm).any()] or list(ARMS)[:1]
     views = []
-    for arm, model in product(arms, panels):
+    for i, (arm, model) in enumerate(product(arms, panels)):
         mine = rows[(rows["arm"] == arm) & (rows["model"] == model[0])]
         shown = mine[data.true(mine["headline"])] if view == "bars" else mine
-        drawn = _rows(shown, model, asked.datasets)
+        drawn = _rows(shown, model, request.datasets)
         layers = data.layer_count(mine)
-        panel = _bars(drawn, look) if view == "bars" else _lines(drawn, layers, shared, look)
+        panel = (
+            _bars(drawn, look)
+            if view == "bars"
+            else _lines(drawn, layers, shared, look, f"flips_{i}")
+        )
         said = TITLES[arm] if len(panels) == 1 else f"{model[1]}, {TITLES[arm]}"
         heading = draw.row_heading(said, look)
         views.append(panel.properties(title=heading, width=2 * look.panel_width))
-    caption = _caption(rows, view, asked.level)
-    return draw.figure_of(views, len(panels), width, asked.title, caption, look)
+    caption = _caption(rows, view, request.level)
+    return draw.figure_of(views, len(panels), width, request.title, caption, look)
 
 
 def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
@@ -76,17 +85,17 @@ def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Ro
 
 def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     """Flips of each dataset's groups, by what was replaced; thin groups are pale."""
-    height = 0.7 * look.panel_height
+    height = look.panel_height
     if not rows:
         note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
         return alt.LayerChart(layer=[note], height=height)
     names, colours = list(REPLACED), [colour for _, colour in REPLACED.values()]
-    groups = list(dict.fromkeys(row["bar"] for row in rows))
+    groups = list(dict.fromkeys(str(row["bar"]) for row in rows))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
     base = alt.Chart(pd.DataFrame(list(rows))).encode(
         x=alt.X("bar:N", title=None, sort=groups, axis=axis),
         xOffset=alt.XOffset("replaced:N", sort=names),
-        tooltip=draw.tooltips(**TIPS),
+        tooltip=draw.tooltips(TIPS),
     )
     legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolOpacity=1)
     bars = base.mark_bar().encode(
@@ -98,33 +107,43 @@ def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     return alt.LayerChart(layer=[bars, ends], height=height)
 
 
-def _lines(rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style) -> alt.LayerChart:
+def _lines(
+    rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style, name: str
+) -> alt.LayerChart:
     """Flips by layer, those under the control dotted; thin groups are crosses."""
     x = figure_panel.layer_axis(layers, "Layer")
     y = figure_panel.value_axis("value", "Flips (%)", *SHARES, look)
-    height, some = 0.7 * look.panel_height, len(rows) > 0
+    some = len(rows) > 0
     return figure_panel.line_panel(
-        rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some
+        rows, x, y, shared, look, TIPS, name=name, chance=some, crosses=some
     )
 
 
-def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
-    """What the reader must know beside the picture, and how many pairs do not count."""
+def _caption(rows: pd.DataFrame, view: str, level: float) -> Caption:
+    """What is drawn, n and intervals; how a pair counts, and how many do not, as details."""
     here = rows[data.true(rows["headline"])]
     where = "at the headline layer" if view == "bars" else "by layer; dotted: random tokens"
     thin = data.true(rows["thin"]).any()
-    few = " Pale bars" if view == "bars" else " Crosses"
-    return [
-        "Right answers whose predicted class flips when question tokens before the same answer are "
-        "replaced: the exact question tokens by a partner's, or as many others by those of an "
-        f"unlike question; {where}.",
-        "Groups by the knockout's flips. A pair counts if the probe classes the partner's own "
-        "clean pass as it classes the sample's; in `published`, if it calls the sample right. "
+    few = "Pale bars" if view == "bars" else "Crosses"
+    pairs = f"{data.size_note([*here['n_paired']])} pairs a group" if len(here) else "no pairs"
+    left_out = (
         f"Left out: {data.span(here['n'] - here['n_paired'])} of {data.span(here['n'])} right "
         "answers of a group at the headline layer."
         if len(here)
-        else "No sample has a partner.",
-        f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
-        f"{data.size_note([*here['n_paired']])}."
-        + (f"{few}: too few samples to rely on." if thin else ""),
-    ]
+        else "No sample has a partner."
+    )
+    return Caption(
+        [
+            f"Right answers that flip when question tokens are replaced, {where}; {pairs}; "
+            f"{100 * level:g}\u00a0% intervals.",
+            f"{few}: too few samples to rely on." if thin else "",
+        ],
+        [
+            "The exact question tokens before the same answer are replaced by a partner's, or as "
+            "many others by those of an unlike question. Groups are formed by the knockout's "
+            "flips.",
+            "A pair counts if the probe classes the partner's own clean pass as it classes the "
+            f"sample's; in `published`, if it calls the sample right. {left_out}",
+            f"Intervals: {100 * level:g}\u00a0% clustered bootstrap, probes held fixed.",
+        ],
+    )
