@@ -107,7 +107,8 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
     """
     live = copy.deepcopy(spec) | {"autosize": {"type": "pad", "resize": True}}
     panels = dict(_panels(live))
-    live["params"] = [*_single_out(panels), *_point_and_zoom(panels)]
+    reading = _point_and_zoom(panels)
+    live["params"] = [*_single_out(panels), *reading]  # last, as its layer must come first
     if len(choices) > 1:
         _switch(live, panels, choices, width)
     return live
@@ -225,7 +226,11 @@ def _switch(
     texts = []
     for choice in choices:
         lines, caption, _ = _words(choice, live, width)
-        headings = {name: panel.heading for name, panel in choice.panels.items()}
+        headings = {
+            name: _heading(panel.heading, panels[name], live)
+            for name, panel in choice.panels.items()
+            if "title" in panels.get(name, {})
+        }
         axes = {name: panel.axis for name, panel in choice.panels.items() if panel.axis}
         text = {"title": lines, "caption": caption, "headings": headings, "axes": axes}
         texts.append(text | {"colours": choice.colours})
@@ -244,6 +249,12 @@ def _switch(
     for name in choices[0].panels:
         if name in panels:
             _switch_panel(live, name, panels[name], [one.panels[name] for one in choices])
+
+
+def _heading(text: str, panel: Spec, live: Spec) -> list[str]:
+    """The heading in lines that are no wider than the panel and the space beside it."""
+    width, size = panel["width"] + live["spacing"]["row"], panel["title"]["fontSize"]
+    return balanced(text or " ", max(12, int(width / (0.5 * size))))
 
 
 def _select(choices: Sequence[Choice], name: str) -> Spec:
