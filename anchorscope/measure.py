@@ -96,12 +96,13 @@ class Measured:
         from anchorscope.figures import figures  # loads altair, which measuring can spare
 
         first = "/".join(self.table[["site", "position"]].iloc[0])
+        site, _, position = (readout or first).partition("/")
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figures.chart(
             self.table,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=tuple((readout or first).split("/")),
+            readout=(site, position),
             level=self.level,
             **{"title": figures.title_of("knockout"), **chosen},
         )

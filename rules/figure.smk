@@ -22,6 +22,7 @@ rule figure:
         "../envs/base.yaml"
     params:
         page=paths.figure_page,
+        title=lambda w: cfg.figures[w.figure].title,
         models=lambda w: cfg.figures[w.figure].models,
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=lambda w: cfg.labels_of(cfg.cells(w.figure)),

@@ -10,8 +10,8 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     made = provenance.read(snakemake.input.table)
-    asked = keywords(snakemake.params) | {"title": title_of("knockout")}
-    asked["notes"] = thinking_notes(made["inputs"], asked["panels"])
+    request = keywords(snakemake.params, title_of("knockout"))
+    request["notes"] = thinking_notes(made["inputs"], request["panels"])
     table, stem = read_csv(snakemake.input.table), Path(snakemake.output.html).with_suffix("")
-    save(chart(table, **asked), stem, choices(table, **asked))
+    save(chart(table, **request), stem, choices(table, **request))
     provenance.of_stage(snakemake, stem, counts_by_cell=made["counts_by_cell"])

@@ -36,7 +36,8 @@ def live() -> dict[str, Any]:
 def rows_of(panel: int, view: int) -> pd.DataFrame:
     """What a panel draws of a view, flattened as Vega-Lite does."""
     _, flatten = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"]
-    lines = pd.DataFrame(live()["datasets"][f"rows{panel}"])
+    name = f"{('delta_p', 'flips', 'follow')[panel % 3]}_{panel // 3}"
+    lines = pd.DataFrame(live()["datasets"][name])
     return lines[lines["view"] == view].explode(flatten["flatten"])
 
 
@@ -56,7 +57,7 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             own = rows[~rows["edge"].astype(bool)]
             curves = cell[cell["anchor"] != "all"]["delta_p"]
             assert sorted(own["value"]) == pytest.approx(sorted(curves), abs=0.006)
-            (low, high), ticks = text["axes"][k]
+            (low, high), ticks = text["axes"][f"delta_p_{k}"]
             assert low <= min(rows["low"]) and max(rows["high"]) <= high
             assert all(low <= tick <= high and tick % 20 == 0 for tick in ticks)
             flips = rows_of(3 * k + 1, view)
@@ -92,7 +93,9 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
             page.select_option(f"[name={name}]", value)
         words.filter(has_text=re.compile("^T$")).wait_for()
 
-        entry = words.filter(has_text="A-Anchored (Beta)").bounding_box()
+        label = words.filter(has_text="A-Anchored (Beta)")
+        label.scroll_into_view_if_needed()  # the picture is as wide as the page, and higher
+        entry = label.bounding_box()
         assert entry
         page.mouse.click(entry["x"] + 9, entry["y"] + 5)
         page.wait_for_function(f"() => Object.values(({STRENGTHS})()).some((one) => one < 1)")
@@ -101,16 +104,18 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         page.mouse.dblclick(entry["x"] + 9, entry["y"] - 20)
         page.wait_for_function(f"() => Object.values(({STRENGTHS})()).every((one) => one === 1)")
 
-        box = page.locator("#figure path.background").nth(1).bounding_box()
+        panel = page.locator("#figure path.background").nth(1)
+        panel.scroll_into_view_if_needed()
+        box = panel.bounding_box()
         assert box
         page.mouse.move(box["x"] + 100, box["y"] + 50)
         page.mouse.move(box["x"] + 110, box["y"] + 52)
         tip = page.locator("#vg-tooltip-element.visible")
         tip.wait_for()
         cells = tip.locator("td").all_text_contents()
-        told = dict(zip(cells[::2], cells[1::2], strict=True))
-        assert {"model": "Model One", "layer": "1"}.items() <= told.items()
-        assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(told)
+        values = dict(zip(cells[::2], cells[1::2], strict=True))
+        assert {"model": "Model One", "layer": "1"}.items() <= values.items()
+        assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(values)
         assert opened.wrong == opened.asked == []
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_style import Figure
 
 WORDS = Words(
@@ -17,28 +17,28 @@ WORDS = Words(
         "published": "published: right answers, tokens of a wrong one",
         "placebo": "placebo: the answer's truth stays",
     },
-    what="Right answers whose predicted class flips when question tokens before the same answer "
-    "are replaced: the exact question tokens by a partner's, or as many others by those of an "
-    "unlike question",
+    what="Right answers that flip when question tokens are replaced",
+    how="The exact question tokens before the same answer are replaced by a partner's, or as many "
+    "others by those of an unlike question.",
     counted="The probe must class the partner's own clean pass as it classes the sample's, or in "
     "`published` call the sample right.",
 )
 
 
 @fitted
-def bars(table: pd.DataFrame, asked: Asked) -> Figure:
+def bars(table: pd.DataFrame, request: Request) -> Figure:
     """Each dataset's groups at its headline layer; `grouping` tells nothing here."""
-    return flip_figure.bars(_right_answers(table, asked), asked, WORDS)
+    return flip_figure.bars(_right_answers(table, request), request, WORDS)
 
 
 @fitted
-def layers(table: pd.DataFrame, asked: Asked) -> Figure:
+def layers(table: pd.DataFrame, request: Request) -> Figure:
     """The same by layer."""
-    return flip_figure.by_layer(_right_answers(table, asked), asked, WORDS)
+    return flip_figure.by_layer(_right_answers(table, request), request, WORDS)
 
 
-def _right_answers(table: pd.DataFrame, asked: Asked) -> pd.DataFrame:
-    rows = flip_figure.rows_of(table, asked)
+def _right_answers(table: pd.DataFrame, request: Request) -> pd.DataFrame:
+    rows = flip_figure.rows_of(table, request)
     return rows[rows["label"].astype(str) == "0"]
 
 
