@@ -10,7 +10,6 @@ import pandas as pd
 
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
-from anchorscope.figures.figure_data import span
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json
 from anchorscope.storage.records import funnel as funnel_of
@@ -60,6 +59,8 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
 
 def labels(stem: str, record: str | Path) -> dict[str, str]:
     """The labels of a picture in Snakemake's own report: its name, and n where recorded."""
+    from anchorscope.figures.figure_data import span  # loads altair, which every rule can spare
+
     by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
     counts = [int(cell["kept"]) for cell in by_cell.values()]
     return {"picture": stem} | ({"samples a cell": span(counts)} if counts else {})
