@@ -11,7 +11,6 @@ import pytest
 import workflow
 from filelock import FileLock
 
-
 LONGEST = (
     "test_published_figures", "test_end_to_end", "test_faults", "test_dag", "test_bad_inputs",
     "test_docs", "test_shipped", "test_benchmarks",
