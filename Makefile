@@ -29,7 +29,8 @@ ship: $(READY) ## put the trained calibration models into resources/
 	$(BIN)/python -m tools.ship
 
 # Files, not single tests, go to the processes: what needs a finished run shares it within its file.
-PARALLEL := -n logical --dist loadfile
+# They go in the order of tests/conftest.py, the longest first, not those with most tests first.
+PARALLEL := -n logical --dist loadfile --no-loadscope-reorder
 
 test: $(READY) ## set up if needed, then run the tests, in parallel (ARGS="-k seal" chooses some)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)

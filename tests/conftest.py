@@ -11,6 +11,18 @@ import pytest
 import workflow
 from filelock import FileLock
 
+LONGEST = (
+    "test_published_figures", "test_end_to_end", "test_faults", "test_dag", "test_bad_inputs",
+    "test_docs", "test_shipped", "test_benchmarks",
+)  # fmt: skip
+"""Files of tests that take longest, with few tests each."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: none is left to one process when the others are done."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
