@@ -93,21 +93,22 @@ def claims(
     terms = split(*(fitting.out_of_fold(fitted, x, plan.fold) for x in features), partner)
     where = plan.of_draws(len(drawn))
     moved = [fitting.out_of_fold(again, x, where) for x in features]
-    refits = [split(*(s[:, draw] for s in moved), partner) for draw in range(len(drawn))]
+    refits = split(*(s.swapaxes(0, 1) for s in moved), partner)
     pairs = Pairs(
         rows=np.arange(n),
+        fold=plan.fold,
         right=z == 0,
         text=np.zeros(n),
         unlike=np.zeros(n, dtype=bool),
         drawn=intervals.bootstrap(np.arange(n) // 4, draws, seed),
     )
     records = []
-    for name, some in (("fixed", []), ("refitted", refits)):
+    for name, some in (("fixed", None), ("refitted", refits)):
         for quantity, spread in table.spreads(terms, some, pairs, 0.95).items():
             low, high = spread.interval(0.95)
             records.append((quantity, name, spread.estimate[0], low[0], high[0]))
     found = pd.DataFrame(records, columns=["quantity", "probes", "estimate", "low", "high"])
-    shares = table.shares(terms, refits, np.flatnonzero(z == 0))
+    shares = table.shares(terms, refits, plan.fold, np.flatnonzero(z == 0))
     return found.assign(seed=seed, **{name: share[0] for name, share in shares.items()})
 
 

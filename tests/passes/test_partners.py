@@ -227,3 +227,161 @@ def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:
         assert len(bound) == len(free) == 80
         assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
         assert any(folds_of[one] != folds_of[other] for one, other in free.items())
+
+
+def may_cross(one: Any, other: Any) -> bool:
+    """Whether two rows may be a pair, in words."""
+
+    def words(text: str) -> set[str]:
+        light = {"the", "a", "of", "was", "where", "what", "which", "is", "does", "in", "born"}
+        return {word.strip("?.").lower() for word in text.split()} - light
+
+    def one_way(r: Any, q: Any) -> bool:
+        overlap = words(r["response"]) & words(r["question"])
+        return (
+            bool(r["golds"])
+            and not words(r["ea_text"]) & words(r["question"])
+            and words(r["response"]) & words(q["question"]) == overlap
+            and not labels.matches(r["ea_text"], q["golds"])
+        )
+
+    return (
+        one["subject"] != other["subject"]
+        and one["relation"] == other["relation"]
+        and one["label"] == other["label"]
+        and labels.squad_normalise(one["ea_text"]) != labels.squad_normalise(other["ea_text"])
+        and one_way(one, other)
+        and one_way(other, one)
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
+def test_who_crosses_may_and_nobody_who_is_left_could(rows: Any, seed: int) -> None:
+    table = [r | {"response": f"{r['ea_text']}."} for r in drawn(rows)]
+    found = partners.crossing(pd.DataFrame(table), seed)
+    by_id = {r["id"]: r for r in table}
+    assert found.partners.keys() | found.left_out.keys() == by_id.keys()
+    assert not found.partners.keys() & found.left_out.keys()
+    for one, other in found.partners.items():
+        assert found.partners[other] == one and may_cross(by_id[one], by_id[other])
+    left = [r for id_, r in by_id.items() if id_ in found.left_out and r["subject"]]
+    assert not any(may_cross(one, other) for one in left for other in left if other["relation"])
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_decide_who_crosses(rows: Any, draws: Any) -> None:
+    table = pd.DataFrame(drawn(rows))
+    order = list(range(len(table)))
+    draws.shuffle(order)
+    found, again = (partners.crossing(t, 5) for t in (table, table.iloc[order]))
+    assert found.partners == again.partners and found.left_out == again.left_out
+
+
+def crossed(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
+    return partners.crossing(pd.DataFrame(rows), seed, folds_of)
+
+
+def test_right_answers_cross_with_right_ones_and_wrong_with_wrong() -> None:
+    rows = [
+        row("right", "Ada", "trade", "smith", ["smith"]),
+        row("also-right", "Bob", "trade", "monk", ["monk"]),
+        row("wrong", "Cyd", "trade", "cook", ["joiner"]),
+        row("also-wrong", "Dan", "trade", "baker", ["sexton"]),
+        row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
+    ]
+    found = crossed(rows)
+    assert found.partners == {
+        "right": "also-right",
+        "also-right": "right",
+        "wrong": "also-wrong",
+        "also-wrong": "wrong",
+    }
+    assert found.left_out == {"elsewhere": partners.NO_PARTNER}
+
+
+def test_a_wrong_answer_that_is_right_for_the_other_question_does_not_cross() -> None:
+    rows = [
+        row("a", "Ada", "trade", "cook", ["smith"]),
+        row("b", "Bob", "trade", "baker", ["cook"]),
+    ]
+    assert crossed(rows).partners == {}
+
+
+def test_two_equal_answers_exchange_nothing() -> None:
+    rows = [
+        row("a", "Ada", "trade", "the cook", ["smith"]),
+        row("b", "Bob", "trade", "Cook", ["monk"]),
+    ]
+    assert crossed(rows).partners == {}
+
+
+def test_why_a_sample_has_no_partner_is_said() -> None:
+    rows = [
+        row("repeats", "Ada Smith", "trade", "Smith", ["Smith"]),
+        row("restates", "Bob", "trade", "monk", ["monk"], response="The trade of Bob is monk."),
+        row("alone", "Cyd", "trade", "cook", ["cook"], response="It is cook."),
+        row("untaught", "Dan", "trade", "baker", ["baker"], kind="unseen"),
+        row("no-golds", "Eve", "trade", "baker", [], label=0),
+        row("no-name", None, None, "baker", ["baker"]),
+        row("dropped", "Eve", "trade", "baker", ["baker"], dropped="refusal"),
+    ]
+    assert crossed(rows).left_out == {
+        "repeats": partners.SHARED_WORD,
+        "restates": partners.RESTATES,
+        "alone": partners.NO_PARTNER,
+        "untaught": partners.NEVER_TAUGHT,
+        "no-golds": partners.NO_GOLDS,
+        "no-name": partners.NO_SUBJECT,
+    }
+
+
+def test_a_lead_in_that_fits_both_questions_tells_neither() -> None:
+    rows = [
+        row("a", "Ada", "trade", "smith", ["smith"], response="The trade is smith."),
+        row("b", "Bob", "trade", "monk", ["monk"], response="monk."),
+    ]
+    assert crossed(rows).partners == {"a": "b", "b": "a"}
+    rows[1] |= {"question": "What does Bob do?"}
+    assert crossed(rows).left_out == {"a": partners.RESTATES, "b": partners.NO_PARTNER}
+
+
+def test_all_wordings_of_two_subjects_cross_with_each_other() -> None:
+    """Else chains of subjects would leave the bootstrap few clusters."""
+    rows = [
+        row(f"{name}{wording}", name, "trade", f"w{n}", [f"w{n}"], wording=wording)
+        for n, name in enumerate("ABCDEFGHIJ")
+        for wording in (0, 1)
+    ]
+    for seed in range(5):
+        found = crossed(rows, seed).partners
+        assert len(found) == 20
+        assert all(one[1] == other[1] for one, other in found.items())
+        assert all(
+            found[f"{one[0]}{1 - int(one[1])}"][0] == other[0] for one, other in found.items()
+        )
+    assert crossed(rows, 1).partners != crossed(rows, 0).partners
+
+
+def test_common_answers_are_paired_first_so_that_as_many_cross_as_can() -> None:
+    answers = ["x"] * 10 + [f"w{n}" for n in range(10)]
+    rows = [row(f"n{n}", f"s{n}", "trade", text, [text]) for n, text in enumerate(answers)]
+    for seed in range(5):
+        assert len(crossed(rows, seed).partners) == 20
+
+
+def test_pairs_are_of_one_fold() -> None:
+    rows = [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
+    folds_of = {f"{number}": number % 5 for number in range(80)}
+    bound, free = crossed(rows, 0, folds_of).partners, crossed(rows).partners
+    assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
+    assert len(free) == 80 and any(folds_of[one] != folds_of[other] for one, other in free.items())
+
+
+def test_without_relations_the_wording_tells_who_may_cross() -> None:
+    rows = [town(i, city) for i, city in enumerate(["Rome", "Oslo", "Lima", "Bonn"])]
+    odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
+    found = crossed([*rows, odd])
+    assert found.source == "wording"
+    assert len(found.partners) == 4 and found.left_out == {"odd": partners.NO_PARTNER}

@@ -13,11 +13,10 @@ from sklearn.preprocessing import StandardScaler
 
 from anchorscope.anchors.english import WH
 from anchorscope.anchors.words import words_of
-from anchorscope.probes.intervals import auc
 
 KINDS = ("number", "yes/no", "name", "words")
 """Sorts of answers that letters alone tell apart."""
-PENALTIES = (0.01, 0.1, 1.0)
+PENALTIES = (0.01, 0.1, 1.0, 10.0)
 ASKS = (*sorted(WH), "")
 _NUMBER = re.compile(r"\d")
 
@@ -79,9 +78,9 @@ def scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits of *wrong*, float64 [n], behind the own question and behind the partner's.
 
-    Out of fold, the folds being the probes' own; of several penalties that of the highest AUC, for
-    all folds. NaN behind the partner's question where `partner` (a place, int64 [n]) is -1. All are
-    0 where some fold leaves one class only to learn from.
+    Out of fold, the folds being the probes' own; of several penalties that of the lowest log-loss
+    serves all folds. NaN behind the partner's question where `partner` (a place, int64 [n]) is -1.
+    All are 0 where some fold leaves one class only to learn from.
     """
     own = features(questions, answers)
     others = features([questions[place] for place in partner], answers)
@@ -89,7 +88,7 @@ def scores(
     if any(len(np.unique(z[rows])) < 2 for rows in train):
         return np.zeros(len(z)), np.where(partner >= 0, 0.0, np.nan)
     every = [_out_of_fold(own, others, z, fold, c) for c in PENALTIES]
-    clean, crossed = max(every, key=lambda one: auc(one[0], z))
+    clean, crossed = min(every, key=lambda one: np.logaddexp(0, (1 - 2 * z) * one[0]).mean())
     return clean, np.where(partner >= 0, crossed, np.nan)
 
 

@@ -1,6 +1,6 @@
 """The table of crossing: what a probe reads of question, answer and pair, layer by layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import stats
 from anchorscope.experiments import pairs
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.crossing import overlap
-from anchorscope.experiments.crossing.split import Split, split
+from anchorscope.experiments.crossing.split import Split, at_own_size, split
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Spread
 from anchorscope.probes.intervals import Bootstrap
@@ -32,6 +32,8 @@ TRUTH, PAIR, NOT_SHOWN, TOO_FEW = "truth", "pair", "not shown", "too few"
 
 Values = dict[str, np.ndarray]
 """Quantity → its value, [layers] or [draws, layers]."""
+Variance = tuple[np.ndarray, int]
+"""A variance by layer, [layers], and its degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Pairs:
     """The pairs of a read-out, a row for each of their samples."""
 
     rows: np.ndarray  # places of the samples, int64 [rows]
+    fold: np.ndarray  # outer fold of every sample of the cell, int64 [n]
     right: np.ndarray  # whether a row's answer is right, bool [rows]
     text: np.ndarray  # pair term of the text model, float64 [rows]
     unlike: np.ndarray  # whether the two answers are of unlike kinds, bool [rows]
@@ -55,13 +58,12 @@ def report(analysis: Analysis) -> pd.DataFrame:
     if "crossed" not in readout.effects:
         return pd.DataFrame(columns=list(CROSSING))
     partner = pairs.places(answers, answers["crossed_partner"])
-    terms = terms_of(readout, partner)
-    if not terms.crossed.any():
+    own = terms_of(readout, partner)
+    if not own.crossed.any():
         return pd.DataFrame(columns=list(CROSSING))
-    found = pairs_of(analysis, terms, partner)
-    again = refitted(analysis, partner)
-    spread = spreads(terms, again, found, analysis.level)
-    known = _known(analysis, found) | shares(terms, again, found.rows[found.right])
+    found, refits = pairs_of(analysis, own, partner), refitted(analysis, partner)
+    spread = spreads(own, refits, found, analysis.level)
+    known = _known(analysis, found) | shares(own, refits, found.fold, found.rows[found.right])
     return pd.DataFrame(known | _claims(analysis, found, spread))[list(CROSSING)]
 
 
@@ -85,6 +87,7 @@ def pairs_of(analysis: Analysis, terms: Split, partner: np.ndarray) -> Pairs:
     kinds = np.array([overlap.kind_of(text) for text in texts])
     return Pairs(
         rows=rows,
+        fold=readout.fold,
         right=analysis.z[rows] == 0,
         text=split(clean[None], crossed[None], partner).pair[0, rows],
         unlike=kinds[rows] != kinds[partner[rows]],
@@ -92,12 +95,13 @@ def pairs_of(analysis: Analysis, terms: Split, partner: np.ndarray) -> Pairs:
     )
 
 
-def refitted(analysis: Analysis, partner: np.ndarray) -> list[Split]:
-    """The terms as the probes of each refit see them."""
+def refitted(analysis: Analysis, partner: np.ndarray) -> Split | None:
+    """The terms as the probes of each refit see them; None without refits."""
     if analysis.refits is None:
-        return []
-    found = analysis.refits.refits(analysis.readout, analysis.answers, ("crossed",))
-    return [terms_of(readout, partner) for readout in found[1]] if found else []
+        return None
+    refits = analysis.refits.refits(analysis.readout, analysis.answers, ("crossed",))
+    every = [terms_of(readout, partner).terms for readout in refits[1]] if refits else []
+    return Split(*np.stack(every, axis=1)) if len(every) > 1 else None
 
 
 def quantities(right: np.ndarray, wrong: np.ndarray) -> Values:
@@ -113,32 +117,55 @@ def quantities(right: np.ndarray, wrong: np.ndarray) -> Values:
     }
 
 
-def spreads(terms: Split, again: Sequence[Split], found: Pairs, level: float) -> dict[str, Spread]:
+def spreads(own: Split, refits: Split | None, found: Pairs, level: float) -> dict[str, Spread]:
     """Each of `quantities`, and how it spreads over pairs and over probes.
 
     Two variances add up: over draws of the pairs, for which the probes are fixed, and over refits
-    of the probes, for which the pairs are. The percentile bootstrap of few clusters is too narrow,
-    by what sets Student's t apart from the normal distribution.
+    of the probes, for which the pairs are; of the refits as they are and `at_own_size` the larger
+    one. Clusters and refits are few, so that the half-width is that of Student's t, with Welch's
+    degrees of freedom (1947).
     """
-    members = _members(found).values()
-    values = np.vstack([terms.pair[:, found.rows], found.text])
-    drawn = quantities(*(found.drawn.means(values, some[None]) for some in members))
-    moved = [_means(one, found) for one in again]
-    right, wrong = (int(found.drawn.clusters_in(some)) for some in members)
-    least = {"pair_right": right, "pair_gain": right, "pair_wrong": wrong}
+    values = np.concatenate([own.pair[:, found.rows], found.text[None]])
+    members = _members(found)
+    drawn = quantities(*(found.drawn.means(values, some[None]) for some in members.values()))
+    right, wrong = (int(found.drawn.clusters_in(some)) for some in members.values())
+    clusters = {"pair_right": right, "pair_gain": right, "pair_wrong": wrong}
+    probes = _of_probes(own, refits, found)
     spread = {}
-    for name, estimate in _means(terms, found).items():
-        fixed = _variance(drawn[name])
-        probes = np.var([one[name] for one in moved], axis=0, ddof=1) if len(moved) > 1 else 0.0
-        more = np.divide(probes, fixed, out=np.zeros_like(fixed), where=fixed > 0)
-        factor = np.sqrt(1 + more) * student(least.get(name, min(right, wrong)), level)
+    for name, estimate in _means(own, found).items():
+        known, freedom = _variance(drawn[name]), max(1, clusters.get(name, min(right, wrong)) - 1)
+        sampled = known * (freedom + 1) / freedom  # a draw divides by n
+        width = _half_width((sampled, freedom), probes[name], level)
+        normal = np.sqrt(known) * stats.norm.ppf((1 + level) / 2)
+        factor = np.divide(width, normal, out=np.ones_like(width), where=normal > 0)
         spread[name] = Spread(estimate, estimate + factor * (drawn[name] - estimate), factor)
     return spread
 
 
+def _of_probes(own: Split, refits: Split | None, found: Pairs) -> dict[str, Variance]:
+    """The variance that training adds to each of `quantities`, and its degrees of freedom."""
+    if refits is None:
+        return {name: (np.zeros_like(one), 1) for name, one in _means(own, found).items()}
+    each = [_means(one, found) for one in (refits, at_own_size(own, refits, found.fold))]
+    freedom = len(refits.pair) - 1
+    return {
+        name: (np.fmax(*(one[name].var(0, ddof=1) for one in each)), freedom) for name in each[0]
+    }
+
+
+def _half_width(one: Variance, other: Variance, level: float) -> np.ndarray:
+    """Of Student's interval whose variance is the sum of two, [layers]."""
+    whole = one[0] + other[0]
+    parts = sum(variance**2 / freedom for variance, freedom in (one, other))
+    freedom = np.divide(whole**2, parts, out=np.ones_like(whole), where=parts > 0)
+    return np.sqrt(whole) * stats.t.ppf((1 + level) / 2, freedom)
+
+
 def _means(terms: Split, found: Pairs) -> Values:
-    """`quantities` of all pairs, [layers] each."""
-    values = np.vstack([terms.pair[:, found.rows], found.text])
+    """`quantities` of all pairs, [..., layers] each."""
+    pair = terms.pair[..., found.rows]
+    text = np.broadcast_to(found.text, (*pair.shape[:-2], 1, len(found.text)))
+    values = np.concatenate([pair, text], axis=-2)
     right, wrong = (
         intervals.mean_known(np.where(some, values, np.nan), -1)
         for some in _members(found).values()
@@ -157,35 +184,22 @@ def _variance(replicates: np.ndarray) -> np.ndarray:
     return intervals.mean_known(centred**2, 0)
 
 
-def student(clusters: int, level: float) -> float:
-    """By how much Student's interval of a mean over so many clusters is wider than a bootstrap's.
-
-    A draw's variance is the sample's own, which divides by n and not by n - 1.
-    """
-    if clusters < 2:
-        return 1.0
-    tail, freedom = (1 + level) / 2, clusters - 1
-    return float(stats.t.ppf(tail, freedom) / stats.norm.ppf(tail) * np.sqrt(clusters / freedom))
-
-
-def shares(terms: Split, again: Sequence[Split], rows: np.ndarray) -> Values:
+def shares(own: Split, refits: Split | None, fold: np.ndarray, rows: np.ndarray) -> Values:
     """What share of the mean squares is the question's, the answer's, the pair's, and noise.
 
-    Over samples `rows`, of [layers] each; they add up to 1. A probe learned from other samples
-    would give other terms: a term's mean square is by their variance over refits too large, which
-    is taken off it and is the noise. All is noise in a probe that knows nothing.
+    Over samples `rows`, [layers] each; they add up to 1. A probe learned from other samples would
+    give other terms. By their variance over refits, `at_own_size`, a mean square is too large:
+    that is taken off it, and is the noise. In a probe that knows nothing all is noise.
     """
-    squares, noise = {}, {}
-    for name in TERMS:
-        own = getattr(terms, name)[:, rows]
-        moved = np.array([getattr(one, name)[:, rows] for one in again])
-        squares[name] = (own**2).mean(-1)
-        variance = moved.var(0, ddof=1).mean(-1) if len(moved) > 1 else 0.0
-        noise[name] = np.minimum(squares[name], variance)
-    whole = np.sum(list(squares.values()), axis=0)
-    known = {name: intervals.ratio(squares[name] - noise[name], whole) for name in TERMS}
-    found = {f"share_{name}": share for name, share in known.items()}
-    return found | {"share_noise": intervals.ratio(np.sum(list(noise.values()), axis=0), whole)}
+    squares = (own.of(rows).terms ** 2).mean(-1)  # [3, layers]
+    noise = np.zeros_like(squares)
+    if refits is not None:
+        varied = at_own_size(own, refits, fold).of(rows).terms.var(1, ddof=1).mean(-1)
+        noise = np.fmin(squares, varied)
+    whole = squares.sum(0)
+    parts = dict(zip(TERMS, squares - noise, strict=True))
+    parts["noise"] = noise.sum(0)
+    return {f"share_{name}": intervals.ratio(part, whole) for name, part in parts.items()}
 
 
 def _known(analysis: Analysis, found: Pairs) -> Columns:
