@@ -1,6 +1,7 @@
 # Experiments: three rules serve all of them, from their records in anchorscope/experiments/.
 #
-# in:  answers, the model, the stored probes, the scores that form the groups
+# in:  answers, the model, the stored probes, the scores that form the groups; activations, floors
+#      and planted truth for the experiments that need them
 # out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
 #      results/tables/<figure>.<experiment>.csv
 #      results/figures/<figure>.<experiment>.{vl.json,html,svg,pdf,png}
@@ -16,6 +17,7 @@ rule experiment_measure:
         model=f"{RESULTS}/models/{{model}}.json",
         probes=paths.product("probes", ".safetensors"),
         scores=paths.product("scores", ".parquet"),
+        activations=paths.if_needed("states", paths.product("activations")),
     output:
         rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
         provenance=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
@@ -33,7 +35,10 @@ rule experiment_measure:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        readouts=cfg.drawn_readouts,
+        readouts=lambda w: list(paths.study(w).readouts),
+        blocks=lambda w: paths.study(w).knockout.blocks,
+        draws=lambda w: paths.study(w).draws_of(w.experiment),
+        settings=lambda w: paths.study(w).settings_of(w.experiment).model_dump(mode="json"),
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:
@@ -47,6 +52,8 @@ rule experiment_table:
         rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
         scores=paths.of_figure("scores", ".parquet"),
         answers=paths.of_figure("answers", ".parquet"),
+        floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
+        truth=paths.if_needed("truth", paths.truth_of_figure),
     output:
         table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
         provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",
@@ -117,6 +124,7 @@ rule experiment_calibration:
                 ("rows", "experiments/{experiment}", ".parquet"),
                 ("scores", "scores", ".parquet"),
                 ("answers", "answers", ".parquet"),
+                ("floors", "scores", ".floors.parquet"),
             )
         },
         truth=paths.of_calibration("truth", ".parquet"),

@@ -12,8 +12,8 @@ with stage(snakemake):
 
     name, view = snakemake.params.view
     experiment = EXPERIMENTS[name]
-    asked = keywords(snakemake.params) | {"title": experiment.views[view]}
-    drawn = experiment.module("figure").chart(read_csv(snakemake.input.table), view, **asked)
+    shown = keywords(snakemake.params) | {"title": experiment.views[view]}
+    figure = experiment.charts[view](read_csv(snakemake.input.table), **shown)
     stem = Path(snakemake.output.html).with_suffix("")
-    save(drawn, stem)
+    save(figure, stem)
     provenance.of_stage(snakemake, stem)

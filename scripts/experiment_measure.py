@@ -12,12 +12,24 @@ with stage(snakemake):
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.rows
     experiment = EXPERIMENTS[snakemake.wildcards.experiment]
-    located, loaded = jobs.model_of(snakemake)
+    attention = "eager" if "gradients" in experiment.needs else "sdpa"
+    located, loaded = jobs.model_of(snakemake, attention)
     answers, probes = read_parquet(given.answers), stored.read(given.probes)
-    answers = answers[answers["id"].isin(probes.ids)]
-    cell = scored.Cell(loaded, answers, probes, chosen.readouts, chosen.batch_tokens, chosen.seed)
-    rows = experiment.module("measure").measure(cell)
+    cell = scored.Cell(
+        loaded,
+        answers[answers["id"].isin(probes.ids)],
+        probes,
+        readouts=chosen.readouts,
+        batch_tokens=chosen.batch_tokens,
+        seed=chosen.seed,
+        draws=chosen.draws,
+        blocks=chosen.blocks,
+        activations=given.get("activations") or None,
+    )
+    rows = experiment.measure(cell, experiment.settings(**chosen.settings))
     write_parquet(rows, written)
-    apart = scored.apart(rows, read_parquet(given.scores))
-    counts = scored.counts(answers, rows)
-    provenance.of_stage(snakemake, written, counts=counts, model=located, clean_scores_apart=apart)
+    difference = scored.clean_difference(rows, read_parquet(given.scores))
+    counts = scored.counts(experiment, cell.answers, rows)
+    provenance.of_stage(
+        snakemake, written, counts=counts, model=located, clean_score_difference=difference
+    )

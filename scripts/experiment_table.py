@@ -1,7 +1,8 @@
 """The table of one experiment, of all cells of a figure."""
 
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments import tables
 from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.storage.records import check_settings
@@ -10,10 +11,12 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.table
     check_settings(given.rows)
-    table = EXPERIMENTS[snakemake.wildcards.experiment].module("table").table
-    frames = [
-        table(*map(read_parquet, cell), **chosen.bootstrap, seed=chosen.seed)
-        for cell in zip(given.scores, given.answers, given.rows, strict=True)
-    ]
-    write_csv(join(chosen.cells, frames), written)
+    experiment = EXPERIMENTS[snakemake.wildcards.experiment]
+    bootstrap = Bootstrap(**chosen.bootstrap)
+    kinds = [kind for kind in ("scores", "answers", "rows", "floors", "truth") if given[kind]]
+    frames = []
+    for place in range(len(chosen.cells)):
+        products = tables.Products(**{kind: read_parquet(given[kind][place]) for kind in kinds})
+        frames.append(tables.of_cell(experiment, products, bootstrap, chosen.seed))
+    write_csv(tables.join(chosen.cells, frames), written)
     provenance.of_stage(snakemake, written)

@@ -1,6 +1,6 @@
 """Write the report of a run: one page."""
 
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage import provenance
 from anchorscope.storage.files import atomic
 from anchorscope.workflow.stage import log, stage
@@ -8,7 +8,7 @@ from anchorscope.workflow.stage import log, stage
 with stage(snakemake):
     from anchorscope.report.report import build
 
-    config = Config.model_validate(snakemake.params.config)
+    config = RunConfig.model_validate(snakemake.params.config)
     page, facts = build(config, options=snakemake.params.options)
     with atomic(snakemake.output.page) as draft:
         draft.write_text(page, encoding="utf-8", errors="replace")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
 from anchorscope.workflow import config, studies
@@ -177,7 +177,7 @@ def selftest(
         raise typer.Exit(1)
 
 
-def read(files: Sequence[Path] | None) -> Config:
+def read(files: Sequence[Path] | None) -> RunConfig:
     """The checked config of config.yaml in this folder and further files, see `config.read`."""
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"

@@ -1,4 +1,4 @@
-"""The JSON schema and the reference page of all config keys; run as a module, it writes both."""
+"""The JSON schema and the reference page of all config keys."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.config.sections import Section, section_in
-from anchorscope.config.settings import Config
 
 FOLDER = Path(__file__).parents[2] / "docs"
 SCHEMA, PAGE = FOLDER / "config.schema.json", FOLDER / "configuration.md"
@@ -24,9 +23,9 @@ an editor checks the file if its first line is
 """
 
 
-def page() -> str:
+def page(config: type[Section]) -> str:
     """The reference page: a list of keys for each section, in Markdown."""
-    sections = dict(_sections(Config, ""))
+    sections = dict(_sections(config, ""))
     titles = {section.__name__: title for title, section in sections.items()}
     return INTRODUCTION + "".join(
         f"\n## {title}\n\n{section.__doc__}\n\n{''.join(_keys(section, titles))}"
@@ -99,13 +98,8 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
     return f", `{json.dumps(node['default'], ensure_ascii=False)}`"
 
 
-def contents() -> dict[Path, str]:
-    """What each generated file must hold."""
+def contents(config: type[Section]) -> dict[Path, str]:
+    """What each generated file must hold, of all settings of a run."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema = json.dumps(dialect | Config.model_json_schema(), indent=2, ensure_ascii=False)
-    return {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page()}
-
-
-if __name__ == "__main__":
-    for path, text in contents().items():
-        path.write_text(text, encoding="utf-8")
+    schema = json.dumps(dialect | config.model_json_schema(), indent=2, ensure_ascii=False)
+    return {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page(config)}

@@ -194,7 +194,7 @@ class Cells(Section):
 
 
 class Config(Section):
-    """All settings of a run."""
+    """All settings of a run but those of the experiments, which `RunConfig` adds."""
 
     results: Place = key("results", "Folder of all products.")
     data_folder: Place | None = None

@@ -1,34 +1,152 @@
-"""What an experiment is: one record, from which targets, rules and pages are derived."""
+"""What an experiment is: one record, from which targets, rules, settings and pages are derived."""
+
+from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+from anchorscope.config.sections import Section
+from anchorscope.passes.interventions import Intervention
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anchorscope.experiments.analysis import Analysis
+    from anchorscope.experiments.measured import Measured
+    from anchorscope.experiments.scored import Cell
+    from anchorscope.figures.figure_style import Figure
+
+Need = Literal["states", "gradients", "floors", "truth"]
+"""What an experiment may need beside answers, probes and scores:
+
+- `states`: the clean hidden states of the main run, read by `Cell.states`.
+- `gradients`: the model with weights that take gradients and attention that can be read.
+- `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.
+- `truth`: the planted pathway, as the column `truth` of the table's answers; only models that are
+  trained here on planted worlds have one.
+"""
+
+
+class NoSettings(Section):
+    """An experiment without settings of its own."""
+
+
+class Measure(Protocol):
+    """`measure.measure` of an experiment's folder.
+
+    Passes the samples of a cell and returns a row for each sample, condition, draw, read-out and
+    layer: `scored.COLUMNS` and columns of its own. `settings` is of the record's own class.
+    """
+
+    def __call__(self, cell: Cell, settings: Any, /) -> pd.DataFrame: ...
+
+
+class Table(Protocol):
+    """`table.table` of an experiment's folder: the rows of the table at one read-out.
+
+    And `table.per_sample`: what the calibration holds against planted truth, at the headline layer,
+    columns `PER_SAMPLE`; a value is NaN where a sample does not count.
+    """
+
+    def __call__(self, analysis: Analysis, measured: Measured, /) -> pd.DataFrame: ...
+
+
+Chart = Callable[..., "Figure"]
+"""One of `figure.CHARTS`: draws the table under the keywords of `figure_fit.Asked`."""
+PER_SAMPLE = ("id", "arm", "measure", "value", "control")
+
+
+def with_interval(column: str, meaning: str) -> dict[str, str]:
+    """A column that holds an estimate, and the ends of its interval."""
+    ends = {
+        f"{column}_{end}": f"{end} end of the interval of `{column}`" for end in ("low", "high")
+    }
+    return {column: meaning} | ends
+
+
+READOUT_COLUMNS = {"site": "where in a block", "position": "at which token", "layer": "the layer"}
+GROUP_COLUMNS = {
+    "n": "samples of the group",
+    "n_paired": "samples of the group that count",
+    "headline": "whether this is the headline layer",
+    "thin": "too few samples or clusters to rely on",
+}
 
 
 @dataclass(frozen=True)
 class Experiment:
     """An experiment that is a target of its own, served by the generic rules.
 
-    Its folder `anchorscope/experiments/<name>/` holds three modules more:
-
-    - `measure.measure(cell)` passes a cell's samples, see `scored.Cell`, and returns a
-      row for each sample, condition, read-out and layer.
-    - `table.table(scores, answers, rows, ...)` makes a cell's table from them, and
-      `table.per_sample(scores, answers, rows)` what the calibration holds against planted truth.
-    - `figure.chart(table, view, ...)` draws one of `views`.
+    Its folder `anchorscope/experiments/<name>/` holds this record as `EXPERIMENT` and three modules
+    that are imported when they are needed: `measure.py`, `table.py` and `figure.py`, see `Measure`,
+    `Table` and `Chart`.
     """
 
-    name: str  # of its target and its products
+    name: str  # of its target, its products, its folder, and its section in the config
+    label: str  # in texts
     about: str  # what it does and what controls it, in a sentence or two
+    interventions: tuple[Intervention, ...]  # what it passes beside `clean`
+    columns: Mapping[str, str]  # column of a cell's table, in order → what it holds
     views: Mapping[str, str]  # view → title of the picture
-    columns: tuple[str, ...]  # of a cell's table; docs/experiments.md explains them
+    settings: type[Section] = NoSettings  # its section `experiments.<name>` in the config
+    needs: tuple[Need, ...] = ()
+    # random draws of its controls; None: as many as the main run's control has
+    draws: int | None = None
 
-    def module(self, part: str) -> ModuleType:
-        """`measure`, `table` or `figure` of its folder, imported when needed."""
-        return importlib.import_module(f"anchorscope.experiments.{self.name}.{part}")
+    def __post_init__(self) -> None:
+        if problem := self._problem():
+            raise ValueError(f"experiment `{self.name}`: {problem}")
+
+    def _problem(self) -> str | None:
+        """What is wrong with the record; None if it makes sense."""
+        names = [one.name for one in self.interventions]
+        if len(set(names)) < len(names):
+            return "two of its `interventions` have one name"
+        controls = {one.control for one in self.interventions if one.control}
+        if missing := sorted(controls - set(names)):
+            return f"the control `{missing[0]}` is not among its `interventions`"
+        if unknown := sorted(set(self.needs) - set(get_args(Need))):
+            return f"it cannot need `{unknown[0]}`; there are {', '.join(get_args(Need))}"
+        if not self.views or not self.columns:
+            return "it lacks `views`" if not self.views else "it lacks `columns`"
+        return None
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of its controls."""
+        return tuple(dict.fromkeys(one.control for one in self.interventions if one.control))
+
+    @property
+    def measure(self) -> Measure:
+        """Passes a cell."""
+        measure: Measure = self._module("measure").measure
+        return measure
+
+    @property
+    def table(self) -> Table:
+        """Makes the rows of one read-out."""
+        table: Table = self._module("table").table
+        return table
+
+    @property
+    def per_sample(self) -> Table:
+        """Says what it measured of each sample at the headline layer of one read-out."""
+        per_sample: Table = self._module("table").per_sample
+        return per_sample
+
+    @property
+    def charts(self) -> Mapping[str, Chart]:
+        """View → what draws it."""
+        charts: Mapping[str, Chart] = self._module("figure").CHARTS
+        return charts
 
     def stems(self) -> dict[str, str]:
         """View → how its pictures are named behind the figure's name; the first has no suffix."""
         first = next(iter(self.views))
-        return {one: self.name if one == first else f"{self.name}-{one}" for one in self.views}
+        return {view: self.name if view == first else f"{self.name}-{view}" for view in self.views}
+
+    def _module(self, part: str) -> Any:
+        """A module of its folder."""
+        return importlib.import_module(f"anchorscope.experiments.{self.name}.{part}")

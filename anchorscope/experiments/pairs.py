@@ -1,4 +1,4 @@
-"""Tables of arms: what a sample does beside its partner, by label and by the knockout's flips."""
+"""Tables of arms: what a sample does in each, by its label and by the knockout's flips."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,24 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import ANY, SHARE, Analysis, Group, Quantity, anchored, count
+from anchorscope.experiments.analysis import (
+    ANY,
+    SHARE,
+    Analysis,
+    Group,
+    Quantity,
+    anchored,
+    count,
+    stacked,
+)
+from anchorscope.experiments.experiment import PER_SAMPLE
+from anchorscope.experiments.measured import Measured
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
+
+LABELS = ("all", "0", "1")
+"""Whose rows a table has: every sample, right answers, wrong ones."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +44,26 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
+def against_control(measured: Measured, name: str, control: str) -> Arm:
+    """Whether predictions flip under a condition, and under its control.
+
+    `flips` and `contrast` (to the control), [layers, n], and `random`, the share of the control's
+    draws that flip. A sample counts if it was measured under both and the control is complete.
+    """
+    clean, exact = (measured.values(one)[0] for one in ("clean", name))
+    draws = measured.values(control)
+    flips = 1.0 * ((exact > 0) != (clean > 0))
+    random = ((draws > 0) != (clean > 0)).mean(axis=0)
+    counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.complete(control)
+    values = {"flips": flips, "random": random, "contrast": flips - random}
+    return Arm(np.ones(len(measured.ids), dtype=bool), counted, values)
+
+
 def table(
     analysis: Analysis,
     columns: Sequence[str],
     arms: Callable[[Readout], Mapping[str, Arm]],
-    source: str | None,
+    source: str | None = None,
     refitted: Sequence[str] = (),
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
@@ -44,26 +73,42 @@ def table(
     z = analysis.answers["label"].astype(str).to_numpy()
 
     def groups(readout: Readout) -> list[Group]:
-        flips = anchored(readout.effects["knockout"].flip[0])
-        found = []
-        for (name, arm), label, anchor in product(arms(readout).items(), ("all", "0", "1"), flips):
-            whole = ((label == "all") | (z == label)) & flips[anchor]
-            named = {"arm": name, "label": label, "anchor": anchor, "source": source}
-            found.append(_group(named, arm, whole[None]))
-        return found
+        anchors = anchored(readout.effects["knockout"].flip[0])
+        groups = []
+        for (name, arm), label, anchor in product(arms(readout).items(), LABELS, anchors):
+            members = ((label == "all") | (z == label)) & anchors[anchor]
+            key = {"arm": name, "label": label, "anchor": anchor, "source": source}
+            groups.append(_group(key, arm, members[None]))
+        return groups
 
     return analysis.table(columns, groups, refitted)
 
 
-def _group(named: dict[str, object], arm: Arm, whole: np.ndarray) -> Group:
-    """Some samples [1, layers, n] in an arm."""
-    counted = whole & arm.counted
-    known = {"n_partner": count(whole & arm.partner), "n_paired": count(counted)}
-    known["coverage"] = intervals.ratio(known["n_paired"], count(whole))
+def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
+    """Some samples, bool [1, layers, n], in an arm."""
+    counted = members & arm.counted
+    sizes = {"n_partner": count(members & arm.partner), "n_paired": count(counted)}
+    sizes["coverage"] = intervals.ratio(sizes["n_paired"], count(members))
     bounds = {"delta_p": ANY, "contrast": (-1.0, 1.0)}
-    shares = (-1.0, 1.0) if "-" in str(named["arm"]) else SHARE
+    shares = (-1.0, 1.0) if "-" in str(key["arm"]) else SHARE
     quantities = {
         column: Quantity(Means(values[None], counted), column, bounds.get(column, shares))
         for column, values in arm.values.items()
     }
-    return Group(named | known, whole, counted, quantities)
+    return Group(key | sizes, members, counted, quantities)
+
+
+def per_sample(
+    analysis: Analysis, arms: Mapping[str, Arm], measure: str, value: str, control: str
+) -> pd.DataFrame:
+    """What each sample does at the headline layer: `PER_SAMPLE`.
+
+    `measure` names it; `value` and `control` are keys of `Arm.values`, of the arm and its control.
+    """
+    layer, frames = analysis.readout.headline, []
+    for name, arm in arms.items():
+        columns = {"id": analysis.answers["id"], "arm": name, "measure": measure}
+        for column, key in (("value", value), ("control", control)):
+            columns[column] = np.where(arm.counted[layer], arm.values[key][layer], np.nan)
+        frames.append(pd.DataFrame(columns))
+    return stacked(frames, PER_SAMPLE)

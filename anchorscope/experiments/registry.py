@@ -3,8 +3,10 @@
 from anchorscope.experiments import patching
 from anchorscope.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (patching.EXPERIMENT,)}
-"""Name → record. A new experiment is a folder and its record here."""
+RECORDS = (patching.EXPERIMENT,)
+"""A new experiment is a folder and its record here."""
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
+"""Name → record."""
 
 
 def pictures() -> dict[str, tuple[str, str]]:

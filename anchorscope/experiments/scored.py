@@ -5,22 +5,25 @@ precision the shape of a call changes results, and so the effect is taken agains
 of the same call.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.experiment import Experiment
+from anchorscope.experiments.measured import COLUMNS
 from anchorscope.models.families import Loaded, positions
-from anchorscope.passes.batches import Sample, arrange
+from anchorscope.passes import activations, runner
+from anchorscope.passes.batches import Plan, Sample, arrange
+from anchorscope.passes.features import Features
 from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
-from anchorscope.passes.runner import measure
 from anchorscope.probes.stored import Stored
 from anchorscope.storage.counts import NO_PARTNER, Counts
-
-COLUMNS = ("id", "condition", "readout", "layer", "s")
 
 
 @dataclass(frozen=True)
@@ -28,49 +31,74 @@ class Cell:
     """What an experiment measures."""
 
     loaded: Loaded
-    answers: pd.DataFrame  # the samples measured in the main run, see `activations.measured`
+    answers: pd.DataFrame  # the samples measured in the main run
     probes: Stored  # fitted to them
     readouts: Sequence[str]  # such as `mlp/final`
     batch_tokens: int  # most rows × padded length of a pass
     seed: int = 0  # of partners and random choices
+    draws: int = 1  # of controls that choose tokens at random
+    blocks: str = "after"  # which later tokens are blocked, see `Plan.blocks`
+    # folder of the main run's hidden states, for experiments that need `states`
+    activations: str | Path | None = None
 
-    @property
+    @cached_property
     def samples(self) -> dict[str, Sample]:
-        """Id → sample, as it was passed."""
+        """Id → sample, as it was passed in the main run."""
         return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
 
-    @property
+    @cached_property
     def folds(self) -> dict[str, int]:
-        """Id → outer fold of the probes."""
+        """Id → outer fold of the stored probes."""
         return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
+
+    def states(self, readout: str) -> tuple[list[str], Features]:
+        """Ids, and the main run's clean states, float32 [layers, samples, width], read by layer.
+
+        Raises ValueError: the experiment's record does not say that it needs `states`.
+        """
+        if self.activations is None:
+            raise ValueError("the experiment's record does not name `states` among its needs")
+        return activations.read(self.activations, readout, "clean")
 
     def score(
         self, samples: Sequence[Sample], interventions: Sequence[Intervention]
     ) -> pd.DataFrame:
-        """Pass samples under some interventions, and clean, and score every layer: `COLUMNS`.
+        """Pass samples under some interventions, and clean, and score every layer.
 
         A sample that has no prompt that an intervention wants, or one that the model cannot take,
-        is passed without that intervention. s is the calibrated logit of its fold's probe, float64.
+        is passed without that intervention.
+
+        Returns:
+            A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`. How
+            many tokens were replaced in another prompt, `n_tokens` does not know: see `with_facts`.
         """
-        planned = arrange(
-            [self._within(sample) for sample in samples],
-            [(one, 0) for one in (CLEAN, *interventions)],
-            batch_tokens=self.batch_tokens,
-            seed=self.seed,
+        if not samples:
+            return pd.DataFrame(columns=list(COLUMNS))
+        drawn = [(one, draw) for one in interventions for draw in range(self._draws_of(one))]
+        passable = [self._within_limits(sample) for sample in samples]
+        plan = arrange(
+            passable, [(CLEAN, 0), *drawn], batch_tokens=self.batch_tokens, seed=self.seed
         )
+        plan = replace(plan, blocks=self.blocks)
         frames = []
-        for batch, tensors in measure(self.loaded, planned, self.readouts):
-            ids = [planned.samples[number].id for number in batch.samples]
+        for batch, tensors in runner.measure(self.loaded, plan, self.readouts):
+            ids = [plan.samples[number].id for number in batch.samples]
             for name, states in tensors.items():
-                drawn, _, read = name.partition("/")
-                readout, condition = read.replace(".", "/"), drawn.rpartition(".")[0]
+                drawn_as, _, place = name.partition("/")
+                condition, _, draw = drawn_as.rpartition(".")
+                readout = place.replace(".", "/")
                 s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
                 wide = pd.DataFrame(s.T, index=pd.Index(ids, name="id"))
                 long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
-                frames.append(long.assign(condition=condition, readout=readout).reset_index())
-        return stacked(frames, COLUMNS)[list(COLUMNS)]
+                long = long.assign(condition=condition, draw=int(draw), readout=readout)
+                frames.append(long.reset_index())
+        rows = stacked(frames, COLUMNS).drop(columns="n_tokens", errors="ignore")
+        return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
-    def _within(self, sample: Sample) -> Sample:
+    def _draws_of(self, one: Intervention) -> int:
+        return self.draws if one.tokens == "random" else 1
+
+    def _within_limits(self, sample: Sample) -> Sample:
         """A sample without the prompts that are too long for the model, as in the main run."""
         limits = (self.loaded.window, positions(self.loaded.model.config))
         most = min(limit or np.inf for limit in limits)
@@ -78,14 +106,44 @@ class Cell:
         return replace(sample, others=fits)
 
 
-def counts(answers: pd.DataFrame, rows: pd.DataFrame) -> Counts:
-    """How many of the answers the experiment could be done with."""
+def _tokens(plan: Plan) -> pd.DataFrame:
+    """How many tokens each pass acts on; no row where it leaves attention alone."""
+    counted = [
+        (plan.samples[row.sample].id, row.condition, row.draw, float(len(row.tokens)))
+        for batch in plan.batches
+        for row in batch.rows
+        if row.intervention.tokens
+    ]
+    frame = pd.DataFrame(counted, columns=["id", "condition", "draw", "n_tokens"])
+    return frame.astype({"id": object, "condition": object, "draw": np.int64, "n_tokens": float})
+
+
+def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
+    """Rows with what is known of each sample under each condition.
+
+    `facts` has `id`, `condition` and further columns; of two columns of one name its own stays.
+    """
+    keys = ["id", "condition"]
+    replaced = [name for name in rows if name in facts and name not in keys]
+    return rows.drop(columns=replaced).merge(facts, on=keys, how="left")
+
+
+def counts(experiment: Experiment, answers: pd.DataFrame, rows: pd.DataFrame) -> Counts:
+    """How many of the answers the experiment could be done with, and how its controls fared."""
     passed = rows["id"].nunique()
     left = len(answers) - passed
-    return Counts(len(answers), passed, {NO_PARTNER: left} if left else {})
+    n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
+    notes = {}
+    for control in experiment.controls:
+        n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
+        few = n_tokens < n_exact.reindex(n_tokens.index)
+        notes[f"{control}: measured"] = len(n_tokens)
+        notes[f"{control}: fewer tokens than the exact question tokens, not counted"] = few.sum()
+    dropped = {NO_PARTNER: left} if left else {}
+    return Counts(len(answers), passed, dropped, {name: int(n) for name, n in notes.items()})
 
 
-def apart(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
+def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
     """How far the experiment's own clean scores are from the main run's at most, in logits."""
     keys = ["id", "readout", "layer"]
     clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
@@ -93,11 +151,3 @@ def apart(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
         clean[[*keys, "s"]].astype({"readout": str}), on=keys, suffixes=("", "_main")
     )
     return float((both["s"] - both["s_main"]).abs().max()) if len(both) else 0.0
-
-
-def matrices(rows: pd.DataFrame, readout: str, ids: list[str]) -> Mapping[str, np.ndarray]:
-    """Condition → s, float64 [layers, n], in the order of `ids`; NaN where not measured."""
-    here = rows[rows["readout"] == readout]
-    wide = here.pivot(index=["condition", "layer"], columns="id", values="s").reindex(columns=ids)
-    by_condition = wide.groupby(level="condition")
-    return {str(name): part.to_numpy(dtype=np.float64) for name, part in by_condition}

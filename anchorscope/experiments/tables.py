@@ -1,11 +1,74 @@
-"""Tables: the cells of a figure in one table, in the figure's order."""
+"""Tables of experiments: of one cell, read-out by read-out; and the cells of a figure in one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from anchorscope.experiments.analysis import stacked
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments.analysis import Analysis, analyses, stacked
+from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
+from anchorscope.experiments.measured import Measured
 from anchorscope.storage.errors import stale
+
+PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:])
+
+
+@dataclass(frozen=True)
+class Products:
+    """What the table of an experiment in one cell is made from."""
+
+    scores: pd.DataFrame  # of the main run, which form the groups
+    answers: pd.DataFrame  # those without scores were not measured
+    rows: pd.DataFrame  # what the experiment measured, see `measured.COLUMNS`
+    floors: pd.DataFrame | None = None  # what text alone tells, where the experiment needs it
+    truth: pd.DataFrame | None = None  # likewise, see `calibration.truth`
+
+    def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, Measured]]:
+        """The read-outs that the experiment measured."""
+        answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
+        if self.truth is not None:
+            answers = answers.merge(self.truth[["id", "truth"]], on="id", how="left")
+        measured = self.scores["readout"].isin(self.rows["readout"].unique())
+        for analysis in analyses(
+            self.scores[measured],
+            answers,
+            draws=bootstrap.draws,
+            seed=seed,
+            floors=self.floors,
+            level=bootstrap.level,
+            min_n=bootstrap.min_n,
+            min_clusters=bootstrap.min_clusters,
+        ):
+            rows = self.rows[self.rows["readout"] == analysis.readout.name]
+            yield analysis, Measured(rows, analysis.answers)
+
+
+def of_cell(
+    experiment: Experiment, products: Products, bootstrap: Bootstrap, seed: int = 0
+) -> pd.DataFrame:
+    """The table of an experiment in one cell, with the columns of its record.
+
+    Intervals hold the probes fixed. Nothing was measured: no rows. Raises AnchorscopeError: the
+    products are not of the same samples.
+    """
+    columns = list(experiment.columns)
+    frames = [experiment.table(*one) for one in products.readouts(bootstrap, seed)]
+    return stacked(frames, columns)[columns]
+
+
+def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
+    """What an experiment measured of each sample at the headline layer of every read-out.
+
+    `PER_SAMPLE_COLUMNS`: `value` in an arm and of its control, NaN where the sample does not count.
+    """
+    frames = []
+    for analysis, measured in products.readouts(Bootstrap(draws=1), seed=0):
+        frame = experiment.per_sample(analysis, measured)
+        readout = analysis.readout
+        frame = frame.assign(site=readout.site, position=readout.position, layer=readout.headline)
+        frames.append(frame[list(PER_SAMPLE_COLUMNS)])
+    return stacked(frames, PER_SAMPLE_COLUMNS)
 
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -20,11 +83,11 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
             differing = sorted(map(str, {*frame} ^ {*columns})) or ["their order"]
             what = f"the cells' tables have different columns: {', '.join(differing)}"
             raise stale(what, f"{model} on {dataset}", "the tables under delta_p/")
-        own = frame.assign(model=model, dataset=dataset)
-        named.append(own[list(dict.fromkeys(["model", "dataset", *columns]))])
+        whole = frame.assign(model=model, dataset=dataset)
+        named.append(whole[list(dict.fromkeys(["model", "dataset", *columns]))])
     return stacked(named)
 
 
-def rows_where(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
+def rows_where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
     """The rows that have these values."""
-    return rows[rows[list(wanted)].eq(pd.Series(wanted)).all(axis=1)]
+    return rows[rows[list(values)].eq(pd.Series(values)).all(axis=1)]

@@ -24,19 +24,22 @@ KEPT_FREE = 0.15
 """Share of each of several GPUs that no weights take."""
 
 
-def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> Loaded:
+def load(
+    folder: str | Path, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
+) -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
     `dtype` is `float32`, `bfloat16` or `float16`; `device` is `cpu`, `cuda`, `cuda:1`, ..., or
-    `auto` to spread the layers over all GPUs, `auto:0,2` over some. Raises AnchorscopeError:
-    anything missing, of an unknown family, or not what the weights say.
+    `auto` to spread the layers over all GPUs, `auto:0,2` over some; `attention` is `sdpa`, or
+    `eager`, whose weights can be read and differentiated. Raises AnchorscopeError: anything
+    missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
     check(folder)
     placed, tokenizer = _placed(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
     vocabulary.differences(tokenizer, folder)
-    return wrapped(_weights(folder, dtype, placed), tokenizer, folder)
+    return wrapped(_weights(folder, dtype, placed, attention), tokenizer, folder)
 
 
 def wrapped(
@@ -196,7 +199,9 @@ def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Fa
     return family
 
 
-def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedModel:
+def _weights(
+    folder: Path, dtype: str, placed: Mapping[str, Any], attention: str
+) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -206,7 +211,7 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=getattr(torch, dtype),
-            attn_implementation="sdpa",
+            attn_implementation=attention,
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,

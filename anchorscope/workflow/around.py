@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.storage.files import read_csv
@@ -27,7 +27,7 @@ def on_a_cluster(workflow: Any) -> bool:
     return hasattr(workflow.executor_settings, "status_command")
 
 
-def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
+def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> None:
     """Refuse a run, its DAG resolved, that cannot end well; say what it needs.
 
     Raises AnchorscopeError: results cannot be written, activations do not fit on the disk, jobs of
@@ -54,7 +54,7 @@ def _added(job: Any, studies: Mapping[str, Study]) -> int:
     return max(0, found - there)
 
 
-def warn_without_gpu(config: Config, models: Iterable[str]) -> None:
+def warn_without_gpu(config: RunConfig, models: Iterable[str]) -> None:
     """Name the models that ask for a GPU where there is none."""
     if asking := sorted(name for name in models if config.models[name].resources.gpus):
         named = ", ".join(asking)
@@ -100,7 +100,7 @@ def _existing(folder: str | Path) -> Path:
     return next(place for place in (path, *path.parents) if place.exists())
 
 
-def last_lines(config: Config, figures: Iterable[str]) -> Iterator[str]:
+def last_lines(config: RunConfig, figures: Iterable[str]) -> Iterator[str]:
     """Three lines for each figure that was built: files, samples, points that are marked."""
     for figure in figures:
         table = f"{config.root}/tables/{figure}.csv"
@@ -109,7 +109,7 @@ def last_lines(config: Config, figures: Iterable[str]) -> Iterator[str]:
         yield f"  {_marked(config, figure, table)}"
 
 
-def _samples(config: Config, figure: str) -> str:
+def _samples(config: RunConfig, figure: str) -> str:
     """How many samples all cells measured, and how many were left out, by reason."""
     measured, left_out = 0, Counter[str]()
     for model, dataset in config.cells(figure):
@@ -122,7 +122,7 @@ def _samples(config: Config, figure: str) -> str:
     return f"{measured:,} samples measured; left out: {why or 'none'}"
 
 
-def _marked(config: Config, figure: str, table: str) -> str:
+def _marked(config: RunConfig, figure: str, table: str) -> str:
     """Points of the curves that are drawn as no result."""
     site, position = config.figures[figure].readout.split("/")
     place = {"site": site, "position": position, "grouping": config.grouping}

@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from anchorscope.config.sections import section_in
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
@@ -45,7 +45,7 @@ class Mistake(NamedTuple):
         return ".".join(map(str, self.path))
 
 
-def read(files: Iterable[str | Path]) -> Config:
+def read(files: Iterable[str | Path]) -> RunConfig:
     """The checked config of files, each merged over those before it as Snakemake does.
 
     Raises AnchorscopeError: a file is missing or no YAML, or there is a mistake in one.
@@ -121,7 +121,7 @@ def _source(path: str | Path) -> Source:
     return Source(str(path), content, root)
 
 
-def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
+def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> RunConfig:
     """The checked config of `raw`, which was merged from the `given` files and `--config`.
 
     Raises AnchorscopeError: lists every mistake found, with its place, key, value and remedy.
@@ -129,7 +129,7 @@ def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
     known = {c: list(raw[c]) for c in CATALOGUES if isinstance(raw.get(c), Mapping)}
     mistakes: list[Mistake] = []
     try:
-        config = Config.model_validate(dict(raw), context={**known, "reserved": RESERVED})
+        config = RunConfig.model_validate(dict(raw), context={**known, "reserved": RESERVED})
         mistakes += _across(config)
     except ValidationError as error:
         mistakes += map(_in_words, error.errors())
@@ -213,7 +213,7 @@ def _remedy(kind: str, value: Any) -> str:
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:
     """The keys of the section that lies at a path."""
-    found: Any = Config
+    found: Any = RunConfig
     for part in path:  # a part that is no key is a name of the user's own
         if field := found.model_fields.get(part):
             found = section_in(field.annotation) or found
@@ -229,12 +229,12 @@ def _across_the_rest(raw: Mapping[str, Any], mistakes: Iterable[Mistake]) -> lis
             for key in path[:-1]:
                 inside = inside.get(key, {})
             inside.pop(path[-1], None)
-        return list(_across(Config.model_validate(rest)))
+        return list(_across(RunConfig.model_validate(rest)))
     except (ValidationError, AttributeError, TypeError):  # too little is left, or a list is wrong
         return []
 
 
-def _across(config: Config) -> Iterator[Mistake]:
+def _across(config: RunConfig) -> Iterator[Mistake]:
     """What no single section shows."""
     real_rows = {name for name, dataset in config.datasets.items() if dataset.world is None}
     for name, model in config.models.items():

@@ -22,11 +22,11 @@ def device_of(snakemake: Any) -> str:
     return best_device(snakemake.resources.device, snakemake.resources.gpu)
 
 
-def model_of(snakemake: Any) -> tuple[dict[str, Any], Loaded]:
+def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
     """Where the model of a job lies, see `loading.locate`, and the model on its device."""
     located = read_json(snakemake.input.model)
-    device = device_of(snakemake)
-    return located, load(located["path"], dtype=snakemake.params.dtype, device=device)
+    chosen = {"dtype": snakemake.params.dtype, "device": device_of(snakemake)}
+    return located, load(located["path"], **chosen, attention=attention)
 
 
 def plan_of(snakemake: Any, loaded: Loaded) -> Plan:

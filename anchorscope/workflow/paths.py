@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
+from anchorscope.experiments.experiment import Need
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
@@ -23,7 +24,7 @@ TABLES = {"curve": ".csv"} | {
 class Paths:
     """Where the products of a run lie; `project` is the folder of the Snakefile."""
 
-    def __init__(self, config: Config, project: str | Path) -> None:
+    def __init__(self, config: RunConfig, project: str | Path) -> None:
         self.config, self.project = config, str(project)
         # Data and models, which all runs share; and all else, which `limit` changes.
         self.results, self.root = config.results, config.root
@@ -33,7 +34,7 @@ class Paths:
         self.readouts = {name: name.replace("/", "-") for name in config.answer_readouts}
         self.views = ["controls", "probes"] + (["readouts"] if len(self.readouts) > 1 else [])
 
-    def study(self, wildcards: Any) -> Config:
+    def study(self, wildcards: Any) -> RunConfig:
         """The settings that hold under a root."""
         return self.studies[wildcards.root].config
 
@@ -75,6 +76,29 @@ class Paths:
         roots = [self.root, *studies.sensitivity_roots(self.config).values()]
         cells = studies.varied_cells(self.config)
         return [p for root in roots for p in self.of_cells(root, "delta_p", cells, TABLES[name])]
+
+    def if_needed(
+        self, need: Need, products: Callable[[Any], str | list[str]]
+    ) -> Callable[[Any], str | list[str]]:
+        """Products that an experiment, named by the wildcards, needs; else nothing."""
+        return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
+
+    def truth_of_figure(self, wildcards: Any) -> list[str]:
+        """The planted truth of every cell of a figure.
+
+        Raises AnchorscopeError: nothing is known to be true of one of its models.
+        """
+        for name in self.config.figures[wildcards.figure].models:
+            train = self.config.models[name].train
+            if train is None or train.curriculum != "planted" or not train.graded:
+                what = (
+                    f"the experiment `{wildcards.experiment}` needs the planted truth, and nothing "
+                    f"is planted in the model `{name}`"
+                )
+                where = f"figure {wildcards.figure}"
+                do = "name a figure of models with a `train` entry, such as `demo`"
+                raise AnchorscopeError(what, where, do, see="config")
+        return self.of_figure("truth", ".parquet")(wildcards)
 
     def cells_of_experiments(self) -> list[tuple[str, str, str]]:
         """Experiment, model and dataset of every cell of the calibration, empty ones included."""

@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from anchorscope.calibration import sensitivity
 from anchorscope.config.sections import Readout
-from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
@@ -41,7 +41,7 @@ class Study:
     """One study."""
 
     root: str  # the folder of its products
-    config: Config
+    config: RunConfig
     first: str = "prompts"  # the first stage whose products are its own
 
     def owns(self, stage: str) -> bool:
@@ -68,7 +68,7 @@ class Cell:
         return Path(self.study.root, "delta_p", self.model, f"{self.dataset}.csv").is_file()
 
 
-def of(config: Config) -> dict[str, Study]:
+def of(config: RunConfig) -> dict[str, Study]:
     """Every study of a run, by its root; the main one first."""
     variants = sensitivity.variants(config.model_dump())
     roots = sensitivity_roots(config)
@@ -77,7 +77,7 @@ def of(config: Config) -> dict[str, Study]:
     return {study.root: study for study in found}
 
 
-def _calibration(config: Config) -> Study:
+def _calibration(config: RunConfig) -> Study:
     chosen = config.calibration
     more: dict[str, Any] = {
         "conditions": {
@@ -94,8 +94,8 @@ def _calibration(config: Config) -> Study:
     return replace(study, first="prompts") if few_shot else study
 
 
-def _study(config: Config, root: str, changed: Mapping[str, Any]) -> Study:
-    merged = Config.model_validate(_merged(config.model_dump(), changed))
+def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:
+    merged = RunConfig.model_validate(_merged(config.model_dump(), changed))
     return Study(root, merged, min((FIRST_STAGE[key] for key in changed), key=ORDER.__getitem__))
 
 
@@ -108,11 +108,11 @@ def _merged(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, An
     return {**base, **changed, **both}
 
 
-def calibration_root(config: Config) -> str:
+def calibration_root(config: RunConfig) -> str:
     return f"{config.root}/calibration"
 
 
-def sensitivity_roots(config: Config) -> dict[str, str]:
+def sensitivity_roots(config: RunConfig) -> dict[str, str]:
     """Variant → root."""
     names = sensitivity.variants(config.model_dump())
     return {name: f"{config.root}/{VARIANTS}/{name}" for name in names}
@@ -123,24 +123,24 @@ def varies(root: str) -> bool:
     return Path(root).parent.name == VARIANTS
 
 
-def varied_cells(config: Config) -> list[tuple[str, str]]:
+def varied_cells(config: RunConfig) -> list[tuple[str, str]]:
     """(model, dataset) of the cells whose open choices `sensitivity` varies."""
     chosen = config.sensitivity or config.calibration
     datasets = chosen.datasets if config.sensitivity else chosen.datasets[:1]
     return [(model, dataset) for model in chosen.models for dataset in datasets]
 
 
-def null_cells(config: Config) -> list[tuple[str, str]]:
+def null_cells(config: RunConfig) -> list[tuple[str, str]]:
     """(model, dataset) of the cells that must come out empty, by null control."""
     return [(null.model, null.dataset) for null in config.calibration.nulls.values()]
 
 
-def shown_cells(config: Config) -> list[tuple[str, str]]:
+def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
     """(model, dataset) of the cells of the targets' figures, once each."""
     return list(dict.fromkeys(cell for figure in config.targets for cell in config.cells(figure)))
 
 
-def cells_of(config: Config, target: str) -> list[Cell]:
+def cells_of(config: RunConfig, target: str) -> list[Cell]:
     """The cells that a figure or another of `TARGETS` measures; some measure none.
 
     Raises AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
@@ -164,13 +164,13 @@ def cells_of(config: Config, target: str) -> list[Cell]:
     return []
 
 
-def unknown(config: Config, target: str) -> AnchorscopeError:
+def unknown(config: RunConfig, target: str) -> AnchorscopeError:
     """The error that a target is none, which names the nearest."""
     do = nearest(target, [*config.figures, *TARGETS])
     return AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
 
 
-def check_targets(config: Config, workflow: Any) -> None:
+def check_targets(config: RunConfig, workflow: Any) -> None:
     """Refuse a name on Snakemake's command line for which it would find no rule, see `unknown`."""
     from snakemake.cli import get_argument_parser
 

@@ -18,14 +18,14 @@ from workflow import PROJECT
 
 from anchorscope.cli import cli_add, cli_check, main as cli
 from anchorscope.experiments import registry
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import config, resources, studies
-from anchorscope.workflow.config import Config
 from cli.conftest import CONFIG, TOKEN
 
 
-def loaded() -> Config:
+def loaded() -> RunConfig:
     return cli.read([])
 
 

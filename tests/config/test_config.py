@@ -14,9 +14,11 @@ from workflow import PROJECT, SHIPPED
 
 from anchorscope.config import config_docs
 from anchorscope.config.settings import Conditions
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
-from anchorscope.workflow.config import Config, load, read
+from anchorscope.workflow.config import load, read
+from tools import write_docs
 
 MISSING = object()
 CELLS = {"models": ["qwen3-8b"], "datasets": ["nq"]}
@@ -96,7 +98,8 @@ def test_the_shipped_values_are_the_defaults():
         ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
         ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
         ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
-        ("experiments/patching", {}, ["unknown key `experiments`"]),
+        ("experiments/patchin", {}, ["experiments.patchin", "did you mean `patching`?"]),
+        ("experiments/patching", {"arms": ["place"]}, ["patching.arms.0", "`placebo`"]),
         ("results", "{model}", ["key results", "{model}"]),
     ],
 )
@@ -263,7 +266,7 @@ def test_a_recipe_hash_follows_what_is_learned_and_nothing_else():
 
 
 def test_a_recipe_over_real_rows_depends_on_their_sample():
-    def config(size: int, seed: int = 0) -> Config:
+    def config(size: int, seed: int = 0) -> RunConfig:
         train = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
         raw = changed("models/mine", {"train": train, "prompt": "plain"})
         return load(raw | {"sample_size": size, "seed": seed})
@@ -272,9 +275,9 @@ def test_a_recipe_over_real_rows_depends_on_their_sample():
     assert len(set(hashes)) == 3
 
 
-@pytest.mark.parametrize("path", config_docs.contents(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", write_docs.contents(), ids=lambda path: path.name)
 def test_generated_pages_are_up_to_date(path):
-    expected = config_docs.contents()[path]
+    expected = write_docs.contents()[path]
     assert path.read_text(encoding="utf-8") == expected, "run: make docs"
 
 

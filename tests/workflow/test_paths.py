@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from workflow import PROJECT, SHIPPED, merged
 
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.workflow import studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths
 
 
-def config(**changes: Any) -> Config:
+def config(**changes: Any) -> RunConfig:
     return load(merged(SHIPPED, changes))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from workflow import SHIPPED, merged
 
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import around, resources
 from anchorscope.workflow.config import load
@@ -19,7 +19,7 @@ from anchorscope.workflow.resources import Jobs, Site
 CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
 
 
-def config(**changes: Any) -> Config:
+def config(**changes: Any) -> RunConfig:
     """The shipped config in a folder without products."""
     return load(merged(SHIPPED, changes))
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from workflow import PROJECT
 
-from anchorscope.config.settings import Config
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import answers, loading
 from anchorscope.passes import activations
 from anchorscope.probes import samples
@@ -201,7 +201,7 @@ def test_every_stage_stops_when_one_before_it_lost_too_much(tmp_path, config, st
 
 
 def test_the_share_allowed_by_default_is_that_of_the_config():
-    assert Config.model_fields["most_dropped"].default == MOST_DROPPED
+    assert RunConfig.model_fields["most_dropped"].default == MOST_DROPPED
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,17 @@ Where the knockout hides what the question asks about, patching says something e
 tokens of an unlike question.
 """
 
-from anchorscope.experiments.experiment import Experiment
+from typing import Literal
+
+from pydantic import Field
+
+from anchorscope.config.sections import Listed, Section
+from anchorscope.experiments.experiment import (
+    GROUP_COLUMNS,
+    READOUT_COLUMNS,
+    Experiment,
+    with_interval,
+)
 from anchorscope.passes.interventions import Intervention
 
 RANDOM = Intervention(
@@ -24,18 +34,43 @@ ARMS = {
     )
     for arm in ("matched", "published", "placebo")
 }
+COLUMNS = {
+    **READOUT_COLUMNS,
+    "arm": "whose tokens replace the sample's, see above",
+    "label": "`all`, `0` right or `1` wrong answers",
+    "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
+    **GROUP_COLUMNS,
+    "n_paired": "samples counted: those with a partner, a control that replaced as many tokens and "
+    "changed at least one, and the partner's clean pass in the sample's class (`published`: called "
+    "right)",
+    **with_interval("flips", "share whose predicted class flips under the arm"),
+    **with_interval("random", "share whose predicted class flips under the control"),
+    **with_interval("contrast", "the paired difference of `flips` and `random`"),
+    "changed": "share of the control's replaced tokens that are not what they were",
+    "source": "where relations come from: `relations` of the dataset, or the questions' `wording`",
+}
+
+
+class Patching(Section):
+    """Question tokens replaced by those of other samples."""
+
+    arms: Listed[Literal["matched", "published", "placebo"]] = Field(
+        ["matched", "published", "placebo"]
+    )
+    """Whose tokens replace a sample's."""
+
 
 EXPERIMENT = Experiment(
     name="patching",
+    label="Patching",
     about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
+    settings=Patching,
+    interventions=(*ARMS.values(), RANDOM),
+    draws=1,
+    columns=COLUMNS,
     views={
         "bars": "Predictions that flip when the exact question tokens are replaced",
         "layers": "Predictions that flip when the exact question tokens are replaced, by layer",
     },
-    columns=(
-        *("site", "position", "layer", "arm", "label", "anchor", "n", "n_paired"),
-        *("flips", "flips_low", "flips_high", "random", "random_low", "random_high"),
-        *("contrast", "contrast_low", "contrast_high", "changed", "headline", "thin", "source"),
-    ),
 )

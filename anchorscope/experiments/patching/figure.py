@@ -1,130 +1,46 @@
-"""The pictures of patching: flips as bars at the headline layer, and by layer."""
+"""The pictures of patching: flips as bars at the headline layer, and by layer.
 
-from collections.abc import Sequence
-from itertools import product
+Right answers only: behind any other question a wrong answer's verdict falls back to the default, so
+that wrong ones prove little.
+"""
 
-import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.patching import ARMS, EXPERIMENT
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_data import Pair, Row
+from anchorscope.experiments import flip_figure
+from anchorscope.experiments.flip_figure import Words
 from anchorscope.figures.figure_fit import Asked, fitted
-from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import SHARES
+from anchorscope.figures.figure_style import Figure
 
-# what is replaced: column of the table, colour of its bars
-REPLACED = {
-    "exact question tokens": ("flips", "#0072b2"),
-    "random question tokens": ("random", "#9a9a9a"),
-}
-TITLES = {
-    "matched": "matched: the answer's truth turns",
-    "published": "published: right answers, tokens of a wrong one",
-    "placebo": "placebo: the answer's truth stays",
-}
-TIPS = {"series": ("group", ""), "replaced": ("replaced", ""), "value": ("flips, %", ".1f")}
-TIPS |= {"low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d")}
+WORDS = Words(
+    arms={
+        "matched": "matched: the answer's truth turns",
+        "published": "published: right answers, tokens of a wrong one",
+        "placebo": "placebo: the answer's truth stays",
+    },
+    what="Right answers whose predicted class flips when question tokens before the same answer "
+    "are replaced: the exact question tokens by a partner's, or as many others by those of an "
+    "unlike question",
+    counted="The probe must class the partner's own clean pass as it classes the sample's, or in "
+    "`published` call the sample right.",
+)
 
 
 @fitted
-def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
-    """One of `EXPERIMENT.views`: a panel for each arm and model.
-
-    Of the rows of `results/tables/<figure>.patching.csv` right answers only: behind any other
-    question a wrong answer's verdict falls back to the default, so that wrong ones prove little.
-    `bars` are each dataset's groups at its headline layer; `grouping` tells nothing here. Raises
-    AnchorscopeError: missing columns, or another read-out.
-    """
-    look, panels = asked.look, asked.panels
-    data.require(table, " ".join(("model", "dataset", *EXPERIMENT.columns)))
-    rows = data.at_readout(table, asked.readout)
-    rows = rows[(rows["label"].astype(str) == "0") & rows["anchor"].isin(draw.ANCHORS)]
-    rows = rows[rows["n_paired"] > 0]
-    width = draw.width_of(2 * len(panels), look)
-    shared = draw.encodings(draw.paper_series(asked.datasets), look, width)
-    arms = [arm for arm in ARMS if (rows["arm"] == arm).any()] or list(ARMS)[:1]
-    views = []
-    for arm, model in product(arms, panels):
-        mine = rows[(rows["arm"] == arm) & (rows["model"] == model[0])]
-        shown = mine[data.true(mine["headline"])] if view == "bars" else mine
-        drawn = _rows(shown, model, asked.datasets)
-        layers = data.layer_count(mine)
-        panel = _bars(drawn, look) if view == "bars" else _lines(drawn, layers, shared, look)
-        said = TITLES[arm] if len(panels) == 1 else f"{model[1]}, {TITLES[arm]}"
-        heading = draw.row_heading(said, look)
-        views.append(panel.properties(title=heading, width=2 * look.panel_width))
-    caption = _caption(rows, view, asked.level)
-    return draw.figure_of(views, len(panels), width, asked.title, caption, look)
+def bars(table: pd.DataFrame, asked: Asked) -> Figure:
+    """Each dataset's groups at its headline layer; `grouping` tells nothing here."""
+    return flip_figure.bars(_right_answers(table, asked), asked, WORDS)
 
 
-def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
-    """A row for each dataset, group, sort of tokens and layer; shares in percent."""
-    layers, found = data.layer_count(table), []
-    for (i, (key, name)), (j, anchor), (replaced, (column, _)) in product(
-        enumerate(datasets), enumerate(draw.ANCHORS), REPLACED.items()
-    ):
-        line = table[(table["dataset"] == key) & (table["anchor"] == anchor)]
-        numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
-        numbers |= {"n": ("n_paired", 1, 0)}
-        shown: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
-        shown |= {"series": draw.series_name(anchor, name), "bar": f"{name}\n{anchor}-Anchored"}
-        shown |= {"replaced": replaced, "condition": column, "chance": column == "random"}
-        found += data.line_rows(line, numbers, shown, layers, i + 4 * j, probe=False)
-    return found
+@fitted
+def layers(table: pd.DataFrame, asked: Asked) -> Figure:
+    """The same by layer."""
+    return flip_figure.by_layer(_right_answers(table, asked), asked, WORDS)
 
 
-def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
-    """Flips of each dataset's groups, by what was replaced; thin groups are pale."""
-    height = 0.7 * look.panel_height
-    if not rows:
-        note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
-        return alt.LayerChart(layer=[note], height=height)
-    names, colours = list(REPLACED), [colour for _, colour in REPLACED.values()]
-    groups = list(dict.fromkeys(row["bar"] for row in rows))
-    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
-    base = alt.Chart(pd.DataFrame(list(rows))).encode(
-        x=alt.X("bar:N", title=None, sort=groups, axis=axis),
-        xOffset=alt.XOffset("replaced:N", sort=names),
-        tooltip=draw.tooltips(**TIPS),
-    )
-    legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolOpacity=1)
-    bars = base.mark_bar().encode(
-        y=alt.Y("value:Q", title="Flips (%)", scale=alt.Scale(domain=[0, 100])),
-        color=alt.Color("replaced:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
-        opacity=alt.condition("datum.thin", alt.value(0.35), alt.value(1)),
-    )
-    ends = base.mark_rule(color="#333333").encode(y=alt.Y("low:Q", title="Flips (%)"), y2="high:Q")
-    return alt.LayerChart(layer=[bars, ends], height=height)
+def _right_answers(table: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+    rows = flip_figure.rows_of(table, asked)
+    return rows[rows["label"].astype(str) == "0"]
 
 
-def _lines(rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style) -> alt.LayerChart:
-    """Flips by layer, those under the control dotted; thin groups are crosses."""
-    x = figure_panel.layer_axis(layers, "Layer")
-    y = figure_panel.value_axis("value", "Flips (%)", *SHARES, look)
-    height, some = 0.7 * look.panel_height, len(rows) > 0
-    return figure_panel.line_panel(
-        rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some
-    )
-
-
-def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
-    """What the reader must know beside the picture, and how many pairs do not count."""
-    here = rows[data.true(rows["headline"])]
-    where = "at the headline layer" if view == "bars" else "by layer; dotted: random tokens"
-    thin = data.true(rows["thin"]).any()
-    few = " Pale bars" if view == "bars" else " Crosses"
-    return [
-        "Right answers whose predicted class flips when question tokens before the same answer are "
-        "replaced: the exact question tokens by a partner's, or as many others by those of an "
-        f"unlike question; {where}.",
-        "Groups by the knockout's flips. A pair counts if the probe classes the partner's own "
-        "clean pass as it classes the sample's; in `published`, if it calls the sample right. "
-        f"Left out: {data.span(here['n'] - here['n_paired'])} of {data.span(here['n'])} right "
-        "answers of a group at the headline layer."
-        if len(here)
-        else "No sample has a partner.",
-        f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
-        f"{data.size_note([*here['n_paired']])}."
-        + (f"{few}: too few samples to rely on." if thin else ""),
-    ]
+CHARTS = {"bars": bars, "layers": layers}
+"""View → what draws it."""

@@ -1,64 +1,83 @@
 """The passes of patching: whose tokens replace a sample's, and the scores behind them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from anchorscope.experiments.patching import ARMS, RANDOM
-from anchorscope.experiments.scored import COLUMNS, Cell
+from anchorscope.experiments.patching import ARMS, RANDOM, Patching
+from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens, runs, seeded
 
+FACTS = ("id", "condition", "partner", "n_tokens", "changed", "source")
 
-def measure(cell: Cell) -> pd.DataFrame:
+
+@dataclass(frozen=True)
+class Patched:
+    """A sample with some of its question's tokens replaced."""
+
+    sample: Sample
+    n_tokens: int  # how many were replaced
+    changed: float | None = None  # of the control's: the share that are not what they were
+
+
+def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
     """Score the samples of a cell behind replaced question tokens.
 
     A partner is of the sample's own relation and fold (see `partners.interchange`), and its E_Q has
     as many spans as the sample's: the first replaces the first, and so on, whatever their lengths.
-    `scored.COLUMNS` of `clean`, the arms and the control, and with them `partner`, the id of the
-    sample whose tokens were put in; `changed`, the share of the control's replaced ids that are
-    not what they were; `source`, see `partners.Interchange`.
+    Samples without a partner, or without a sample that can give the control's tokens, are left out.
+
+    Returns:
+        The rows of `clean`, the arms and the control: `measured.COLUMNS`, and `partner`, the id of
+        the sample whose tokens were put in; `changed`, see `Patched`; `source`, see
+        `partners.Interchange`.
     """
-    found = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
+    exchanged = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
     samples, donors = cell.samples, _donors(cell)
     patched: list[Sample] = []
     facts: list[tuple[object, ...]] = []
     for id_, sample in samples.items():
-        others: dict[str, Sample] = {}
-        for arm, one in ARMS.items():
-            partner = samples.get(found.arms[arm].get(id_, ""))
+        prompts: dict[str, Patched] = {}
+        for arm in settings.arms:
+            partner = samples.get(exchanged.arms[arm].get(id_, ""))
             if partner and len(runs(partner.eq_tokens)) == len(runs(sample.eq_tokens)):
-                others[one.name] = exact(sample, partner)
-                facts.append((id_, one.name, partner.id, None, found.source))
-        if others and (possible := donors(id_)):
-            donor = samples[seeded(f"{cell.seed}/{id_}/donor").choice(possible)]
-            others[RANDOM.name], share = control(sample, donor, f"{cell.seed}/{id_}")
-            facts.append((id_, RANDOM.name, donor.id, share, found.source))
-            patched.append(replace(sample, others=others))
-    none = pd.DataFrame(columns=list(COLUMNS))
-    rows = cell.score(patched, (*ARMS.values(), RANDOM)) if patched else none
-    columns = ["id", "condition", "partner", "changed", "source"]
-    return rows.merge(pd.DataFrame(facts, columns=columns), how="left")
+                prompts[ARMS[arm].name] = exact(sample, partner)
+        if not prompts or not donors[id_]:
+            continue
+        donor = samples[seeded(f"{cell.seed}/{id_}/donor").choice(donors[id_])]
+        prompts[RANDOM.name] = control(sample, donor, f"{cell.seed}/{id_}")
+        patched.append(replace(sample, others={name: one.sample for name, one in prompts.items()}))
+        for name, one in prompts.items():
+            known = (one.sample.partner, one.n_tokens, one.changed, exchanged.source)
+            facts.append((id_, name, *known))
+    arms = [ARMS[arm] for arm in settings.arms]
+    rows = cell.score(patched, [*arms, RANDOM])
+    return with_facts(rows, pd.DataFrame(facts, columns=list(FACTS)))
 
 
-def exact(sample: Sample, partner: Sample) -> Sample:
+def exact(sample: Sample, partner: Sample) -> Patched:
     """A sample with the spans of its E_Q replaced by its partner's, in turn."""
-    ids = partner.input_ids
-    tokens = [[ids[place] for place in run] for run in runs(partner.eq_tokens)]
-    return with_spans(sample, runs(sample.eq_tokens), tokens, partner.id)
+    tokens = [[partner.input_ids[at] for at in run] for run in runs(partner.eq_tokens)]
+    moved = with_spans(sample, runs(sample.eq_tokens), tokens, partner.id)
+    return Patched(moved, len({*sample.eq_tokens}))
 
 
-def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
-    """A sample with as many tokens outside E_Q replaced by a donor's, and what share changed."""
-    places = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
-    outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
-    first = seeded(key).randrange(len(outside))
-    tokens = [outside[(first + n) % len(outside)] for n in range(len(places))]
-    changed = [sample.input_ids[at] != token for at, token in zip(places, tokens, strict=True)]
-    moved = with_spans(sample, [[at] for at in places], [[token] for token in tokens], donor.id)
-    return moved, sum(changed) / len(changed) if changed else 0.0
+def control(sample: Sample, donor: Sample, key: str) -> Patched:
+    """A sample with as many tokens outside E_Q as E_Q has replaced by such tokens of a donor.
+
+    Which are replaced, and the first of the donor's, depends on `key`; the donor's follow in order,
+    from the start again where they run out. Fewer are replaced where the question has fewer.
+    """
+    replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
+    given = [donor.input_ids[at] for at in donor.question_tokens if at not in donor.eq_tokens]
+    first = seeded(key).randrange(len(given))
+    tokens = [given[(first + n) % len(given)] for n in range(len(replaced))]
+    changed = [sample.input_ids[at] != new for at, new in zip(replaced, tokens, strict=True)]
+    moved = with_spans(sample, [[at] for at in replaced], [[new] for new in tokens], donor.id)
+    return Patched(moved, len(replaced), sum(changed) / len(changed) if changed else 0.0)
 
 
 def with_spans(
@@ -71,10 +90,10 @@ def with_spans(
     """
     ids: list[int] = []
     places: dict[int, list[int]] = {}  # old index → new ones; a replaced span's lie at its first
-    instead = {span[0]: new for span, new in zip(spans, tokens, strict=True)}
+    replacement = {span[0]: new for span, new in zip(spans, tokens, strict=True)}
     inside = {place for span in spans for place in span[1:]}
     for place, token in enumerate(sample.input_ids):
-        new = [] if place in inside else list(instead.get(place, [token]))
+        new = [] if place in inside else list(replacement.get(place, [token]))
         places[place] = list(range(len(ids), len(ids) + len(new)))
         ids += new
 
@@ -93,17 +112,18 @@ def with_spans(
     )
 
 
-def _donors(cell: Cell) -> Callable[[str], list[str]]:
-    """Id → samples in its fold with tokens to give whose questions are unlike its own.
+def _donors(cell: Cell) -> Mapping[str, list[str]]:
+    """Id → the samples that can give its control's tokens: of its fold, of an unlike question.
 
-    Of another relation, or of another template of the only one.
+    That is of another relation, or of another template where the cell has one relation.
     """
     samples, folds = cell.samples, cell.folds
-    asked, _ = partners.known(cell.answers)
-    kinds = {one.id: (one.relation, one.template) for one in asked if one.id in samples}
+    questions, _ = partners.known(cell.answers)
+    kinds = {one.id: (one.relation, one.template) for one in questions if one.id in samples}
     several = len({relation for relation, _ in kinds.values()}) > 1
     kind = {id_: relation if several else template for id_, (relation, template) in kinds.items()}
     giving = [id_ for id_ in kind if {*samples[id_].question_tokens} - {*samples[id_].eq_tokens}]
-    return lambda id_: [
-        one for one in giving if kind[one] != kind[id_] and folds[one] == folds[id_]
-    ]
+    return {
+        id_: [one for one in giving if kind[one] != kind[id_] and folds[one] == folds[id_]]
+        for id_ in kind
+    }

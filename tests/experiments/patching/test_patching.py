@@ -11,8 +11,10 @@ from figure_tables import caption, views
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
+from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.patching import EXPERIMENT, figure, measure, table as tables
+from anchorscope.experiments.patching import EXPERIMENT, Patching, figure, measure
+from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.figures.figure_style import CROSS
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
@@ -33,7 +35,7 @@ def sample(id_: str = "a", eq: tuple[int, ...] = (3, 4, 7), first: int = 100) ->
 
 
 def test_exact_tokens_are_replaced_span_by_span_whatever_their_lengths() -> None:
-    moved = measure.exact(sample(), sample("b", eq=(2, 5, 6, 7), first=200))
+    moved = measure.exact(sample(), sample("b", eq=(2, 5, 6, 7), first=200)).sample
     assert moved.input_ids == (100, 101, 102, 202, 105, 106, 205, 206, 207, *range(108, 112))
     assert moved.eq_tokens == (3, 6, 7, 8)
     assert moved.question_tokens == tuple(range(2, 10))
@@ -45,17 +47,18 @@ def test_exact_tokens_are_replaced_span_by_span_whatever_their_lengths() -> None
 @given(st.sets(st.integers(2, 8), min_size=1, max_size=5), st.integers(0, 50))
 def test_the_control_replaces_as_many_tokens_outside(eq: set[int], key: int) -> None:
     one = sample(eq=tuple(sorted(eq)))
-    moved, changed = measure.control(one, sample("b", first=200), str(key))
+    patched = measure.control(one, sample("b", first=200), str(key))
+    moved = patched.sample
     differ = [n for n in range(12) if moved.input_ids[n] != one.input_ids[n]]
-    assert len(differ) == min(len(eq), 7 - len(eq)) and not {*differ} & eq
-    assert {*differ} <= {*one.question_tokens} and changed == 1.0
+    assert len(differ) == patched.n_tokens == min(len(eq), 7 - len(eq)) and not {*differ} & eq
+    assert {*differ} <= {*one.question_tokens} and patched.changed == 1.0
     outside = {200 + n for n in (2, 5, 6, 8)}
     assert {moved.input_ids[n] for n in differ} <= outside
 
 
 def test_a_control_that_changes_nothing_says_so() -> None:
     one = replace(sample(), input_ids=(7,) * 12)
-    assert measure.control(one, one, "x")[1] == 0.0
+    assert measure.control(one, one, "x").changed == 0.0
     one = sample()
     same = measure.with_spans(one, runs(one.eq_tokens), [[103, 104], [107]], "a")
     assert same.input_ids == one.input_ids and same.eq_tokens == one.eq_tokens
@@ -89,7 +92,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
-    rows = measure.measure(cell)
+    rows = measure.measure(cell, Patching())
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
     samples, relation = cell.samples, answers.set_index("id")["relation"]
     known = rows[rows["condition"] != "patch-random"]
@@ -97,7 +100,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
         one, partner = samples[id_], part["partner"].iloc[0]
         if condition != "clean":
             assert relation[partner] == relation[id_]
-            one = measure.exact(one, samples[partner])
+            one = measure.exact(one, samples[partner]).sample
         with torch.inference_mode():
             ids = torch.tensor([one.input_ids])
             out = loaded.model.base_model(ids, output_hidden_states=True, use_cache=False)
@@ -106,9 +109,9 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
         for layer in range(last):
             state = out.hidden_states[layer + 1][0, one.positions["final"]]
             assert s[layer] == pytest.approx(float(state.double().mean()), abs=1e-5)
-    assert scored.apart(rows, rows.assign(probe="clean")) == 0.0
+    assert scored.clean_difference(rows, rows.assign(probe="clean")) == 0.0
     more = pd.concat([answers, answers[:2].assign(id=["x", "y"])])
-    left_out = scored.counts(more, rows).dropped
+    left_out = scored.counts(EXPERIMENT, more, rows).dropped
     assert left_out == {"no partner or no control": 2}
     assert set(left_out) <= BY_CHOICE  # however many they are, the rest is measured
 
@@ -117,7 +120,7 @@ def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> N
     loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
-    rows = measure.measure(cell)
+    rows = measure.measure(cell, Patching())
     assert {*rows["condition"]} == {"clean"}
 
 
@@ -134,17 +137,21 @@ def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
     return frame.assign(condition=condition, **more)
 
 
-def by_hand(without: str = "", changed: Any = 1.0) -> pd.DataFrame:
+def by_hand(without: str = "", changed: Any = 1.0, n_tokens: Any = 1.0) -> pd.DataFrame:
     main = {"draw": 0, "probe": "clean", "fold": 0, "inner_auc": np.nan}
     scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
-    facts = {"partner": None, "changed": 1.0, "source": "relations"}
+    facts = {"draw": 0, "partner": None, "changed": 1.0, "n_tokens": 1.0, "source": "relations"}
     parts = [long("clean", CLEAN, **facts | {"source": None})]
     parts += [long("patch-matched", EXACT, **facts | {"partner": [PARTNER[x] for x in IDS]})]
     parts += [long("patch-published", EXACT, **facts | {"partner": ["d"] * 4})]
-    rows = pd.concat([*parts, long("patch-random", OTHER, **facts | {"changed": changed})])
+    of_control = facts | {"changed": changed, "n_tokens": n_tokens}
+    rows = pd.concat([*parts, long("patch-random", OTHER, **of_control)])
     texts = dict.fromkeys(("id", "question", "subject"), IDS)
     answers = pd.DataFrame({**texts, "label": [0, 0, 0, 1], "dropped": None})
-    return tables.table(scores, answers, rows[rows["condition"] != without], draws=50)
+    products = Products(
+        scores, answers.assign(eq_tokens=[[3]] * 4), rows[rows["condition"] != without]
+    )
+    return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 
 def at(table: pd.DataFrame, arm: str, anchor: str) -> pd.Series:
@@ -154,7 +161,7 @@ def at(table: pd.DataFrame, arm: str, anchor: str) -> pd.Series:
 
 def test_flips_are_those_worked_out_by_hand() -> None:
     table = by_hand()
-    assert list(table) == list(tables.COLUMNS)
+    assert list(table) == list(EXPERIMENT.columns)
     assert (table["source"] == "relations").all()
     exact, other = (at(table, "matched", anchor) for anchor in "QA")
     assert exact[["n", "n_paired", "flips", "random"]].tolist() == [2, 1, 1, 0]
@@ -168,6 +175,11 @@ def test_samples_whose_control_changed_nothing_leave_the_contrast() -> None:
     assert row["n_paired"] == 0 and np.isnan(row["flips"])
 
 
+def test_samples_whose_control_replaced_fewer_tokens_leave_the_contrast() -> None:
+    row = at(by_hand(n_tokens=[0.0, 1.0, 1.0, 1.0]), "matched", "Q")
+    assert row["n_paired"] == 0 and np.isnan(row["flips"])
+
+
 def test_without_a_control_there_are_no_rows() -> None:
     assert by_hand(without="patch-random").empty
 
@@ -176,9 +188,9 @@ def test_every_column_is_explained_and_every_view_drawn() -> None:
     cells = by_hand().assign(model="m", dataset="d")
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     for view, title in EXPERIMENT.views.items():
-        spec = figure.chart(cells, view, title=title, **asked).to_dict()
+        spec = figure.CHARTS[view](cells, title=title, **asked).to_dict()
         # a, b and c are right answers; b's partner is classed otherwise
-        assert "Left out: 0 to 1 of 1 to 2 right answers" in caption(spec)
+        assert "Left out: 0 to 1 of 1 to 2 samples" in caption(spec)
         said = "Pale bars" if view == "bars" else "Crosses"
         assert f"{said}: too few samples to rely on." in caption(spec)
         crosses = [one for one in views(spec, "point") if one["mark"].get("shape") == CROSS]

@@ -1,0 +1,72 @@
+"""What an experiment measured at one read-out, as arrays in the order of the answers."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.probes.samples import mismatch
+
+COLUMNS = ("id", "condition", "draw", "readout", "layer", "s", "n_tokens")
+"""Of an experiment's rows, each a sample, condition, draw, read-out and layer.
+
+`s` is the calibrated logit of the sample's own fold's probe; `n_tokens` how many question tokens
+the condition acted on, blank for `clean`. An experiment adds columns of its own.
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The rows of one read-out."""
+
+    rows: pd.DataFrame  # see `COLUMNS`
+    answers: pd.DataFrame  # the samples, see `samples.in_order`
+
+    @cached_property
+    def ids(self) -> pd.Index:
+        """The samples' ids, [n]."""
+        return pd.Index(self.answers["id"].astype(str))
+
+    @cached_property
+    def conditions(self) -> frozenset[str]:
+        """The conditions that some sample was measured under."""
+        return frozenset(self.rows["condition"].astype(str))
+
+    def values(self, condition: str, column: str = "s") -> np.ndarray:
+        """A column under a condition, float64 [draws, layers, n]; NaN where not measured.
+
+        Raises AnchorscopeError: a sample without answer, or measured twice.
+        """
+        rows = self.rows[self.rows["condition"] == condition]
+        draws, layers = (rows[name].to_numpy(dtype=np.int64) for name in ("draw", "layer"))
+        places = self.ids.get_indexer(pd.Index(rows["id"].astype(str)))
+        if (places < 0).any():
+            unknown = rows["id"][places < 0].iloc[0]
+            raise mismatch("a sample has no answer", f"rows of {condition}, id {unknown}", "rows")
+        if rows.duplicated(["id", "draw", "layer"]).any():
+            raise mismatch("a sample is measured twice", f"rows of {condition}", "rows")
+        depth = int(self.rows["layer"].max()) + 1 if len(self.rows) else 0
+        values = np.full((max(draws, default=0) + 1, depth, len(self.ids)), np.nan)
+        values[draws, layers, places] = rows[column].to_numpy(dtype=np.float64)
+        return values
+
+    def facts(self, condition: str, column: str) -> pd.Series:
+        """What a column says of each sample under a condition, by id [n]; null where nothing."""
+        rows = self.rows[self.rows["condition"] == condition].drop_duplicates("id")
+        return rows.set_index(rows["id"].astype(str))[column].reindex(self.ids)
+
+    def complete(self, control: str) -> np.ndarray:
+        """Whether every draw of a control acted on at least as many tokens as E_Q has, bool [n].
+
+        False where it was not measured. Raises AnchorscopeError: the rows do not say how many.
+        """
+        rows = self.rows[self.rows["condition"] == control]
+        if rows.empty:
+            return np.zeros(len(self.ids), dtype=bool)
+        if "n_tokens" not in rows or rows["n_tokens"].isna().any():
+            what = "the rows do not say how many tokens the control acted on"
+            raise mismatch(what, f"rows of {control}", "rows")
+        n_tokens = self.values(control, "n_tokens")[:, 0]
+        n_exact = np.array([len({*tokens}) for tokens in self.answers["eq_tokens"]])
+        return np.asarray((n_tokens >= n_exact).all(axis=0))

@@ -1,0 +1,40 @@
+"""The settings of a run: those of `config`, and a section for each experiment."""
+
+from typing import TYPE_CHECKING, cast
+
+from pydantic import Field, create_model
+
+from anchorscope.config.sections import Section
+from anchorscope.config.settings import Config
+from anchorscope.experiments.experiment import NoSettings
+from anchorscope.experiments.registry import EXPERIMENTS
+
+if TYPE_CHECKING:
+    Experiments = Section
+else:
+    Experiments = create_model(
+        "Experiments",
+        __base__=Section,
+        __doc__="Settings of the experiments, for those that have any.",
+        **{
+            one.name: (one.settings, Field(default_factory=one.settings, description=one.about))
+            for one in EXPERIMENTS.values()
+            if one.settings is not NoSettings
+        },
+    )
+
+
+class RunConfig(Config):
+    """All settings of a run."""
+
+    experiments: Experiments = Field(default_factory=Experiments)
+    """Settings of the [experiments](experiments.md)."""
+
+    def settings_of(self, experiment: str) -> Section:
+        """The settings of an experiment, defaults filled in."""
+        return cast(Section, getattr(self.experiments, experiment, NoSettings()))
+
+    def draws_of(self, experiment: str) -> int:
+        """Random draws of an experiment's controls."""
+        control = self.conditions.random
+        return EXPERIMENTS[experiment].draws or (control.draws if control else 1)
