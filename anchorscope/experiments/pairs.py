@@ -68,7 +68,7 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    `source`: see `partners.Interchange`; for the other arguments see `Analysis.table`.
+    `source`: see `passes.partners.Crossing`; for the other arguments see `Analysis.table`.
     """
     z = analysis.answers["label"].astype(str).to_numpy()
 
