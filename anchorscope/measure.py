@@ -96,7 +96,7 @@ class Measured:
             datasets=[(name, name) for name in names["dataset"]],
             readout=tuple((readout or first).split("/")),
             level=self.level,
-            **{"title": figures.CUTS["knockout"], **chosen},
+            **{"title": figures.title_of("knockout"), **chosen},
         )
 
 

@@ -54,6 +54,7 @@ def world(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.
             "question": [f"q{i}" for i in number],
             "subject": [f"s{i // 2}" for i in number],
             "label": z,
+            "random_complete": True,
         }
     )
     return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}

@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
-from anchorscope.passes.interventions import ARMS, Settings, on
+from anchorscope.passes.interventions import Settings, arms, on
 from anchorscope.passes.partners import Interchange
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -38,8 +38,8 @@ def plan(
 
     Args:
         answers: the answers table; rows with a `dropped` reason are counted and left out.
-        conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
-            is not run; `clean` always is.
+        conditions: condition → settings (of a control: `draws`; of noise: `samples`). One left out,
+            or None, is not run; `clean` always is.
         batch_tokens, blocks: see `arrange` and `Plan`.
         window, max_positions: most tokens. A tensor mask makes the model forget its sliding
             window. The answers' own prompts keep to both for the model that gave them; another
@@ -57,15 +57,19 @@ def plan(
     samples = [sample_of(record) for record in table.to_dict("records")]
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
     exchanged = Interchange({}, None)
-    if {*prompts} & {*ARMS}:
+    if {*prompts} & {*arms()}:
         folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
         exchanged = partners.interchange(table, seed, folds_of)
     notes: Counter[str] = Counter()
     for name in prompts:
         notes.update(_put_behind(name, samples, table, exchanged, limits))
-    noop = int((conditions.get("noop") or {}).get("samples", 64))
+    noise_samples = {
+        one.name: given["samples"]
+        for one, _ in chosen
+        if one.own_batch and "samples" in (given := conditions.get(one.name) or {})
+    }
     return replace(
-        arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noop=noop),
+        arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),
         counts=replace(counts, notes=dict(notes)),
         blocks=blocks,
         prompts=prompts,

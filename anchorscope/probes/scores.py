@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.passes import planning
+from anchorscope.passes import interventions, planning
 from anchorscope.passes.activations import read
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
@@ -29,8 +29,6 @@ COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc
 LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
 CLEAN = ("clean", 0)
-REFITTED = (("knockout", 0), ("random", 0))
-OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
 Device = str | torch.device
 Activations = Callable[[str, int], tuple[Sequence[str], Features]]
@@ -38,6 +36,16 @@ Found = dict[str, tuple[Fitted, np.ndarray]]
 """Probes by name, and their scores [layers, n], or of several draws [layers, draws, n]."""
 
 log = logging.getLogger(__name__)
+
+
+def has_refit(condition: str, draw: int) -> bool:
+    """Whether probes are fitted anew to it: a cut that has a control, or a control."""
+    return draw == 0 and condition in interventions.in_contrasts()
+
+
+def has_offset_refit(condition: str, draw: int) -> bool:
+    """Whether the offset of its probe is fitted anew: a cut or a control."""
+    return draw == 0 and interventions.REGISTRY[condition].role in ("cut", "control")
 
 
 def of_cell(
@@ -93,7 +101,7 @@ def frames(
     Yields:
         For each condition and probe a row for each sample and layer with the columns `COLUMNS`, see
         docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
-        `refit` is of knockout and draw 0 of random, `offset` of these and question. `shuffled` is
+        `refit` and `offset` are of draw 0, see `has_refit` and `has_offset_refit`; `shuffled` is
         at balanced prior and not calibrated (p is NaN), and not with `published`. Both are fitted
         with C of the clean probe.
 
@@ -117,13 +125,13 @@ def frames(
         found = {"clean": (clean, plan.fold[some.places])}
         if draws:
             found["draws"] = own["draws"][0], plan.of_draws(len(draws))[:, some.places]
-        whole = _complete(some) if extras and condition in REFITTED else None
+        whole = _complete(some) if extras and has_refit(*condition) else None
         moved = _by_block(some.x, partial(_say, found, whole, device))
         s = moved["clean"][1]
         yield _frame(clean, s, some)
         if draws:
             draws.add(readout, condition, some.places, moved["draws"][1])
-        if extras and condition in OFFSET_REFITTED:
+        if extras and has_offset_refit(*condition):
             yield _offset(clean, s, some)
         if whole is not None:
             yield _frame(*moved["refit"], whole, "refit")

@@ -81,7 +81,7 @@ def test_random_places_are_all_that_fit(question, eq, expected):
 def test_each_condition_cuts_what_its_name_says():
     cuts = {
         one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")
-        for one in interventions.REGISTRY
+        for one in interventions.REGISTRY.values()
     }
     exact, as_many = (4, 5), (6, 7)
     assert cuts == dict.fromkeys(cuts, ()) | {
@@ -96,5 +96,5 @@ def test_unknown_conditions_are_refused():
 
 
 def test_the_config_has_a_key_for_each_setting_of_the_registry():
-    settings = {name for one in interventions.REGISTRY for name in one.settings}
+    settings = {name for one in interventions.REGISTRY.values() for name in one.settings}
     assert settings == set(Conditions.model_fields)

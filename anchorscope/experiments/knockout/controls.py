@@ -6,6 +6,7 @@ from scipy.stats import norm
 
 from anchorscope.experiments import strength
 from anchorscope.experiments.analysis import Analysis, Columns
+from anchorscope.passes import interventions
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import auc, mean_known, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
@@ -23,10 +24,23 @@ CONTROLS = (
     "prompt_end_high", "added_auc", "added_low", "added_high", "n_repeats",
     "repeats_flip_share",
 )  # fmt: skip
+FURTHER = ("auc_{}", "{}_flip_share", "{}_offset_flip_share")
+"""Columns of each cut and control that `CONTROLS` does not name."""
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Columns of a strength that a cell's name otherwise than with `cell_` before them."""
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
 BINS = 10
+
+
+def columns() -> tuple[str, ...]:
+    """The columns of the table: `CONTROLS`, and `FURTHER` of the other registered conditions."""
+    further = [
+        column.format(one.name)
+        for one in interventions.of_role("cut", "control")
+        if f"auc_{one.name}" not in CONTROLS
+        for column in FURTHER
+    ]
+    return (*CONTROLS, *further)
 
 
 def controls(
@@ -34,8 +48,8 @@ def controls(
 ) -> pd.DataFrame:
     """What flips by itself, and what the probes know, of one read-out.
 
-    A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not measured.
-    Shares are fractions of the samples that the condition measured, ΔP percentage points; random
+    A row for each layer with these `columns`, see docs/products.md; NaN where not measured. Shares
+    are fractions of the samples that the condition measured, ΔP percentage points; random
     draws are averaged.
 
     Args:
@@ -50,8 +64,8 @@ def controls(
     """
     readout, whole = analysis.readout, analysis.cell_strength
     layers = np.arange(len(readout.clean))
-    columns: Columns = {
-        **dict.fromkeys(CONTROLS, np.nan),
+    values: Columns = {
+        **dict.fromkeys(columns(), np.nan),
         **readout.key,
         "layer": layers,
         "n": len(analysis.z),
@@ -66,7 +80,7 @@ def controls(
         **_flips(analysis),
         **_null(readout, analysis.drawn.seed),
     }
-    return pd.DataFrame(columns)[list(CONTROLS)]
+    return pd.DataFrame(values)[list(columns())]
 
 
 def _clean(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
@@ -106,7 +120,7 @@ def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
         known = strength.scores(analysis.floors, analysis.answers)
         found |= {f"{name}_auc": auc(s, z) for name, s in known.items()}
     for condition, effects in readout.effects.items():
-        if f"auc_{condition}" in CONTROLS:
+        if interventions.REGISTRY[condition].role in ("cut", "control"):
             some = effects.measured
             each = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
             found[f"auc_{condition}"] = np.mean(each, axis=0)
@@ -146,17 +160,20 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
 def _flips(analysis: Analysis) -> Columns:
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
     found: Columns = {}
-    for prefix, condition in (("", "knockout"), ("random_", "random"), ("question_", "question")):
-        if one := effects.get(condition):
+    for cut in interventions.of_role("cut", "control"):
+        prefix = "" if cut.name == "knockout" else f"{cut.name}_"
+        if one := effects.get(cut.name):
             found[f"{prefix}flip_share"] = _share(one)
             found[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
-        if ("offset", condition) in readout.others:
-            flips = (readout.others["offset", condition] > 0) != (readout.clean > 0)
+        if ("offset", cut.name) in readout.others:
+            flips = (readout.others["offset", cut.name] > 0) != (readout.clean > 0)
             found[f"{prefix}offset_flip_share"] = flips.mean(-1)
     if "knockout" in readout.replicate:
         found["replicate_flip_share"] = _share(readout.replicate["knockout"])
-    if "noop" in effects:
-        found["noise_floor"] = np.abs(effects["noop"].delta_p).max((0, 2))
+    noise = [one.name for one in interventions.of_role("noise") if one.name in effects]
+    if noise:
+        moved = [np.abs(effects[name].delta_p).max((0, 2)) for name in noise]
+        found["noise_floor"] = np.max(moved, axis=0)
     if "repeats_subject" in answers:
         repeats = answers["repeats_subject"].to_numpy(dtype=bool)
         found["n_repeats"] = int(repeats.sum())

@@ -18,9 +18,17 @@ from anchorscope.experiments.analysis import (
     stacked,
 )
 from anchorscope.experiments.interchange import table as interchange
-from anchorscope.passes.interventions import ARMS
+from anchorscope.passes.activations import complete_column
+from anchorscope.passes.interventions import (
+    REGISTRY,
+    arms,
+    controlled_cuts,
+    in_contrasts,
+    pairing_control,
+)
 from anchorscope.probes.bands import Means, Spread
 from anchorscope.probes.samples import Effects, Readout
+from anchorscope.storage.errors import AnchorscopeError
 
 GROUPINGS = ("per_layer", "reference_layer", "replicate")
 CURVE = (
@@ -56,7 +64,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     answers = analysis.answers
     right = (answers["label"] == 0).to_numpy()
-    paired = right if condition in ARMS else complete(analysis.readout, answers)
+    paired = right if condition in arms() else complete(analysis.readout, answers, condition)
     beside = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
     groups = partial(_groups, answers=answers, condition=condition, paired=paired)
 
@@ -73,8 +81,8 @@ def _groups(
     means = partial(Means, placements=len(readout.effects[condition].flip))
     known = {"popularity": _known(answers, "popularity")}
     known["answer_accuracy"] = (answers["label"] == 0).to_numpy()
-    uncut = condition in (*ARMS, "noop")
-    blocked = np.zeros(len(answers)) if uncut else _known(answers, f"n_blocked_{condition}")
+    acts = REGISTRY[condition].tokens is not None
+    blocked = _known(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     found = []
     for grouping in GROUPINGS:
         if grouping == "replicate" and condition not in readout.replicate:
@@ -84,7 +92,7 @@ def _groups(
         for anchor, everyone in anchored(flips).items():
             members = everyone & effects.measured
             counted = members & paired
-            support = counted if condition in ARMS else members
+            support = counted if condition in arms() else members
             key: Columns = {"condition": condition, "grouping": grouping, "anchor": anchor}
             key |= {"n_paired": count(counted)}
             quantities = {
@@ -108,7 +116,7 @@ def _grouped(
     if grouping == "replicate":
         return _crossed(effects, readout.replicate[condition])
     flips = effects.flip
-    if condition in ARMS:
+    if condition in arms():
         flips = readout.effects["knockout"].flip
         counted = interchange.arms(readout, answers)[condition].counted
         effects = replace(effects, measured=counted)
@@ -136,26 +144,36 @@ def _known(answers: pd.DataFrame, column: str) -> np.ndarray:
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def complete(readout: Readout, answers: pd.DataFrame) -> np.ndarray:
-    """Whose random control is complete, bool [n]; everyone where it was not run."""
-    control, everyone = readout.effects.get("random"), np.ones(len(answers), dtype=bool)
-    if control is None:
-        return everyone
-    return control.measured & np.asarray(answers.get("random_complete", everyone), dtype=bool)
+def complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
+    """In which samples a condition's control acted on as many tokens as what it controls, bool [n].
+
+    The control is `interventions.pairing_control`; everyone counts where none was measured, so that
+    there is nothing to be paired with. Raises AnchorscopeError: the answers do not tell.
+    """
+    control = pairing_control(condition)
+    if control is None or control.name not in readout.effects:
+        return np.ones(len(answers), dtype=bool)
+    column = complete_column(control.name)
+    if column not in answers:
+        what = f"the answers do not tell where the control {control.name} is complete"
+        do = "join them with the index of their activations, see `activations.measured`"
+        where = f"column `{column}`, read-out {readout.name}"
+        raise AnchorscopeError(what, where, do, see="stale-product")
+    return readout.effects[control.name].measured & answers[column].to_numpy(dtype=bool)
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Knockout against random control, and matched against placebo partners, paired.
+    """Every cut against its control, and matched against placebo partners, paired.
 
     A row for each `contrast`, `quantity` and layer measured: `CONTRASTS`, see docs/products.md, in
-    percentage points; random draws are averaged within a sample. `random_complete` in the answers
-    says where as many tokens were blocked at random as by the knockout (all, if absent). Raises
-    AnchorscopeError: floors or partners are not of the same samples as the scores.
+    percentage points; a control's draws are averaged within a sample. `<control>_complete` in the
+    answers tells where the control acted on as many tokens as the cut. Raises AnchorscopeError: the
+    answers lack that column; floors or partners are not of the same samples as the scores.
     """
     answers, signal = analysis.answers, analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
-        found = _against_random(readout, answers) | interchange.contrasts(readout, answers)
+        found = _against_controls(readout, answers) | interchange.contrasts(readout, answers)
         groups = []
         for (contrast, quantity), means in found.items():
             members, key = means.members[:1], {"contrast": contrast, "quantity": quantity}
@@ -174,19 +192,23 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
         more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
         return more | analysis.band(spread, found["n"] > 0)
 
-    return analysis.table(CONTRASTS, groups, ("knockout", "random", *ARMS), describe)
+    return analysis.table(CONTRASTS, groups, (*in_contrasts(), *arms()), describe)
 
 
-def _against_random(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
+def _against_controls(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
     """Contrast and quantity → its mean over the samples whose control is complete."""
-    exact, control = (readout.effects.get(name) for name in ("knockout", "random"))
-    if exact is None or control is None:
-        return {}
-    placements, found = len(control.flip), {}
-    members = np.broadcast_to(complete(readout, answers), control.flip.shape)
-    for quantity, factor, column in (("share", 100.0, "flip"), ("delta_p", 1.0, "delta_p")):
-        cut, spared = (factor * getattr(effects, column) for effects in (exact, control))
-        found["knockout-random", quantity] = Means(cut - spared, members, placements)
-        found["knockout", quantity] = Means(cut, members[:1])
-        found["random", quantity] = Means(spared, members, placements)
-    return found
+    means: dict[tuple[str, str], Means] = {}
+    for one, control in controlled_cuts():
+        if not {one.name, control.name} <= readout.effects.keys():
+            continue
+        cut, spared = readout.effects[one.name], readout.effects[control.name]
+        draws = len(spared.flip)
+        members = np.broadcast_to(complete(readout, answers, one.name), spared.flip.shape)
+        for quantity, under, beside in (
+            ("share", 100.0 * cut.flip, 100.0 * spared.flip),
+            ("delta_p", cut.delta_p, spared.delta_p),
+        ):
+            means[f"{one.name}-{control.name}", quantity] = Means(under - beside, members, draws)
+            means[one.name, quantity] = Means(under, members[:1])
+            means[control.name, quantity] = Means(beside, members, draws)
+    return means

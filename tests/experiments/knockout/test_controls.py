@@ -69,7 +69,7 @@ def scores() -> pd.DataFrame:
 def answers() -> pd.DataFrame:
     subjects, repeats = [f"s{i // 2}" for i in range(N)], np.arange(N) % 4 == 0
     columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
-    return pd.DataFrame({**columns, "repeats_subject": repeats})
+    return pd.DataFrame({**columns, "repeats_subject": repeats, "random_complete": True})
 
 
 def floors() -> pd.DataFrame:
