@@ -45,9 +45,9 @@ class Measured:
 
     Attributes:
         table: ΔP by layer, condition and group, the columns of a figure's table.
-        contrasts: knockout against random, matched against placebo, paired, with intervals.
+        contrasts: knockout against random, paired, with intervals.
         controls: what else could move the curve, by layer.
-        interchange: whether a probe follows its answer behind another question, by layer.
+        crossing: what the probe reads of question, answer and their pair, by layer.
         answers: every question's answer, anchors and label, or why it was dropped.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
         level: of the intervals.
@@ -56,7 +56,7 @@ class Measured:
     table: pd.DataFrame
     contrasts: pd.DataFrame
     controls: pd.DataFrame
-    interchange: pd.DataFrame
+    crossing: pd.DataFrame
     answers: pd.DataFrame
     counts: Counts
     level: float = 0.95
@@ -184,7 +184,7 @@ def measure(
         table=named["curve"],
         contrasts=named["contrasts"],
         controls=named["controls"],
-        interchange=named["interchange"],
+        crossing=named["crossing"],
         answers=answered,
         counts=_counts(before, planned.counts),
         level=chosen.bootstrap.level,

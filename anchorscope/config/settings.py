@@ -66,17 +66,16 @@ class Conditions(Section):
     random: RandomControl | None = key(None, "Block as many other question tokens: the control.")
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch: numerical noise.")
-    matched: Plain | None = None
-    """The same answer behind another question of the same relation and fold, for which its label is
-    reversed."""
-    placebo: Plain | None = key(None, "The same behind a question for which the label stays.")
+    crossed: Plain | None = None
+    """Two answers of the same relation and fold exchanged between their questions: what is read of
+    the pair."""
     replicate: Plain | None = None
     """The same answer behind a second wording or other worked examples, for the grouping
     `replicate`."""
 
 
 def _all_conditions() -> Conditions:
-    plain = {name: Plain() for name in ("knockout", "question", "matched", "placebo")}
+    plain = {name: Plain() for name in ("knockout", "question", "crossed")}
     return Conditions(**plain, random=RandomControl(), noop=Noop())
 
 

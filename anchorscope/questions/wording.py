@@ -33,13 +33,16 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
         return float("nan"), float("nan")
     spans = sorted(candidates(question, words))
     subject = " ".join(question[s.start : s.end].lower() for s in spans if s.role == SUBJECT)
-    asked = _asked_for(words)
+    asked = asked_for(words)
     head = _head(words, [s for s in spans if s.role != SUBJECT], asked)
     return subject or float("nan"), f"{asked}: {head}" if asked and head else float("nan")
 
 
-def _asked_for(words: Sequence[Word]) -> str | None:
-    """The sort of answer, as the question word tells; None where nothing asks."""
+def asked_for(words: Sequence[Word]) -> str | None:
+    """The sort of answer, as the question word tells; None where nothing asks.
+
+    `who`, `when`, `where`, `what`, `why`, `yes/no`, or `how` with the word behind it.
+    """
     lower = [w.lower for w in words]
     opens = next((i for i in (0, 1) if lower[i : i + 1] and lower[i] in WH), None)
     if opens is None and lower[0] in AUXILIARIES:

@@ -32,7 +32,7 @@ PICTURES = 4_500_000  # bytes of embedded pictures; those beyond are linked
 # most samples of a cell, fewer where the page would get too large
 CAPS = (200, 100, 50, 25, 10, 1)
 SCRIPTS = ("tables.js", "samples.js")
-TABLES = ("contrasts", "controls", "curve", "interchange", "refits")
+TABLES = ("contrasts", "controls", "crossing", "curve", "refits")
 FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 

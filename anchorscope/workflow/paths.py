@@ -16,7 +16,7 @@ from anchorscope.workflow import studies
 
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 TABLES = {"curve": ".csv"} | {
-    name: f".{name}.csv" for name in ("contrasts", "controls", "interchange", "strata", "density")
+    name: f".{name}.csv" for name in ("contrasts", "controls", "crossing", "strata", "density")
 }
 """Tables of a cell, and of a figure, with the ends of their names."""
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from anchorscope.experiments.interchange import table as interchange
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.passes.interventions import arms
 from anchorscope.probes import bands

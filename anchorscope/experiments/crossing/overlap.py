@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.anchors.english import WH
 from anchorscope.anchors.words import words_of
+from anchorscope.questions.wording import asked_for
 
 KINDS = ("number", "yes/no", "name", "words")
 """Sorts of answers that letters alone tell apart."""
 PENALTIES = (0.01, 0.1, 1.0, 10.0)
-ASKS = (*sorted(WH), "")
+ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
+"""Sorts of questions; there are others, alike to this model."""
 _NUMBER = re.compile(r"\d")
 
 
@@ -46,7 +47,7 @@ def _features(question: str, answer: str) -> list[float]:
     words = [[word.lower for word in words_of(text)] for text in (question, answer)]
     first = [{word[0] for word in some} for some in words]
     same_initials = len(first[0] & first[1]) / max(1, len(first[1]))
-    asks = next((word for word in words[0] if word in WH), "")
+    asks = asked_for(words_of(question)) if words[0] else None
     kind = kind_of(answer)
     return [
         *lengths[0], *lengths[1], *(lengths[0] * lengths[1]), *np.abs(lengths[0] - lengths[1]),

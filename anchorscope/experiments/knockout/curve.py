@@ -1,7 +1,6 @@
 """ΔP: how far each layer's probe moves under a condition, by the condition's own flips."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,6 @@ from anchorscope.experiments.analysis import (
     count,
     stacked,
 )
-from anchorscope.experiments.interchange import table as interchange
 from anchorscope.passes.activations import complete_column
 from anchorscope.passes.interventions import (
     REGISTRY,
@@ -55,7 +53,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
     prompt by the flips behind a second one for the same question, and the other way round,
     averaged, over the samples that have one. Of several random draws every number is found for each
     draw, then averaged; the bootstrap draws among them, too. An empty group has n = 0, share = 0
-    and blanks. Raises AnchorscopeError: floors or partners are not of the same samples as the
+    and blanks. Raises AnchorscopeError: floors are not of the same samples as the
     scores.
     """
     return stacked([_of_condition(analysis, name) for name in analysis.readout.effects], CURVE)
@@ -87,7 +85,7 @@ def _groups(
     for grouping in GROUPINGS:
         if grouping == "replicate" and condition not in readout.replicate:
             continue
-        flips, effects = _grouped(readout, answers, condition, grouping)
+        flips, effects = _grouped(readout, condition, grouping)
         averaged = known | {"n_blocked": blocked, "delta_logit": effects.delta_logit}
         for anchor, everyone in anchored(flips).items():
             members = everyone & effects.measured
@@ -105,12 +103,10 @@ def _groups(
     return found
 
 
-def _grouped(
-    readout: Readout, answers: pd.DataFrame, condition: str, grouping: str
-) -> tuple[np.ndarray, Effects]:
+def _grouped(readout: Readout, condition: str, grouping: str) -> tuple[np.ndarray, Effects]:
     """Who is Q-Anchored, bool [ways, layers, n], and the effects that are averaged over them.
 
-    By the condition's own flips; in an arm of the interchange by the knockout's, of who counts.
+    By the condition's own flips; where two answers are exchanged by the knockout's.
     """
     effects = readout.effects[condition]
     if grouping == "replicate":
@@ -118,8 +114,6 @@ def _grouped(
     flips = effects.flip
     if condition in arms():
         flips = readout.effects["knockout"].flip
-        counted = interchange.arms(readout, answers)[condition].counted
-        effects = replace(effects, measured=counted)
     if grouping == "reference_layer":
         flips = np.broadcast_to(flips[:, [readout.headline]], flips.shape)
     return flips, effects
@@ -163,17 +157,17 @@ def complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndar
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Every cut against its control, and matched against placebo partners, paired.
+    """Every cut against its control, paired.
 
     A row for each `contrast`, `quantity` and layer measured: `CONTRASTS`, see docs/products.md, in
     percentage points; a control's draws are averaged within a sample. `<control>_complete` in the
     answers tells where the control acted on as many tokens as the cut. Raises AnchorscopeError: the
-    answers lack that column; floors or partners are not of the same samples as the scores.
+    answers lack that column; floors are not of the same samples as the scores.
     """
     answers, signal = analysis.answers, analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
-        found = _against_controls(readout, answers) | interchange.contrasts(readout, answers)
+        found = _against_controls(readout, answers)
         groups = []
         for (contrast, quantity), means in found.items():
             members, key = means.members[:1], {"contrast": contrast, "quantity": quantity}
@@ -192,7 +186,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
         more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
         return more | analysis.band(spread, found["n"] > 0)
 
-    return analysis.table(CONTRASTS, groups, (*in_contrasts(), *arms()), describe)
+    return analysis.table(CONTRASTS, groups, in_contrasts(), describe)
 
 
 def _against_controls(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
