@@ -89,12 +89,14 @@ class Measured:
         AnchorscopeError: the read-out or the grouping was not measured.
         """
         first = "/".join(self.table[["site", "position"]].iloc[0])
+        site, _, position = (readout or first).partition("/")
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figures.chart(
             self.table,
+            self.crossing,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=tuple((readout or first).split("/")),
+            readout=(site, position),
             level=self.level,
             **{"title": figures.title_of("knockout"), **chosen},
         )

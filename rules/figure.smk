@@ -1,6 +1,6 @@
-# Figure: ΔP against layer, and below it the share of flips, from the table alone.
+# Figure: ΔP against layer, below it the share of flips and the truth of the pair, from tables.
 #
-# in:  results/tables/<figure>.csv
+# in:  results/tables/<figure>.csv and <figure>.crossing.csv
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
 
 
@@ -11,6 +11,7 @@ localrules:
 rule figure:
     input:
         table=f"{ROOT}/tables/{{figure}}.csv",
+        crossing=f"{ROOT}/tables/{{figure}}.crossing.csv",
     output:
         **drawn("{figure}", "figure", "Figures"),
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",
@@ -22,6 +23,7 @@ rule figure:
         "../envs/base.yaml"
     params:
         page=paths.figure_page,
+        title=lambda w: cfg.figures[w.figure].title,
         models=lambda w: cfg.figures[w.figure].models,
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=lambda w: cfg.labels_of(cfg.cells(w.figure)),

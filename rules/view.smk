@@ -1,6 +1,6 @@
-# Views: the pictures beside a figure: its controls, its probes, each other read-out, all read-outs.
+# Views: the pictures beside a figure: its controls, crossing, its probes, each other read-out, all read-outs.
 #
-# in:  results/tables/<figure>.csv and <figure>.{contrasts,controls,density}.csv
+# in:  results/tables/<figure>.csv and <figure>.{contrasts,controls,crossing,density}.csv
 # out: results/figures/<figure>.<view>.{vl.json,html,svg,pdf,png}
 
 
@@ -24,6 +24,7 @@ rule view:
         "../envs/base.yaml"
     params:
         page=paths.figure_page,
+        title=lambda w: cfg.figures[w.figure].title,
         models=lambda w: cfg.figures[w.figure].models,
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=lambda w: cfg.labels_of(cfg.cells(w.figure)),

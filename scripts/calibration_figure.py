@@ -10,7 +10,7 @@ with stage(snakemake):
     from anchorscope.calibration.figure_calibration import calibration_chart
     from anchorscope.figures.figures import keywords, save
 
-    asked = keywords(snakemake.params) | {"title": "The instrument against known truth"}
+    request = keywords(snakemake.params, "The instrument against known truth")
     stem = Path(snakemake.output.html).with_suffix("")
-    save(calibration_chart(read_csv(snakemake.input[0]), **asked), stem)
+    save(calibration_chart(read_csv(snakemake.input[0]), **request), stem)
     provenance.of_stage(snakemake, stem)

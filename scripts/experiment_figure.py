@@ -12,8 +12,8 @@ with stage(snakemake):
 
     name, view = snakemake.params.view
     experiment = EXPERIMENTS[name]
-    shown = keywords(snakemake.params) | {"title": experiment.views[view]}
-    figure = experiment.charts[view](read_csv(snakemake.input.table), **shown)
+    request = keywords(snakemake.params, experiment.views[view])
+    figure = experiment.charts[view](read_csv(snakemake.input.table), **request)
     stem = Path(snakemake.output.html).with_suffix("")
     save(figure, stem)
     provenance.of_stage(snakemake, stem)

@@ -10,8 +10,9 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     made = provenance.read(snakemake.input.table)
-    asked = keywords(snakemake.params) | {"title": title_of("knockout")}
-    asked["notes"] = thinking_notes(made["inputs"], asked["panels"])
-    table, stem = read_csv(snakemake.input.table), Path(snakemake.output.html).with_suffix("")
-    save(chart(table, **asked), stem, choices(table, **asked))
+    request = keywords(snakemake.params, title_of("knockout"))
+    request["notes"] = thinking_notes(made["inputs"], request["panels"])
+    tables = [read_csv(snakemake.input[name]) for name in ("table", "crossing")]
+    stem = Path(snakemake.output.html).with_suffix("")
+    save(chart(*tables, **request), stem, choices(*tables, **request))
     provenance.of_stage(snakemake, stem, counts_by_cell=made["counts_by_cell"])

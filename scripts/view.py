@@ -9,12 +9,13 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.experiments.knockout.views import view
     from anchorscope.figures.figure_data import thinking_notes
-    from anchorscope.figures.figures import keywords, save
+    from anchorscope.figures.figures import keywords, save, title_of
 
     tables = {name: read_csv(path) for name, path in snakemake.input.items()}
-    asked, made = keywords(snakemake.params), provenance.read(snakemake.input.curve)
-    asked["notes"] = thinking_notes(made["inputs"], asked["panels"])
-    drawn, switched = view(snakemake.wildcards.view, tables, **asked)
+    request = keywords(snakemake.params, title_of("knockout"))
+    made = provenance.read(snakemake.input.curve)
+    request["notes"] = thinking_notes(made["inputs"], request["panels"])
+    figure, choices = view(snakemake.wildcards.view, tables, **request)
     stem = Path(snakemake.output.html).with_suffix("")
-    save(drawn, stem, switched)
+    save(figure, stem, choices)
     provenance.of_stage(snakemake, stem, counts_by_cell=made["counts_by_cell"])

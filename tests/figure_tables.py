@@ -188,6 +188,16 @@ def caption(spec: dict[str, Any]) -> str:
     return " ".join(spec["title"]["subtitle"]).replace("\u00a0", " ")
 
 
+def details(spec: dict[str, Any]) -> str:
+    """The words that the figure's page tells beside it."""
+    return " ".join(spec["usermeta"]["details"]).replace("\u00a0", " ")
+
+
+def words(spec: dict[str, Any]) -> str:
+    """Caption and details."""
+    return f"{caption(spec)} {details(spec)}"
+
+
 def drawing(spec: dict[str, Any]) -> str:
     """The picture as SVG."""
     return str(vl_convert.vegalite_to_svg(spec, vl_version="6.4"))

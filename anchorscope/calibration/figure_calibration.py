@@ -10,7 +10,8 @@ from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
@@ -32,21 +33,20 @@ TIPS = {
 
 
 @fitted
-def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
+def calibration_chart(calibration: pd.DataFrame, request: Request) -> Figure:
     """A column per model: pathway AUC, sensitivity and specificity at each read-out.
 
     Every dataset is a point at its headline layer, over all kinds and labels; the means over a
     model's datasets are ticks. The default read-out is shaded. Lines across it are the floors that
     it must reach: dashed in the mean, dotted in each cell.
 
-    Drawn are rows of `results/tables/calibration.csv`, fractions; `asked` is as of
-    `anchorscope.figures.figures.chart`, but `readout` tells nothing here. Raises AnchorscopeError:
-    missing columns, or nothing measured with this grouping.
+    Drawn are rows of `results/tables/calibration.csv`, fractions; `readout` tells nothing here.
+    Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look, models, datasets = asked.look, dict(asked.panels), dict(asked.datasets)
+    look, models, datasets = request.look, dict(request.panels), dict(request.datasets)
     data.require(calibration, NEEDED)
     everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
-    rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], asked.grouping)
+    rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], request.grouping)
     rows = rows[rows["model"].isin(models) & rows["dataset"].isin(datasets)]
     markers = {name: draw.marker_of(i) for i, name in enumerate(datasets)}
     rows = rows.assign(
@@ -58,7 +58,7 @@ def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
     )
     across = draw.columns_across(len(models), look.columns)
     width = draw.width_of(across, look)
-    small = look.model_copy(update={"panel_height": round(0.6 * look.panel_height)})
+    small = look.model_copy(update={"panel_height": round(0.85 * look.panel_height)})
     series = [
         draw.Series(label, colour, [1, 0], markers[name], line=False)
         for (name, label), colour in zip(datasets.items(), cycle(draw.COLOURS[::2]), strict=False)
@@ -71,8 +71,8 @@ def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
         panels = [_panel(own, column, shared, small) for column in MEASURES]
         panels[0] = panels[0].properties(title=draw.panel_heading(model, look))
         views.append(alt.VConcatChart(vconcat=panels, spacing=12, resolve=draw.one_legend()))
-    caption = _caption(rows, asked, GROUPINGS.get(grouping, grouping))
-    return draw.figure_of(views, across, width, asked.title, caption, look)
+    caption = _caption(rows, request, GROUPINGS.get(grouping, grouping))
+    return draw.figure_of(views, across, width, request.title, caption, look)
 
 
 def _panel(rows: pd.DataFrame, column: str, shared: draw.Encodings, look: Style) -> alt.LayerChart:
@@ -134,23 +134,29 @@ def _marks(
     return drawn
 
 
-def _caption(rows: pd.DataFrame, asked: Asked, grouping: str) -> list[str]:
-    """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
+def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
+    """What a point is, n, and what is grey; measures, floors, blanks and gaps as details."""
     q, a = (data.span(rows[f"n_truth_{name}"]) for name in "qa")
-    bars = f" Bars: {100 * asked.level:g}\u00a0% bootstrap intervals."
-    every = [f"{label} on {name}" for _, label in asked.panels for _, name in asked.datasets]
+    bars = f"Bars: {100 * request.level:g}\u00a0% bootstrap intervals."
+    every = [f"{label} on {name}" for _, label in request.panels for _, name in request.datasets]
     names = rows["model"] + " on " + rows["series"]
-    grey = (names + " at " + rows["readout"])[~rows["signal"]]
-    unseen = sorted(grey, key=lambda name: every.index(name.rpartition(" at ")[0]))
+    places = (names + " at " + rows["readout"])[~rows["signal"]]
+    grey = sorted(places, key=lambda name: every.index(name.rpartition(" at ")[0]))
     blank = int(rows[list(MEASURES)].isna().sum().sum())
-    return [
-        f"Headline layer of each read-out; {grouping}; n\u00a0=\u00a0{q} samples of truth Q and "
-        f"{a} of truth A a cell.",
-        "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
-        "specificity: non-flips among truth A.",
-        f"Shaded: the default read-out, {DEFAULT_READOUT}; floors there: dashed in the mean over "
-        f"datasets, dotted in each.{bars if rows['pathway_auc_low'].notna().any() else ''}",
-        *([f"{data.UNSEEN} (hollow grey): {data.few(unseen)}."] if unseen else []),
-        *data.missing_note([name for name in every if name not in set(names)]),
-        *([f"Left out: {blank} values without a sample of that truth."] if blank else []),
-    ]
+    return Caption(
+        [
+            f"Headline layer of each read-out; {grouping}; "
+            f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A a cell.",
+            f"Hollow grey: no signal beyond text models ({len(grey)} points)." if grey else "",
+            f"Shaded: the default read-out, {DEFAULT_READOUT}.",
+            bars if rows["pathway_auc_low"].notna().any() else "",
+        ],
+        [
+            "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
+            "specificity: non-flips among truth A.",
+            "Floors at the default read-out: dashed in the mean over datasets, dotted in each.",
+            *([f"{data.NO_SIGNAL} (hollow grey): {'; '.join(grey)}."] if grey else []),
+            *data.missing_note([name for name in every if name not in set(names)]),
+            *([f"Left out: {blank} values without a sample of that truth."] if blank else []),
+        ],
+    )

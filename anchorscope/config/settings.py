@@ -118,7 +118,7 @@ class Bootstrap(Section):
 
 
 PAPER: dict[str, Any] = {
-    "panel_width": 236, "panel_height": 160, "share_height": 46, "columns": 2, "spacing": 18,
+    "panel_width": 236, "panel_height": 112, "share_height": 106, "columns": 2, "spacing": 18,
     "title_size": 12, "panel_title_size": 11.5, "label_size": 10, "caption_size": 9,
     "line_width": 1.4, "marker_size": 22,
 }  # fmt: skip
@@ -134,8 +134,8 @@ class Style(Section):
     """Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 for one panel,
     180 for more."""
     panel_width: Count = key(340, "Width of a panel.")
-    panel_height: Count = key(230, "Height of a ΔP panel.")
-    share_height: Count = key(62, "Height of a panel of flips.")
+    panel_height: Count = key(160, "Height of a ΔP panel.")
+    share_height: Count = key(150, "Height of a panel below it, which carries the claim.")
     columns: Count = key(3, "Most panels in a row.")
     spacing: Amount = key(26, "Space between panels.")
     font: Text = key("Arial, Helvetica, Liberation Sans, sans-serif", "Font family.")

@@ -8,8 +8,9 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import Asked
+from anchorscope.figures.figure_fit import Request
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import SHARES
 
@@ -22,7 +23,11 @@ COLUMNS = (
     "model dataset site position layer arm anchor n n_paired flips flips_low flips_high random "
     "random_low random_high headline thin"
 )
-TIPS = {"series": ("group", ""), "tokens": ("tokens", ""), "value": ("flips, %", ".1f")}
+TIPS = draw.LAYER | {
+    "series": ("group", ""),
+    "tokens": ("tokens", ""),
+    "value": ("flips, %", ".1f"),
+}
 TIPS |= {"low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d")}
 
 
@@ -35,62 +40,62 @@ class Words:
     counted: str = ""  # when a sample counts, sentences
 
 
-def rows_of(table: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+def rows_of(table: pd.DataFrame, request: Request) -> pd.DataFrame:
     """The groups of a table at the read-out in which some sample counts.
 
     Raises AnchorscopeError: missing columns, or another read-out.
     """
     data.require(table, COLUMNS)
-    rows = data.at_readout(table, asked.readout) if len(table) else table
+    rows = data.at_readout(table, request.readout) if len(table) else table
     return rows[rows["anchor"].isin(draw.ANCHORS) & (rows["n_paired"] > 0)]
 
 
-def bars(rows: pd.DataFrame, asked: Asked, words: Words) -> Figure:
+def bars(rows: pd.DataFrame, request: Request, words: Words) -> Figure:
     """Each dataset's groups at its headline layer: a panel for each arm and model.
 
     `rows` are of `rows_of`. Says `not measured` where there are none.
     """
 
-    def panel(rows: pd.DataFrame, model: Pair) -> alt.LayerChart:
+    def panel(rows: pd.DataFrame, model: Pair, name: str) -> alt.LayerChart:
         headline = rows[data.true(rows["headline"])]
-        return _bars(_points(headline, model, asked.datasets), asked.look)
+        return _bars(_points(headline, model, request.datasets), request.look)
 
-    caption = _caption(rows, words, "at the headline layer", "Pale bars", asked.level)
-    return _figure(rows, asked, words, panel, caption)
+    caption = _caption(rows, words, "at the headline layer", "Pale bars", request.level)
+    return _figure(rows, request, words, panel, caption)
 
 
-def by_layer(rows: pd.DataFrame, asked: Asked, words: Words) -> Figure:
+def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Figure:
     """The same at every layer, see `bars`."""
-    width = draw.width_of(2 * len(asked.panels), asked.look)
-    shared = draw.encodings(draw.paper_series(asked.datasets), asked.look, width)
+    width = draw.width_of(2 * len(request.panels), request.look)
+    shared = draw.encodings(draw.paper_series(request.datasets), request.look, width)
 
-    def panel(rows: pd.DataFrame, model: Pair) -> alt.LayerChart:
-        points = _points(rows, model, asked.datasets)
-        return _lines(points, data.layer_count(rows), shared, asked.look)
+    def panel(rows: pd.DataFrame, model: Pair, name: str) -> alt.LayerChart:
+        points = _points(rows, model, request.datasets)
+        return _lines(points, data.layer_count(rows), shared, request.look, name)
 
-    caption = _caption(rows, words, "by layer; dotted: random tokens", "Crosses", asked.level)
-    return _figure(rows, asked, words, panel, caption)
+    caption = _caption(rows, words, "by layer; dotted: random tokens", "Crosses", request.level)
+    return _figure(rows, request, words, panel, caption)
 
 
 def _figure(
     rows: pd.DataFrame,
-    asked: Asked,
+    request: Request,
     words: Words,
-    panel: Callable[[pd.DataFrame, Pair], alt.LayerChart],
-    caption: list[str],
+    panel: Callable[[pd.DataFrame, Pair, str], alt.LayerChart],
+    caption: Caption,
 ) -> Figure:
     """A panel for each arm and model, of its rows."""
-    look, panels = asked.look, asked.panels
+    look, panels = request.look, request.panels
     arms = [arm for arm in words.arms if (rows["arm"] == arm).any()] or list(words.arms)[:1]
     views = []
-    for arm, (model, label) in product(arms, panels):
+    for i, (arm, (model, label)) in enumerate(product(arms, panels)):
         here = rows[(rows["arm"] == arm) & (rows["model"] == model)]
         title = words.arms[arm] if len(panels) == 1 else f"{label}, {words.arms[arm]}"
         heading = draw.row_heading(title, look)
-        chart = panel(here, (model, label))
+        chart = panel(here, (model, label), f"flips_{i}")
         views.append(chart.properties(title=heading, width=2 * look.panel_width))
     width = draw.width_of(2 * len(panels), look)
-    return draw.figure_of(views, len(panels), width, asked.title, caption, look)
+    return draw.figure_of(views, len(panels), width, request.title, caption, look)
 
 
 def _points(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
@@ -112,17 +117,17 @@ def _points(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[
 
 def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     """Flips of each dataset's groups, by the tokens acted on; thin groups are pale."""
-    height = 0.7 * look.panel_height
+    height = look.panel_height
     if not rows:
         note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
         return alt.LayerChart(layer=[note], height=height)
     names, colours = list(TOKENS), [colour for _, colour in TOKENS.values()]
-    groups = list(dict.fromkeys(row["bar"] for row in rows))
+    groups = list(dict.fromkeys(str(row["bar"]) for row in rows))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
     base = alt.Chart(pd.DataFrame(list(rows))).encode(
         x=alt.X("bar:N", title=None, sort=groups, axis=axis),
         xOffset=alt.XOffset("tokens:N", sort=names),
-        tooltip=draw.tooltips(**TIPS),
+        tooltip=draw.tooltips(TIPS),
     )
     legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolOpacity=1)
     bars = base.mark_bar().encode(
@@ -134,32 +139,39 @@ def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     return alt.LayerChart(layer=[bars, ends], height=height)
 
 
-def _lines(rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style) -> alt.LayerChart:
+def _lines(
+    rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style, name: str
+) -> alt.LayerChart:
     """Flips by layer, those under the control dotted; thin groups are crosses."""
     x = figure_panel.layer_axis(layers, "Layer")
     y = figure_panel.value_axis("value", "Flips (%)", *SHARES, look)
-    height, some = 0.7 * look.panel_height, len(rows) > 0
+    some = len(rows) > 0
     return figure_panel.line_panel(
-        rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some
+        rows, x, y, shared, look, TIPS, name=name, chance=some, crosses=some
     )
 
 
 def _caption(
     rows: pd.DataFrame, words: Words, where: str, thin_marks: str, level: float
-) -> list[str]:
-    """What the reader must know beside the picture, and how many samples do not count."""
+) -> Caption:
+    """What is drawn, n and intervals; how a sample counts, and how many do not, as details."""
     headline = rows[data.true(rows["headline"])]
+    thin = data.true(rows["thin"]).any()
     left_out = (
         f"Left out: {data.span(headline['n'] - headline['n_paired'])} of "
         f"{data.span(headline['n'])} samples of a group at the headline layer."
-    )
-    thin = f" {thin_marks}: too few samples to rely on." if data.true(rows["thin"]).any() else ""
-    return [
-        f"{words.what}; {where}.",
-        f"Groups by the knockout's flips. A sample counts if its control acts on as many tokens. "
-        f"{words.counted} {left_out}"
         if len(headline)
-        else "Not measured: no sample has what the experiment needs.",
-        f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
-        f"{data.size_note([*headline['n_paired']])}.{thin}",
-    ]
+        else "Not measured: no sample has what the experiment needs."
+    )
+    return Caption(
+        [
+            f"{words.what}; {where}; {data.size_note([*headline['n_paired']])} samples a group; "
+            f"{100 * level:g}\u00a0% intervals.",
+            f"{thin_marks}: too few samples to rely on." if thin else "",
+        ],
+        [
+            "Groups by the knockout's flips. A sample counts if its control acts on as many "
+            f"tokens. {words.counted} {left_out}",
+            f"Intervals: {100 * level:g}\u00a0% clustered bootstrap, probes held fixed.",
+        ],
+    )

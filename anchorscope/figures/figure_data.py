@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, product
-from typing import Any
 
 import pandas as pd
 
@@ -16,16 +15,16 @@ NUMBERS = (
     "n_paired thin signal cell_signal headline"
 )
 EVERYWHERE = "at every layer"
-UNSEEN = "No signal"
-UNTOLD = (
-    "At these layers the probe is not shown to know more than the text alone, so its contrasts are "
-    "not interpretable."
+NO_SIGNAL = "No signal"
+NO_MORE_THAN_TEXT = (
+    "At these layers the probe is not shown to know more than the text models, so its contrasts "
+    "are not interpretable."
 )
 # a picture of cells with fewer samples, and with thin groups, is a preview
 ENOUGH = 300
 BANDS = "bootstrap intervals, with the probe's own variance"
 AUC_BANDS = "bootstrap intervals, probes held fixed"
-Row = dict[Any, Any]
+Row = dict[str, str | int | float | bool | None]
 Pair = tuple[str, str]
 # what a row holds of each number: its column of the table, factor, digits
 Source = tuple[str, float, int]
@@ -46,14 +45,16 @@ SHARES: dict[str, Source] = {
 }
 
 
-def thinking_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
-    """What chat templates do about thinking, by the records of the prompts, for a caption."""
-    told: dict[str, list[str]] = {}
+def thinking_notes(
+    records: Mapping[str, Mapping[str, object]], models: Sequence[Pair]
+) -> list[str]:
+    """What chat templates do about thinking, by the records of the prompts, for the details."""
+    labels_by_note: dict[str, list[str]] = {}
     for key, label in models:
-        own = [record for path, record in records.items() if f"/prompts/{key}/" in f"/{path}"]
-        for words in sorted({record["thinking"] for record in own if record.get("thinking")}):
-            told.setdefault(words, []).append(label)
-    return [f"{', '.join(labels)}: {words}." for words, labels in told.items()]
+        mine = [record for path, record in records.items() if f"/prompts/{key}/" in f"/{path}"]
+        for note in sorted({str(record["thinking"]) for record in mine if record.get("thinking")}):
+            labels_by_note.setdefault(note, []).append(label)
+    return [f"{', '.join(labels)}: {note}." for note, labels in labels_by_note.items()]
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
@@ -73,8 +74,8 @@ def require(table: pd.DataFrame, columns: str) -> None:
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     """The table's rows at the read-out. Raises AnchorscopeError: nothing measured there."""
-    held = table["site"] + "/" + table["position"]
-    return _measured(rows_at(table, readout), f"read-out {'/'.join(readout)}", held)
+    readouts = table["site"] + "/" + table["position"]
+    return _not_empty(rows_at(table, readout), f"read-out {'/'.join(readout)}", readouts)
 
 
 def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
@@ -87,23 +88,24 @@ def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame
 
     Raises AnchorscopeError: nothing measured with it.
     """
-    held = table["grouping"]
-    chosen: str = grouping or ("per_layer" if "per_layer" in set(held) else min(held))
-    return _measured(table[held == chosen], f"grouping {chosen}", held), chosen
+    groupings = table["grouping"]
+    chosen: str = grouping or ("per_layer" if "per_layer" in set(groupings) else min(groupings))
+    return _not_empty(table[groupings == chosen], f"grouping {chosen}", groupings), chosen
 
 
-def _measured(rows: pd.DataFrame, what: str, held: Iterable[str]) -> pd.DataFrame:
+def _not_empty(rows: pd.DataFrame, what: str, choices: Iterable[str]) -> pd.DataFrame:
+    """The rows. Raises AnchorscopeError, which lists what there is, if there are none."""
     if rows.empty:
-        known = f"the table holds: {', '.join(sorted(set(held))) or 'nothing'}"
+        where = f"the table holds: {', '.join(sorted(set(choices))) or 'nothing'}"
         do = "name one of these, or add this one to the config and measure it"
-        raise AnchorscopeError(f"no rows of the {what}", known, do, see="not-measured")
+        raise AnchorscopeError(f"no rows of the {what}", where, do, see="not-measured")
     return rows
 
 
 def select(
     table: pd.DataFrame, readout: Pair | None, grouping: str | None
 ) -> tuple[pd.DataFrame, str]:
-    """The curve's rows at the read-out, or at all, and grouping; and the grouping.
+    """The curve's rows at the read-out, or at all of them, and grouping; and the grouping.
 
     Groups of too few samples are `thin`. `of` is how many right answers the knockout's group has at
     the layer. Raises AnchorscopeError: missing columns, or nothing measured at this read-out or
@@ -137,26 +139,34 @@ def panel_rows(
     those behind the first are its controls, marked `chance`.
     """
     mine = rows[rows["model"] == model[0]]
-    step, labels = marker_step(layer_count(mine)), dict(datasets)
-    keys = {"dataset": list(labels), "condition": conditions, "anchor": anchors}
+    step, names = marker_step(layer_count(mine)), dict(datasets)
+    keys = {"dataset": list(names), "condition": conditions, "anchor": anchors}
     lines = mine[mine[list(keys)].isin(keys).all(axis=1)]
-    i, j, k = (lines[name].map(known.index).astype(int) for name, known in keys.items())
-    group, label = lines["anchor"].replace("all", "Q"), lines["dataset"].map(labels)
-    shown: Row = {"model": model[1], "dataset": label, "anchor": group + "-Anchored"}
-    shown |= {"series": group + "-Anchored (" + label + ")", "marker": i.map(marker_of)}
-    shown |= {"condition": lines["condition"], "chance": j > 0}
+    i, j, k = (lines[key].map(values.index).astype(int) for key, values in keys.items())
+    group = lines["anchor"].replace("all", "Q") + "-Anchored"
+    name = lines["dataset"].map(names)
+    labels: dict[str, str | pd.Series] = {
+        "model": model[1],
+        "dataset": name,
+        "anchor": group,
+        "series": group + " (" + name + ")",
+        "marker": i.map(marker_of),
+        "condition": lines["condition"],
+        "chance": j > 0,
+    }
     line = (i * len(conditions) + j) * len(anchors) + k
-    lines = lines.assign(**shown, line=line, offset=i + k * (step // 2))
-    return _in_runs(lines, list(shown), numbers, step)
+    lines = lines.assign(**labels, line=line, offset=i + k * (step // 2))
+    return _in_runs(lines, list(labels), numbers, step)
 
 
 def line_rows(
     frame: pd.DataFrame,
     numbers: Mapping[str, Source],
-    shown: Row,
-    layers: int,
+    labels: Row,
+    points: int,
     offset: int,
     *,
+    x: str = "layer",
     probe: bool = True,
 ) -> list[Row]:
     """One line of a panel, as `panel_rows`; none if it is all blank or the table lacks its column.
@@ -164,50 +174,109 @@ def line_rows(
     Args:
         frame: the line's rows of the table.
         numbers: what a row holds, the line's height first.
-        shown: what all rows share.
-        layers: of the model.
+        labels: what all rows share.
+        points: of the line, such as the layers of the model.
         offset: of the markers, so that those of several lines do not meet.
+        x: the column along which the line runs.
         probe: whether it tells of the read-out's probe; what does not is never grey.
     """
     if next(iter(numbers.values()))[0] not in frame:
         return []
     line = frame.assign(line=0, offset=offset, **({} if probe else {"signal": True}))
-    rows = _in_runs(line, [], numbers, marker_step(layers)).astype(object)
-    return rows.where(rows.notna(), None).assign(**shown).to_dict("records")
+    rows = _in_runs(line, [], numbers, marker_step(points), x).astype(object)
+    records = rows.where(rows.notna(), None).assign(**labels).to_dict("records")
+    return [{str(name): value for name, value in record.items()} for record in records]
+
+
+def stacked_rows(
+    frame: pd.DataFrame, columns: Mapping[str, str], labels: Row, factor: float = 100
+) -> list[Row]:
+    """What `figure_panel.share_panel` draws: a row for each layer and column, stacked in order.
+
+    Args:
+        frame: a row for each `layer`.
+        columns: column of a share → its series; a layer with a blank is left out.
+        labels: what all rows share.
+        factor: on the shares.
+    """
+    rows: list[Row] = []
+    for _, layer in frame.dropna(subset=list(columns)).sort_values("layer").iterrows():
+        place, low = int(layer["layer"]), 0.0
+        for column, series in columns.items():
+            value = factor * float(layer[column])
+            numbers = {"value": value, "low": low, "high": low + value, "middle": low + value / 2}
+            row = {name: round(number, 2) for name, number in numbers.items()}
+            ends = {"layer": place, "left": place - 0.5, "right": place + 0.5}
+            rows.append({**row, **ends, "series": series, **labels})
+            low += value
+    return rows
 
 
 def _in_runs(
-    lines: pd.DataFrame, shown: Sequence[str], numbers: Mapping[str, Source], step: int
+    lines: pd.DataFrame,
+    labels: Sequence[str],
+    numbers: Mapping[str, Source],
+    step: int,
+    x: str = "layer",
 ) -> pd.DataFrame:
-    """Lines, told apart by `line`, in runs with and without a signal, each drawn in one colour.
+    """Cut lines into runs with and without a signal, each drawn in one colour.
 
-    Blanks keep their row, so that the line breaks there; a line of blanks has no rows. A run
-    without a signal reaches to the points beside it, which come twice, there as `edge`. Points of
-    `thin` groups belong to no line.
+    `lines` has a column `line`, which tells them apart, and `offset`, where a line's markers begin.
+    Rows of a line without any number are left out; a blank within a line keeps its row, so that the
+    line breaks there. Points of `thin` groups belong to no run. Returned are the columns `labels`,
+    `x` and `numbers`, `signal`, `thin`, the number of the `run`, whether the point has a `mark`,
+    and whether it is an `edge`, see `_edges`.
     """
-    lines = lines.sort_values(["line", "layer"], ignore_index=True)
-    rows, line = lines[[*shown, "line", "layer"]].copy(), lines["line"]
-    for name, (source, factor, digits) in numbers.items():
-        rows[name] = (factor * lines[source]).round(digits) if source in lines else float("nan")
-        rows[name] = rows[name] if digits else rows[name].astype("Int64")
+    lines = lines.sort_values(["line", x], ignore_index=True)
+    rows, line = lines[[*labels, "line", x]].copy(), lines["line"]
+    for name, (column, factor, digits) in numbers.items():
+        values = factor * lines[column] if column in lines else pd.Series(math.nan, lines.index)
+        rows[name] = values.round(digits) if digits else values.round().astype("Int64")
     rows["signal"] = true(lines["signal"])
     rows["thin"] = true(lines["thin"]) if "thin" in lines else False
-    drawn = rows[next(iter(numbers))].notna()
-    sort = rows["signal"].astype(int).mask(rows["thin"], 2)
-    each = (line.ne(line.shift()) | sort.ne(sort.shift())).cumsum()
-    before, after = (drawn.groupby(each).shift(side, fill_value=False) for side in (1, -1))
-    often = ~rows["signal"] & (rows["layer"] % max(1, step // 4) == 0)
-    staggered = rows["layer"] % step == lines["offset"] % step
-    rows["run"] = each - each.groupby(line).transform("first")
-    rows["mark"] = drawn & (~(before | after) | often | staggered)
+
+    kind = rows["signal"].astype(int).mask(rows["thin"], 2)
+    stretch = (line.ne(line.shift()) | kind.ne(kind.shift())).cumsum()
+    rows["run"] = stretch - stretch.groupby(line).transform("first")
+
+    has_value = rows[next(iter(numbers))].notna()
+    rows["mark"] = has_value & _marked(rows, lines, has_value, stretch, step, x)
+
+    kept = has_value.groupby(line).transform("any")
+    rows = pd.concat([rows[kept].assign(edge=False), *_edges(rows, kind, kept)])
+    return rows.sort_values(["line", "run", x]).drop(columns="line")
+
+
+def _marked(
+    rows: pd.DataFrame,
+    lines: pd.DataFrame,
+    has_value: pd.Series,
+    stretch: pd.Series,
+    step: int,
+    x: str,
+) -> pd.Series:
+    """Where a line has markers: every `step` points, more often without a signal, and at points
+    that no line reaches.
+    """
+    place = rows["layer"] if x == "layer" else rows.groupby("line").cumcount()
+    every_step = place % step == lines["offset"] % step
+    often = ~rows["signal"] & (place % max(1, step // 4) == 0)
+    neighbours = has_value.groupby(stretch)
+    alone = ~(neighbours.shift(1, fill_value=False) | neighbours.shift(-1, fill_value=False))
+    return every_step | often | alone
+
+
+def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.DataFrame]:
+    """The ends of runs with a signal beside runs without one, a second time, as part of the latter.
+
+    So the grey line reaches as far as the coloured one. `kind` is 0 without a signal, 1 with one.
+    """
     grey = rows.assign(signal=False, mark=False, edge=True)
-    kept, beside = drawn.groupby(line).transform("any"), sort.groupby(line)
-    ends = [
-        grey.assign(run=rows["run"] - side)[kept & sort.eq(1) & beside.shift(side).eq(0)]
+    neighbours = kind.groupby(rows["line"])
+    return [
+        grey.assign(run=rows["run"] - side)[kept & kind.eq(1) & neighbours.shift(side).eq(0)]
         for side in (1, -1)
     ]
-    found = pd.concat([rows[kept].assign(edge=False), *ends]).sort_values(["line", "run", "layer"])
-    return found.drop(columns="line")
 
 
 def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> dict[str, Source]:
@@ -241,36 +310,53 @@ def is_preview(cells: Mapping[str, pd.DataFrame], condition: str) -> bool:
 
 
 def thin_note(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
-    """The caption's words on thin groups, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
-    said = []
+    """The details on thin groups, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
+    groups = []
     for (name, rows), anchor in product(cells.items(), ANCHORS):
         curve = rows[(rows["condition"] == condition) & (rows["anchor"] == anchor)]
         if curve["thin"].any():
-            said.append(f"{name}, {anchor}-Anchored {_where(curve, curve['thin'])}")
-    if not said:
-        return []
-    more = f" Preview: draw at least {ENOUGH} samples a cell."
-    told = f"Crosses with their n: too few samples to rely on, {few(said)}."
-    return [told + more if is_preview(cells, condition) else told]
+            groups.append(f"{name}, {anchor}-Anchored {_where(curve, curve['thin'])}")
+    return [f"Too few samples to rely on: {'; '.join(groups)}."] if groups else []
 
 
-def unseen_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The caption's words on what is grey; cells of one read-out by name, empty ones unmeasured."""
-    known = {name: rows for name, rows in cells.items() if len(rows)}
+def cross_note(cells: Mapping[str, pd.DataFrame], condition: str) -> str:
+    """The caption's words on crosses; none where no group is thin."""
+    if not thin_note(cells, condition):
+        return ""
+    more = f"; draw at least {ENOUGH} samples a cell" if is_preview(cells, condition) else ""
+    return f"Crosses: too few samples to rely on{more}."
+
+
+def grey_note(cells: Mapping[str, pd.DataFrame]) -> str:
+    """The caption's words on what is grey, with the number of such cells; none where nothing is."""
+    measured = [rows for rows in cells.values() if len(rows)]
+    grey = sum(not true(rows["signal"]).all() for rows in measured)
+    nowhere = sum(not true(rows["signal"]).any() for rows in measured)
+    if not grey:
+        return ""
+    more = f", {nowhere} at every layer" if nowhere else ""
+    return f"Hollow grey: layers without a signal (in {grey} of {len(measured)} cells{more})."
+
+
+def no_signal_notes(cells: Mapping[str, pd.DataFrame]) -> list[str]:
+    """The details on what is grey; cells of one read-out by name, empty ones unmeasured."""
+    measured = {name: rows for name, rows in cells.items() if len(rows)}
     by_place: dict[str, list[str]] = {}
-    for name, rows in known.items():
+    for name, rows in measured.items():
         layers = rows.drop_duplicates("layer")
         weak = ~true(layers["signal"])
         if weak.any():
             by_place.setdefault(_where(layers, weak), []).append(name)
     places = sorted(by_place.items(), key=lambda item: len(item[1]))
-    said = [f"{few(names)} {where}" for where, names in places]
-    if places and sum(map(len, by_place.values())) == len(known) and len(places[-1][1]) > 1:
-        said[-1] = f"{'all other cells' if said[1:] else 'every cell'} {places[-1][0]}"
-    told = [f"{UNSEEN} (hollow grey): {'; '.join(said)}. {UNTOLD}"] if said else []
-    blank = [name for name, rows in known.items() if not true(rows["cell_signal"]).any()]
+    parts = [f"{'; '.join(names)} {where}" for where, names in places]
+    everyone = sum(map(len, by_place.values())) == len(measured)
+    if places and everyone and len(places[-1][1]) > 1:
+        subject = "all other cells" if len(places) > 1 else "every cell"
+        parts[-1] = f"{subject} {places[-1][0]}"
+    notes = [f"{NO_SIGNAL} (hollow grey): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
+    blank = [name for name, rows in measured.items() if not true(rows["cell_signal"]).any()]
     others = [name for name in blank if name not in by_place.get(EVERYWHERE, [])]
-    return told + ([f"{UNSEEN} in the cell as a whole: {few(others)}."] if others else [])
+    return notes + ([f"{NO_SIGNAL} in the cell as a whole: {'; '.join(others)}."] if others else [])
 
 
 def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
@@ -295,14 +381,14 @@ def cell_of(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
 
 
 def missing_note(names: Sequence[str]) -> list[str]:
-    """The caption's words on what was not measured."""
-    return [f"Not measured: {few(names)}."] if names else []
+    """The details on what was not measured."""
+    return [f"Not measured: {'; '.join(names)}."] if names else []
 
 
 def span(values: Iterable[float], factor: float = 1) -> str:
     """Least to greatest in size, in whole numbers: `900`, `812 to 1,000`, `−75 to −88`."""
-    found = sorted((factor * value for value in values), key=abs) or [0]
-    ends = dict.fromkeys(f"{end:,.0f}" for end in (found[0], found[-1]))
+    by_size = sorted((factor * value for value in values), key=abs) or [0]
+    ends = dict.fromkeys(f"{end:,.0f}" for end in (by_size[0], by_size[-1]))
     return " to ".join(ends).replace("-", "\u2212")
 
 
@@ -313,8 +399,8 @@ def size_note(counts: Iterable[float]) -> str:
 
 def few(items: Sequence[str], most: int = 3) -> str:
     """The first of them in words, and how many more there are."""
-    shown = "; ".join(items[:most])
-    return f"{shown}; and {len(items) - most} more" if len(items) > most else shown
+    words = "; ".join(items[:most])
+    return f"{words}; and {len(items) - most} more" if len(items) > most else words
 
 
 def layer_list(layers: Sequence[int]) -> str:

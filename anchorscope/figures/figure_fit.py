@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol, Required, TypedDict, Unpack
 
 import altair as alt
 import pandas as pd
@@ -16,8 +16,8 @@ from anchorscope.figures.figure_style import Figure, Style, style_of
 PX_PER_MM = 96 / 25.4
 COLUMN_MM, PAGE_MM = 85, 180
 TRIES, NARROWEST, READABLE = 3, 30, 150
-# what carries a page's tooltips: most of a picture's bytes, and nothing to see
-UNSEEN = re.compile(r'<path [^<>]* opacity="0"/>')
+# carries a page's tooltips: most of a picture's bytes, and nothing to see
+INVISIBLE = re.compile(r'<path [^<>]* opacity="0"/>')
 VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 
 
@@ -28,7 +28,7 @@ def as_svg(spec: Mapping[str, Any]) -> str:
     """
     import vl_convert
 
-    svg = UNSEEN.sub("", vl_convert.vegalite_to_svg(dict(spec), vl_version=VERSION))
+    svg = INVISIBLE.sub("", vl_convert.vegalite_to_svg(dict(spec), vl_version=VERSION))
     printed = printed_width(spec)
     return _resized(svg, printed, "mm") if printed else svg
 
@@ -60,46 +60,72 @@ def _resized(svg: str, wide: float, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a figure shall show, and how it shall look."""
+class Request:
+    """What a figure shows, and how it looks."""
 
     title: str  # the figure's title
-    panels: list[Pair]  # (model key, label) in the order of the panels
-    datasets: list[Pair]  # (dataset key, label) in the order of the legend
+    panels: Sequence[Pair]  # (model key, label) in the order of the panels
+    datasets: Sequence[Pair]  # (dataset key, label) in the order of the legend
     readout: Pair = ("mlp", "final")  # (site, position)
     grouping: str | None = None  # which grouping; None: `per_layer`, or the only one there is
     level: float = 0.95  # of the intervals in the tables, for the caption
-    notes: Sequence[str] = ()  # sentences that end the caption
+    notes: Sequence[str] = ()  # sentences that end the details
     look: Style = field(default_factory=Style)  # sizes and the like
 
 
-def asked_of(
-    *, panels: Sequence[Pair], datasets: Sequence[Pair], style: Any = None, **more: Any
-) -> Asked:
+class Keywords(TypedDict, total=False):
+    """The same as the keywords of a chart function: `style` gives the look, see `style_of`."""
+
+    title: Required[str]
+    panels: Required[Sequence[Pair]]
+    datasets: Required[Sequence[Pair]]
+    readout: Pair
+    grouping: str | None
+    level: float
+    notes: Sequence[str]
+    style: Style | Mapping[str, object] | None
+
+
+class Chart(Protocol):
+    """A function that draws a figure of tables, and of what else comes before the keywords."""
+
+    def __call__(self, *tables: pd.DataFrame | str, **keywords: Unpack[Keywords]) -> Figure:
+        """The figure."""
+
+
+def request_of(keywords: Keywords) -> Request:
     """What the keywords of a chart function ask for; equal labels are told apart."""
-    look = style_of(style)
-    return Asked(panels=distinct(panels), datasets=distinct(datasets), look=look, **more)
+    return Request(
+        title=keywords["title"],
+        panels=distinct(keywords["panels"]),
+        datasets=distinct(keywords["datasets"]),
+        readout=keywords.get("readout", Request.readout),
+        grouping=keywords.get("grouping"),
+        level=keywords.get("level", Request.level),
+        notes=keywords.get("notes", ()),
+        look=style_of(keywords.get("style")),
+    )
 
 
-def fitted(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """A chart function of tables and the keywords of `Asked`, with `style` for its `look`.
+def fitted(draw: Callable[..., Figure]) -> Chart:
+    """Turn a function of tables and a `Request` into one of tables and `Keywords`.
 
     Its figures are `width_mm` wide where their style says so: panels take what axes and spaces
     leave, found by drawing; text is set at its own size, not scaled. Without a width of its own,
-    `paper` is a column wide for one panel, else a page. For `style` see `style_of`.
+    `paper` is a column wide for one panel, else a page.
     """
 
     @wraps(draw)
-    def drawn(*tables: pd.DataFrame, **keywords: Any) -> Figure:
-        asked = asked_of(**keywords)
-        look, width = asked.look, asked.look.width_mm
+    def chart(*tables: pd.DataFrame | str, **keywords: Unpack[Keywords]) -> Figure:
+        request = request_of(keywords)
+        look, width = request.look, request.look.width_mm
         if width is None and (look.theme, look.panel_width) == ("paper", PAPER["panel_width"]):
-            width = COLUMN_MM if len(asked.panels) == 1 else PAGE_MM
+            width = COLUMN_MM if len(request.panels) == 1 else PAGE_MM
         if not width:
-            return draw(*tables, asked)
-        return _fit(lambda look: draw(*tables, replace(asked, look=look)), look, width)
+            return draw(*tables, request)
+        return _fit(lambda look: draw(*tables, replace(request, look=look)), look, width)
 
-    return drawn
+    return chart
 
 
 def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure:
@@ -110,7 +136,7 @@ def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figur
     panel, before = look.panel_width, (0, 0.0)
     for _ in range(TRIES):
         figure = draw(look.model_copy(update={"panel_width": panel}))
-        figure["usermeta"] = {"width_mm": width_mm}
+        figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
         width = size_of(as_svg(figure.to_dict()))[0]
         slope = max(1.0, (width - before[1]) / (panel - before[0]))
         more = round((width_mm * PX_PER_MM - width) / slope)

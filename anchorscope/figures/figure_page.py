@@ -1,9 +1,12 @@
 """The page of a figure: the same specification with selections, switches and an export menu.
 
-All of it is Vega-Lite's own: the page's script only embeds the specification, and fetches nothing.
+Panels and their layers are found by the names that `figure_panel` gives them. All that moves is
+Vega-Lite's own; the page's script embeds the specification, scales it to the page, and shows the
+details of what is drawn. It fetches nothing.
 """
 
 import copy
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,20 +16,20 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from anchorscope.figures.figure_caption import Caption, balanced
 from anchorscope.figures.figure_fit import VERSION, size_of
-from anchorscope.figures.figure_style import balanced
+from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS
 from anchorscope.passes.interventions import REGISTRY
 
 Spec = dict[str, Any]
+"""A part of a Vega-Lite specification: JSON."""
 Axis = tuple[tuple[float, float], list[float]]
+"""Ends and ticks."""
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
 FADED = 0.1
 SINGLED = {"type": "point", "fields": ["series"]}
-POINTED = {"type": "point", "fields": ["layer"], "nearest": True}
-POINTED |= {"on": "pointermove", "clear": "pointerout"}
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
-ZOOMED = "isArray(zoom.layer)"
 SWITCHES = {"readout": "Read-out", "condition": "Control", "grouping": "Grouping"}
 GROUPINGS = {
     "per_layer": "at each layer",
@@ -35,21 +38,28 @@ GROUPINGS = {
 }
 # what all points of a line share
 SERIES = ("view", "model", "dataset", "series", "anchor", "condition", "chance", "marker")
-ABSENT = "This combination was not measured: choose another."
+UNMEASURED = "This combination was not measured: choose another."
+
+
+@dataclass(frozen=True)
+class PanelChoice:
+    """What one panel draws in a choice."""
+
+    rows: pd.DataFrame
+    heading: str = ""  # above the row of panels
+    axis: Axis | None = None  # of the values; None where all choices share one
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One view of a figure."""
+    """One combination of read-out, condition and grouping that a page can switch to."""
 
     readout: str
     condition: str
     grouping: str
     title: str
-    caption: list[str]
-    note: str
-    rows: list[list[pd.DataFrame]]  # by model and panel, in the order drawn
-    axes: list[Axis]  # ends and ticks of ΔP, by model in that order
+    caption: Caption
+    panels: Mapping[str, PanelChoice]  # by the panel's name
     colours: list[str]  # of the legend
 
 
@@ -57,15 +67,24 @@ def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice]) -> str:
     """The figure as one HTML file, from its specification and its picture, which tells the width.
 
     `name` is that of the files that a reader exports; `choices` what a reader can switch to, the
-    one in `spec` first.
+    one in `spec` first. Details are those of the choices, or of the specification.
     """
-    live = interactive(spec, choices, size_of(svg)[0])
+    width = size_of(svg)[0]
+    live = interactive(spec, choices, width)
+    details = [_words(choice, live, width)[2] for choice in choices]
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
-    title = _words(spec.get("title")) or name
-    return template.render(title=title, name=name, spec=live, runtime=_runtime())
+    return template.render(
+        title=_one_line(spec.get("title")) or name,
+        name=name,
+        spec=live,
+        width=round(width),
+        zooms=any(param["name"].startswith("zoom_") for param in live.get("params", [])),
+        details=details or [spec.get("usermeta", {}).get("details", [])],
+        runtime=_runtime(),
+    )
 
 
-def _words(title: Any) -> str:
+def _one_line(title: Any) -> str:
     """The text of a title, on one line."""
     text = title.get("text", "") if isinstance(title, Mapping) else title or ""
     return " ".join(text) if isinstance(text, list) else str(text)
@@ -82,115 +101,160 @@ def _runtime() -> str:
 def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
     """A copy of the specification with selections and switches; `width` in pixels.
 
-    Parameters of the copy: `singled`, the series chosen in the legend; `at`, the layer pointed at;
-    `zoom`, the layers in sight; `readout`, `condition`, `grouping`, what the reader has chosen.
+    Parameters of the copy: `singled`, the series chosen in the legend; for each number on an x
+    axis, such as the layer, `at_layer`, where the reader points, and `zoom_layer`, what is in
+    sight; `readout`, `condition`, `grouping`, what the reader has chosen.
     """
     live = copy.deepcopy(spec) | {"autosize": {"type": "pad", "resize": True}}
-    panels = list(_panels(live))
-    reached = [view for p, panel in enumerate(panels) for view in _enliven(panel, p)]
-    if not reached:
-        return live  # nothing was measured
-    key = {"name": "legend", "data": {"values": [{}]}}
-    key |= {"mark": {"type": "point", "filled": True, "opacity": 0}}
-    channels, wanted = reached[0]["encoding"], ("color", "strokeDash", "shape")
-    key["encoding"] = {name: channels[name] for name in wanted if name in channels}
-    panels[0]["layer"].insert(0, key)  # Vega-Lite ties a legend to the first view
-    live["params"] = [{"name": "singled", "views": ["legend"], "select": SINGLED, "bind": "legend"}]
-    if layered := [view["name"] for view in reached if view["name"].startswith("layer")]:
-        live["params"] += [
-            {"name": "at", "views": layered, "select": POINTED},
-            {"name": "zoom", "views": layered, "select": IN_SIGHT, "bind": "scales"},
-        ]
+    panels = dict(_panels(live))
+    reading = _point_and_zoom(panels)
+    live["params"] = [*_single_out(panels), *reading]  # last, as its layer must come first
     if len(choices) > 1:
         _switch(live, panels, choices, width)
     return live
 
 
-def _panels(node: Any) -> Iterator[Spec]:
-    """The layered views below a node, in the order in which they are drawn."""
-    if "layer" in node and "width" in node:
-        yield node
+def _panels(node: Spec) -> Iterator[tuple[str, Spec]]:
+    """The named panels below a node, in the order in which they are drawn."""
+    if "layer" in node and "name" in node:
+        yield node["name"], node
     for key in ("concat", "vconcat", "hconcat"):
         for child in node.get(key, []):
             yield from _panels(child)
 
 
-def _enliven(panel: Spec, p: int) -> list[Spec]:
-    """Series that fade, unseen points that can be reached, a line at the layer pointed at.
+def _roles(name: str, panel: Spec) -> dict[str, Spec]:
+    """Role → layer of a panel. Altair adds a layer's place in its concatenation to the name."""
+    named = re.compile(rf"{name}_([a-z]+)(_\d+)?")
+    matches = ((named.fullmatch(layer.get("name", "")), layer) for layer in panel["layer"])
+    return {match[1]: layer for match, layer in matches if match}
 
-    Returns those points' views; a panel without any keeps its own ways.
-    """
-    views: list[Spec] = panel["layer"]
-    reached = [v for v in views if "tooltip" in v["encoding"] and v["mark"].get("opacity") == 0]
-    for view in list(views) if reached else ():
-        encoding, mark = view["encoding"], view["mark"]
-        by_layer = encoding.get("x", {}).get("field") == "layer"
-        if by_layer:
-            _free_ticks(encoding["x"]["axis"])
-            mark["clip"] = {"expr": ZOOMED}
-            if "sequence" in view.get("data", {}):  # ticks below the panel
-                mark["clip"] = False
-                view["transform"] = [{"filter": f"!{ZOOMED} || inrange(datum.layer, zoom.layer)"}]
-        if view in reached:
-            view["name"] = f"{'layer' if by_layer else 'point'}{p}"
-            view.setdefault("transform", []).append({"filter": {"param": "singled"}})
-            for tip in encoding["tooltip"]:
-                # Vega-Lite 6.4 looks for texts without a format in the wrong place
-                tip.setdefault("format", "")
-            if by_layer:
-                views.insert(0, _cursor(encoding["x"]))
-        elif "series" in str(encoding):
-            full = mark.pop("opacity", 1)
+
+def _single_out(panels: Mapping[str, Spec]) -> list[Spec]:
+    """Series that fade while others are singled out in the legend, if there is one of series."""
+    explained = {}
+    for name, panel in panels.items():
+        roles = _roles(name, panel)
+        reach = roles.get(REACH, {"encoding": {}})
+        if reach["encoding"].get("color", {}).get("field") != "series":
+            continue
+        explained[name] = reach
+        reach.setdefault("transform", []).append({"filter": {"param": "singled"}})
+        for layer in (roles[role] for role in FADING if role in roles):
+            full = layer["mark"].pop("opacity", 1)
             shown = {"param": "singled", "value": full}
-            encoding["opacity"] = {"condition": shown, "value": FADED * full}
-    return reached
+            layer["encoding"]["opacity"] = {"condition": shown, "value": FADED * full}
+    if not explained:
+        return []
+    first, reach = next(iter(explained.items()))
+    channels = ("color", "strokeDash", "shape")
+    key = {
+        "name": "legend",
+        "data": {"values": [{}]},
+        "mark": {"type": "point", "filled": True, "opacity": 0},
+        "encoding": {
+            name: reach["encoding"][name] for name in channels if name in reach["encoding"]
+        },
+    }
+    panels[first]["layer"].insert(0, key)  # Vega-Lite ties a legend to the first view
+    return [{"name": "singled", "views": ["legend"], "select": SINGLED, "bind": "legend"}]
 
 
-def _free_ticks(axis: Spec) -> None:
-    """Ticks of the layer axis: the figure's own, and once zoomed those that fit."""
-    own = {"values": f"{ZOOMED} ? null : {axis['values']}"}
-    own |= {"tickCount": f"{ZOOMED} ? 8 : {axis['tickCount']}"}
-    axis |= {"tickMinStep": 1} | {name: {"expr": text} for name, text in own.items()}
+def _point_and_zoom(panels: Mapping[str, Spec]) -> list[Spec]:
+    """Panels with a number on their x axis: a line where the reader points, and zoom.
+
+    Panels of the same number are pointed at, and zoomed, together.
+    """
+    by_field: dict[str, list[str]] = {}
+    for name, panel in panels.items():
+        roles = _roles(name, panel)
+        x = roles.get(REACH, {"encoding": {}})["encoding"].get("x", {})
+        if x.get("type") == "quantitative":
+            by_field.setdefault(x["field"], []).append(roles[REACH]["name"])
+            _free(panel["layer"], roles, x["field"])
+            panel["layer"].insert(0, _cursor(roles[REACH]))
+    params = []
+    for field, views in by_field.items():
+        pointed = {"type": "point", "fields": [field], "nearest": True}
+        pointed |= {"on": "pointermove", "clear": "pointerout"}
+        params += [
+            {"name": f"at_{field}", "views": views, "select": pointed},
+            {"name": f"zoom_{field}", "views": views, "select": IN_SIGHT, "bind": "scales"},
+        ]
+    return params
 
 
-def _cursor(x: Spec) -> Spec:
-    """An upright line at the layer pointed at, in every panel that has that layer."""
-    layers = x["scale"]["domain"][1] + 1
-    return {
-        "data": {"sequence": {"start": 0, "stop": layers, "as": "layer"}},
-        "transform": [{"filter": {"param": "at", "empty": False}}],
+def _free(layers: Sequence[Spec], roles: Mapping[str, Spec], field: str) -> None:
+    """Let a panel be zoomed: ticks that fit what is in sight, and nothing drawn beside it."""
+    zoomed = f"isArray(zoom_{field}.{field})"
+    for layer in layers:
+        axis = layer["encoding"].get("x", {}).get("axis", {})
+        for key, in_sight in (("values", "null"), ("tickCount", "8")):
+            if key in axis:
+                axis[key] = {"expr": f"{zoomed} ? {in_sight} : {axis[key]}"}
+        layer["mark"]["clip"] = {"expr": zoomed}
+    if ticks := roles.get(TICKS):  # they stand below the panel
+        ticks["mark"]["clip"] = False
+        ticks["transform"] = [
+            {"filter": f"!{zoomed} || inrange(datum.{field}, zoom_{field}.{field})"}
+        ]
+
+
+def _cursor(reach: Spec) -> Spec:
+    """An upright line where the reader points, in every panel that has a point there."""
+    x = reach["encoding"]["x"]
+    here = {"filter": {"param": f"at_{x['field']}", "empty": False}}
+    cursor = {
+        "transform": [here, {"aggregate": [], "groupby": [x["field"]]}],
         "mark": {"type": "rule", "color": "#0b57d0", "opacity": 0.7, "clip": True},
         "encoding": {"x": x},
     }
+    return cursor | ({"data": reach["data"]} if "data" in reach else {})
 
 
-def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width: float) -> None:
-    """The panels draw the rows of the chosen view; title, caption and axes follow."""
-    title = live.get("title", {"fontSize": 1, "subtitleFontSize": 1, "text": "", "subtitle": []})
-    most = width / (0.6 * title["fontSize"]), width / (0.5 * title["subtitleFontSize"])
+def _words(choice: Choice, live: Spec, width: float) -> tuple[list[str], list[str], list[str]]:
+    """Lines of title and caption at the figure's width, and the details."""
+    title = live.get("title", {"fontSize": 15, "subtitleFontSize": 11.5})
+    lines, details = choice.caption.wrapped(max(30, int(width / (0.5 * title["subtitleFontSize"]))))
+    return balanced(choice.title, int(width / (0.6 * title["fontSize"]))), lines, details
+
+
+def _switch(
+    live: Spec, panels: Mapping[str, Spec], choices: Sequence[Choice], width: float
+) -> None:
+    """The panels draw the rows of the chosen combination; title, caption and axes follow."""
     texts = []
-    for one in choices:
-        caption = [line for part in one.caption for line in balanced(part, int(most[1]))]
-        text = {"title": balanced(one.title, int(most[0])), "caption": caption, "note": one.note}
-        texts.append(text | {"axes": one.axes, "colours": one.colours})
+    for choice in choices:
+        lines, caption, _ = _words(choice, live, width)
+        headings = {
+            name: _heading(panel.heading, panels[name], live)
+            for name, panel in choice.panels.items()
+            if "title" in panels.get(name, {})
+        }
+        axes = {name: panel.axis for name, panel in choice.panels.items() if panel.axis}
+        text = {"title": lines, "caption": caption, "headings": headings, "axes": axes}
+        texts.append(text | {"colours": choice.colours})
+    title = live.get("title", {"text": "", "subtitle": []})
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
     keys = ["|".join((one.readout, one.condition, one.grouping)) for one in choices]
     chosen = " + '|' + ".join(SWITCHES)
     live["params"] += [_select(choices, name) for name in SWITCHES] + [
         {"name": "view", "expr": f"indexof({keys}, {chosen})"},
-        {"name": "texts", "value": [*texts, texts[0] | {"caption": [ABSENT]}]},
+        {"name": "texts", "value": [*texts, texts[0] | {"caption": [UNMEASURED]}]},
         {"name": "shown", "expr": f"texts[view < 0 ? {len(texts)} : view]"},
     ]
-    for name, said in (("text", "title"), ("subtitle", "caption")):
-        if title[name]:
-            title[name] = {"expr": f"shown.{said}"}
-    each = len(panels) // len(choices[0].rows)
-    for p, panel in enumerate(panels):
-        model, part = divmod(p, each)
-        _switch_rows(live, panel, [one.rows[model][part] for one in choices], f"rows{p}")
-        _switch_scales(panel, f"shown.axes[{model}]" if part == 0 else "")
-        if _words(panel.get("title")) == choices[0].note:
-            panel["title"]["text"] = {"expr": "shown.note"}
+    for key, field in (("text", "title"), ("subtitle", "caption")):
+        if title[key]:
+            title[key] = {"expr": f"shown.{field}"}
+    for name in choices[0].panels:
+        if name in panels:
+            _switch_panel(live, name, panels[name], [one.panels[name] for one in choices])
+
+
+def _heading(text: str, panel: Spec, live: Spec) -> list[str]:
+    """The heading in lines that are no wider than the panel and the space beside it."""
+    width, size = panel["width"] + live["spacing"]["row"], panel["title"]["fontSize"]
+    return balanced(text or " ", max(12, int(width / (0.5 * size))))
 
 
 def _select(choices: Sequence[Choice], name: str) -> Spec:
@@ -202,7 +266,32 @@ def _select(choices: Sequence[Choice], name: str) -> Spec:
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 
 
-def _switch_rows(live: Spec, panel: Spec, views: Sequence[pd.DataFrame], name: str) -> None:
+def _switch_panel(live: Spec, name: str, panel: Spec, choices: Sequence[PanelChoice]) -> None:
+    """One panel's heading, data, value axis and colours follow what is chosen."""
+    if choices[0].heading and _one_line(panel.get("title")).strip():
+        panel["title"]["text"] = {"expr": f"shown.headings.{name}"}
+    _switch_rows(live, name, panel, [one.rows for one in choices])
+    axis = f"shown.axes.{name}" if choices[0].axis else ""
+    for layer in panel["layer"]:
+        encoding = layer["encoding"]
+        if axis:
+            _switch_axis(encoding.get("y", {}), axis)
+        for channel in {"color", "fill"} & set(encoding):
+            colour = encoding[channel]
+            if scale := colour.get("condition", colour).get("scale"):
+                many = len(scale["range"])
+                scale["range"] = [{"expr": f"shown.colours[{k}]"} for k in range(many)]
+
+
+def _switch_axis(y: Spec, axis: str) -> None:
+    """A value axis takes range and ticks from an expression."""
+    if "scale" in y:
+        y["scale"]["domain"] = {"expr": f"{axis}[0]"}
+    if "values" in y.get("axis", {}):
+        y["axis"] |= {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
+
+
+def _switch_rows(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFrame]) -> None:
     """One panel's data: an object a line, whose points are flattened once it is chosen."""
     table = pd.concat([rows.assign(view=k) for k, rows in enumerate(views)])
     if table.empty:
@@ -211,26 +300,11 @@ def _switch_rows(live: Spec, panel: Spec, views: Sequence[pd.DataFrame], name: s
     series = [column for column in SERIES if column in table]
     points = [column for column in table if column not in series]
     lines = table.groupby(series, sort=False).agg(list).reset_index()
-    panel["layer"] = [view for view in panel["layer"] if "text" not in view["mark"]]
+    absent = _roles(name, panel).get(ABSENT)
+    panel["layer"] = [layer for layer in panel["layer"] if layer is not absent]
     for part in (panel, *panel["layer"]):
         if "name" in part.get("data", {}):
             live["datasets"].pop(part.pop("data")["name"], None)
     live["datasets"][name] = lines.to_dict("records")
     panel["data"] = {"name": name}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
-
-
-def _switch_scales(panel: Spec, axis: str) -> None:
-    """The value axis takes range and ticks from an expression; the legend greys what is unseen."""
-    ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
-    for encoding in (view["encoding"] for view in panel["layer"]):
-        y = encoding.get("y", {})
-        if axis and "scale" in y:
-            y["scale"]["domain"] = {"expr": f"{axis}[0]"}
-        if axis and "values" in y.get("axis", {}):
-            y["axis"] |= ticks
-        for channel in {"color", "fill"} & set(encoding):
-            found = encoding[channel]
-            if scale := found.get("condition", found).get("scale"):
-                many = len(scale["range"])
-                scale["range"] = [{"expr": f"shown.colours[{k}]"} for k in range(many)]

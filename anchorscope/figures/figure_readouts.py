@@ -6,9 +6,10 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import column, delta_axis, flip_note, panel_parts, told
+from anchorscope.figures.figures import caption_of, column, delta_axis, flip_note, panel_parts
 
 SITES = ("attn", "mlp", "resid")
 POSITIONS = {
@@ -20,46 +21,49 @@ POSITIONS = {
 
 
 @fitted
-def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
+def readouts_chart(curve: pd.DataFrame, request: Request) -> Figure:
     """Every read-out in the table at once: ΔP above flips, as in the main figure.
 
     A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
-    rows of `results/tables/<figure>.csv`, of any number of read-outs; `asked` is as of
-    `anchorscope.figures.figures.chart`, but its `readout` tells nothing here.
+    rows of `results/tables/<figure>.csv`, of any number of read-outs; `readout` tells
+    nothing here.
     Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look, datasets = asked.look, asked.datasets
-    rows, grouping = data.select(curve, None, asked.grouping)
+    look, datasets = request.look, request.datasets
+    rows, grouping = data.select(curve, None, request.grouping)
     sites = [site for site in SITES if site in set(rows["site"])]
     across = [at for at in POSITIONS if at in set(rows["position"])]
     grid = {f"{site}/{at}": data.rows_at(rows, (site, at)) for site in sites for at in across}
     sizes = {
         "panel_width": round(0.6 * look.panel_width),
-        "panel_height": round(0.5 * look.panel_height),
-        "share_height": round(0.5 * look.share_height),
+        "panel_height": round(0.6 * look.panel_height),
+        "share_height": round(0.6 * look.share_height),
         "marker_size": 0.6 * look.marker_size,
         "line_width": 0.75 * look.line_width,
         "panel_title_size": look.label_size,
     }
     small = look.model_copy(update=sizes)
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
-    found: list[dict[str, list[pd.DataFrame]]] = []
+    parts_by_model: list[dict[str, list[pd.DataFrame]]] = []
     cells: dict[str, pd.DataFrame] = {}
-    for model, label in asked.panels:
+    for model, label in request.panels:
         panels = {at: (model, f"{label} at {at}") for at in grid}
-        found.append({at: panel_parts(grid[at], panels[at], datasets) for at in grid})
-        for at, here in grid.items():
-            cells |= data.cells_of(here, [panels[at]], datasets)
-    curves = pd.concat([curves for parts in found for curves, *_ in parts.values()])
+        parts_by_model.append({at: panel_parts(grid[at], panels[at], datasets) for at in grid})
+        for at, rows_here in grid.items():
+            cells |= data.cells_of(rows_here, [panels[at]], datasets)
+    curves = pd.concat([parts[0] for by_place in parts_by_model for parts in by_place.values()])
     shared = draw.encodings(draw.paper_series(datasets, curves), look, width)
     views = []
-    for (model, label), parts in zip(asked.panels, found, strict=True):
+    for i, ((model, label), by_place) in enumerate(
+        zip(request.panels, parts_by_model, strict=True)
+    ):
         layers = data.layer_count(rows[rows["model"] == model])
-        views.append(_model(label, parts, len(across), layers, shared, small))
-    measured = sum(len(here) > 0 for here in grid.values())
-    said = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
-    caption = [*told(cells, said, grouping, asked.level), *asked.notes]
-    return draw.figure_of(views, 1, width, asked.title, caption, look)
+        views.append(_model(label, by_place, len(across), layers, shared, small, name=str(i)))
+    measured = sum(len(rows_here) > 0 for rows_here in grid.values())
+    subject = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
+    caption = caption_of(cells, subject, grouping, request.level)
+    caption = Caption(caption.sentences, [*caption.details, *request.notes])
+    return draw.figure_of(views, 1, width, request.title, caption, look)
 
 
 def _model(
@@ -69,18 +73,22 @@ def _model(
     layers: int,
     shared: draw.Encodings,
     look: Style,
+    *,
+    name: str,
 ) -> alt.ConcatChart:
     """One model's read-outs; the first of a row carries the labels of the y axes."""
-    axis = delta_axis(pd.concat([curves for curves, *_ in parts.values()]))
+    axis = delta_axis(pd.concat([panels[0] for panels in parts.values()]))
     views = []
-    for k, (name, panels) in enumerate(parts.items()):
+    for k, (readout, panels) in enumerate(parts.items()):
         last = k + across >= len(parts)
         xs = [
             figure_panel.layer_axis(layers, None, labels=False),
             figure_panel.layer_axis(layers, "Layer" if last else None),
         ]
-        headings = [draw.panel_heading(name, look), None]
-        views.append(column(panels, axis, xs, headings, shared, look, labels=k % across == 0))
+        headings = [draw.panel_heading(readout, look), None]
+        labels = k % across == 0
+        here = f"{name}_{k}"
+        views.append(column(panels, axis, xs, headings, shared, look, name=here, labels=labels))
     whole = look.model_copy(update={"panel_width": across * look.panel_width})
     return alt.ConcatChart(
         concat=views,

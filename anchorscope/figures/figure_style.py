@@ -1,7 +1,6 @@
 """The look that all figures share: sizes, colours, axes, markers, legend, title and caption."""
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,9 +11,15 @@ import pandas as pd
 from pydantic import ValidationError
 
 from anchorscope.config.settings import Style as Style
+from anchorscope.figures.figure_caption import Caption, balanced
 from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
+LAYER = {"layer": ("layer", "d")}
+"""The layer in a tooltip."""
+# Okabe and Ito's colours, told apart by colour-blind readers
+BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
+RED = "#d55e00"
 
 # category10, then six of category20b for datasets 6 to 8
 CATEGORY10 = "1f77b4 ff7f0e 2ca02c d62728 9467bd 8c564b e377c2 7f7f7f bcbd22 17becf"
@@ -45,13 +50,13 @@ Figure = alt.ConcatChart
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
 
-def style_of(settings: Style | Mapping[str, Any] | None = None) -> Style:
+def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
     """A style, or the style of these keys of the config's `chart`.
 
     Raises AnchorscopeError: a key or a value that `chart` does not take.
     """
     try:
-        return settings if isinstance(settings, Style) else Style(**(settings or {}))
+        return settings if isinstance(settings, Style) else Style.model_validate(settings or {})
     except ValidationError as error:
         wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
         do = f"correct it; the keys are {', '.join(Style.model_fields)}"
@@ -85,6 +90,14 @@ class Series:
         return ("M-1,0L1,0" if self.line else "") + MARKERS.get(self.marker or "", "")
 
 
+# what a probe reads, in every picture of crossed pairs
+TERMS = {
+    "question": Series("question", ORANGE, [8, 3], "square"),
+    "answer": Series("answer", SKY, [6, 4], "diamond"),
+    "pair": Series("pair", BLUE, [1, 0], "circle"),
+}
+
+
 def paper_series(
     datasets: Sequence[tuple[str, str]], rows: pd.DataFrame | None = None
 ) -> list[Series]:
@@ -92,13 +105,13 @@ def paper_series(
 
     Those of which the rows drawn have no signal at all are grey.
     """
-    unseen = set() if rows is None else set(rows["series"]) - set(rows["series"][rows["signal"]])
-    found = []
+    grey = set() if rows is None else set(rows["series"]) - set(rows["series"][rows["signal"]])
+    series = []
     for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
         name = series_name(anchor, label)
-        colour = NO_SIGNAL if name in unseen else COLOURS[k % len(COLOURS)]
-        found.append(Series(name, colour, DASHES[anchor], marker_of(i)))
-    return found
+        colour = NO_SIGNAL if name in grey else COLOURS[k % len(COLOURS)]
+        series.append(Series(name, colour, DASHES[anchor], marker_of(i)))
+    return series
 
 
 def series_name(anchor: str, dataset: str) -> str:
@@ -144,11 +157,11 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend.to_dict()}
 
     colour = channel([one.colour for one in series])
-    seen: dict[str, Any] = {"test": "datum.signal", **colour}
+    with_signal = {"test": "datum.signal", **colour}
     return Encodings(
         alt.Color(**colour),
-        alt.ColorValue(NO_SIGNAL, condition=seen),
-        alt.FillValue("white", condition=seen),
+        alt.ColorValue(NO_SIGNAL, condition=with_signal),
+        alt.FillValue("white", condition=with_signal),
         alt.StrokeDash(**channel([list(one.dash) for one in series])),
         alt.Shape(**channel([one.symbol for one in series])),
     )
@@ -168,11 +181,21 @@ def one_legend() -> alt.Resolve:
     return alt.Resolve(scale=dict.fromkeys(("color", "strokeDash", "shape"), "shared"))
 
 
-def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
-    """The title of a panel; a long one wraps: it makes the figure no wider."""
-    size = look.panel_title_size
-    shown = wrapped(text, look.panel_width, 0.56 * size)
-    return alt.TitleParams(shown, fontSize=size, anchor="middle", frame="group", **more)
+def panel_heading(
+    text: str, look: Style, *, below: str = "", faded: bool = False
+) -> alt.TitleParams:
+    """The title of a panel, and a smaller line below it; long ones wrap and widen nothing."""
+    size, small = look.panel_title_size, 0.88 * look.label_size
+    return alt.TitleParams(
+        wrapped(text, look.panel_width, 0.56 * size),
+        fontSize=size,
+        anchor="middle",
+        frame="group",
+        color=SOFT if faded else alt.Undefined,
+        subtitle=wrapped(below, look.panel_width, 0.5 * small) if below else alt.Undefined,
+        subtitleFontSize=small if below else alt.Undefined,
+        subtitleColor=SOFT if below else alt.Undefined,
+    )
 
 
 def wrapped(text: str, width: float, character: float) -> str | list[str]:
@@ -181,42 +204,52 @@ def wrapped(text: str, width: float, character: float) -> str | list[str]:
     return lines if len(lines) > 1 else text
 
 
-def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParams:
+def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:
     """What a row of panels shows, above its first panel; above the others as many blank lines."""
     size = 0.88 * look.label_size
     lines = wrapped(text, look.panel_width + look.spacing, 0.5 * size)
     blank = " " if isinstance(lines, str) else [" "] * len(lines)
-    fixed: Any = {"fontWeight": "normal", "anchor": "start", "frame": "group", "offset": 4}
-    return alt.TitleParams(lines if shown else blank, fontSize=size, **fixed)
+    return alt.TitleParams(
+        lines if visible else blank,
+        fontSize=size,
+        fontWeight="normal",
+        anchor="start",
+        frame="group",
+        offset=4,
+    )
 
 
-def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:
-    """Model, dataset and layer, then each field as (title, number format or "")."""
-    every = {"model": ("model", ""), "dataset": ("dataset", ""), "layer": ("layer", "d")} | fields
+def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
+    """What a tooltip tells: column → title, and the number's format, "" for text.
+
+    Model and dataset come first.
+    """
+    every = {"model": ("model", ""), "dataset": ("dataset", ""), **fields}
     return [
-        alt.Tooltip(f"{name}:{'Q' if number else 'N'}", title=title, format=number or alt.Undefined)
+        # Vega-Lite 6.4 looks for texts without a format in the wrong place
+        alt.Tooltip(f"{name}:{'Q' if number else 'N'}", title=title, format=number)
         for name, (title, number) in every.items()
     ]
 
 
-def balanced(text: str, most: int) -> list[str]:
-    """Lines of at most `most` characters and about equal length."""
-    lines = textwrap.wrap(text, most)
-    if len(lines) < 2:
-        return [text]
-    narrower = (textwrap.wrap(text, k) for k in range(len(text) // len(lines), most))
-    return next((even for even in narrower if len(even) == len(lines)), lines)
-
-
 def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> alt.TitleParams:
-    """The title with the caption's sentences below it, each balanced over lines that fit."""
-    wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
-    lines = [line for part in caption for line in balanced(part, wrap)]
-    shown = wrapped(text, width, 0.6 * look.title_size)
-    title: Any = {"fontSize": look.title_size, "anchor": "middle", "offset": 14}
-    below: Any = {"subtitleFontSize": look.caption_size, "subtitleColor": "#555555"}
-    below |= {"subtitleLineHeight": 1.3 * look.caption_size, "subtitlePadding": 5}
-    return alt.TitleParams(shown, subtitle=lines, **title, **below)
+    """The title, wrapped, with the caption's lines below it."""
+    return alt.TitleParams(
+        wrapped(text, width, 0.6 * look.title_size),
+        fontSize=look.title_size,
+        anchor="middle",
+        offset=14,
+        subtitle=list(caption),
+        subtitleFontSize=look.caption_size,
+        subtitleColor="#555555",
+        subtitleLineHeight=1.3 * look.caption_size,
+        subtitlePadding=5,
+    )
+
+
+def caption_characters(look: Style, width: float) -> int:
+    """How many characters a line of the caption holds; `width` of the figure in pixels."""
+    return look.wrap or max(30, int(width / (0.5 * look.caption_size)))
 
 
 def config_of(look: Style) -> dict[str, Any]:
@@ -235,16 +268,26 @@ def config_of(look: Style) -> dict[str, Any]:
 
 
 def figure_of(
-    views: Sequence[Any], across: int, width: float, title: str, caption: Sequence[str], look: Style
+    views: Sequence[alt.VConcatChart | alt.ConcatChart | alt.LayerChart],
+    across: int,
+    width: float,
+    title: str,
+    caption: Caption,
+    look: Style,
 ) -> Figure:
-    """The views in rows of `across`, under one title and above one legend."""
-    title, caption = "" if look.title else title, [] if look.caption else caption
+    """The views in rows of `across`, under one title and above one legend.
+
+    The caption's details are the specification's `usermeta.details`: the page shows them.
+    """
+    lines, details = caption.wrapped(caption_characters(look, width))
+    title, lines = "" if look.title else title, [] if look.caption else lines
     return Figure(
         concat=list(views),
         columns=across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=one_legend(),
-        title=title_of(title, caption, look, width) if title or caption else alt.Undefined,
+        title=title_of(title, lines, look, width) if title or lines else alt.Undefined,
         config=config_of(look),
         background="white",
+        usermeta={"details": details},
     )

@@ -1,24 +1,40 @@
-"""The figure: ΔP by layer for each model, below it flips, and what follows another question.
+"""The main figure: ΔP by layer for each model, below it flips, and the truth of the pair.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
-arXiv 2601.07422. Two rows are added: flips of the paired samples beside those under a random
-knockout, so that no curve is shown without what flips by itself; and, where it was measured, the
-share of Q-Anchored right answers that follow a matched question.
+arXiv 2601.07422. Rows are added below: the flips of paired samples beside those under a random
+knockout, so that no curve is shown without what flips by itself; and, where answers were exchanged
+between questions, what the probe reads of truth by comparing the two.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol, Unpack
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import Asked, as_pdf, as_svg, asked_of, fitted, printed_width
-from anchorscope.figures.figure_page import Axis, Choice, page
+from anchorscope.figures import (
+    figure_data as data,
+    figure_pairs,
+    figure_panel,
+    figure_style as draw,
+)
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_data import Pair, Source
+from anchorscope.figures.figure_fit import (
+    Keywords,
+    Request,
+    as_pdf,
+    as_svg,
+    fitted,
+    printed_width,
+    request_of,
+)
+from anchorscope.figures.figure_page import Axis, Choice, PanelChoice, page
+from anchorscope.figures.figure_panel import Tips
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.passes.interventions import REGISTRY, arms
 from anchorscope.storage.errors import AnchorscopeError
@@ -29,27 +45,34 @@ GROUPINGS = {
     "reference_layer": "groups formed at one reference layer",
     "replicate": "groups formed by a second prompt for the same answer",
 }
-BY_ARM = "groups formed by the knockout's flips, of samples with a counted pair"
+BY_ARM = "groups formed by the knockout's flips"
+BY_ARM_DETAIL = "Groups are formed by the knockout's flips, of samples whose answers are exchanged."
 INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
-DELTA_TIPS = {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL, "n": ("n", ",d")}
-DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
-FLIP_TIPS = {"condition": ("condition", ""), "value": ("flips (%)", ".1f"), **INTERVAL}
+DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL}
+DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
+FLIP_TIPS = draw.LAYER | {"condition": ("condition", ""), "value": ("flips (%)", ".1f"), **INTERVAL}
 FLIP_TIPS |= {"n": ("paired samples", ",d")}
-FOLLOW_TIPS = FLIP_TIPS | {"value": ("follow (%)", ".1f"), "n": ("pairs", ",d")}
-FOLLOW_TIPS |= {"of": ("Q-Anchored right answers", ",d")}
-FOLLOWS = "Q-Anchored right answers that follow a matched question"
-FOLLOWED = (
-    "Lower row: the same answer behind a matched question, for which it is wrong "
-    "(dotted: behind a placebo, for which it stays right)"
-)
-# range and ticks of the panels of flips, in percent
 SHARES: Axis = ((0, 100), [0, 50, 100])
-# by panel of a model: title of the value axis, groups, numbers of a row and what a tooltip tells
-PARTS = (
-    ("ΔP (points)", draw.ANCHORS, data.CURVE, DELTA_TIPS),
-    ("Flips (%)", ("all",), data.SHARES, FLIP_TIPS),
-    ("Follow (%)", ("Q",), data.SHARES, FOLLOW_TIPS),
+"""Range and ticks of the panels of flips, in percent."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of panels, one for each model."""
+
+    name: str  # of its panels, before the number of the model
+    axis_title: str
+    anchors: Sequence[str]  # the groups that it draws
+    numbers: Mapping[str, Source]
+    tips: Tips
+
+
+ROWS = (
+    Row("delta_p", "ΔP (points)", draw.ANCHORS, data.CURVE, DELTA_TIPS),
+    Row("flips", "Flips (%)", ("all",), data.SHARES, FLIP_TIPS),
 )
+PAIRS = "pairs"
+"""What the names of the panels on exchanged answers begin with."""
 
 
 def title_of(condition: str) -> str:
@@ -58,30 +81,50 @@ def title_of(condition: str) -> str:
 
 
 @fitted
-def chart(table: pd.DataFrame, asked: Asked) -> Figure:
-    """The figure of one read-out: a column per model, ΔP above flips and what follows.
+def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Figure:
+    """The figure of one read-out: a column per model, ΔP above flips above the truth of the pair.
 
-    `table` holds rows of `results/tables/<figure>.csv`. Points marked `thin` are crosses beside the
-    line; layers without `signal` are hollow and grey; both are named in the caption. `asked` is
-    given as the keywords of `Asked`, see `fitted`.
+    `table` holds rows of `results/tables/<figure>.csv`, `crossing` of `<figure>.crossing.csv`; the
+    lower row is left out where it has none. Points marked `thin` are crosses beside the line;
+    layers without `signal` are hollow and grey. Callers give the keywords of `Keywords`.
     Raises AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look = asked.look
-    rows, grouping = data.select(table, asked.readout, asked.grouping)
-    view = _view(rows, asked, asked.readout, "knockout", grouping)
-    across = draw.columns_across(len(asked.panels), look.columns)
+    look = request.look
+    rows, grouping = data.select(table, request.readout, request.grouping)
+    pairs = _pairs(crossing, request.readout)
+    choice = _choice(rows, pairs, request, request.readout, "knockout", grouping)
+    across = draw.columns_across(len(request.panels), look.columns)
     width = draw.width_of(across, look)
-    curves = pd.concat([curves for curves, *_ in view.rows])
-    shared = draw.encodings(draw.paper_series(asked.datasets, curves), look, width)
-    notes = [view.note, FOLLOWS] if any(len(rows) for *_, rows in view.rows) else [view.note]
+    curves = pd.concat([choice.panels[f"delta_p_{i}"].rows for i in range(len(request.panels))])
+    shared = draw.encodings(draw.paper_series(request.datasets, curves), look, width)
     views = []
-    for i, ((model, label), parts) in enumerate(zip(asked.panels, view.rows, strict=True)):
+    for i, (model, label) in enumerate(request.panels):
         layers = data.layer_count(rows[rows["model"] == model])
-        xs = [figure_panel.layer_axis(layers, title) for title in ("Layer", None, None)]
-        headings = [draw.row_heading(note, look, shown=i % across == 0) for note in notes]
-        headings = [draw.panel_heading(label, look), *headings]
-        views.append(column(parts, view.axes[i], xs, headings, shared, look))
-    return draw.figure_of(views, across, width, view.title, view.caption, look)
+        xs = [figure_panel.layer_axis(layers, title) for title in ("Layer", None)]
+        names = [f"{row.name}_{i}" for row in ROWS]
+        headings = [draw.panel_heading(label, look), _heading(choice, names[1], i, across, look)]
+        parts = [choice.panels[name].rows for name in names]
+        axis = choice.panels[names[0]].axis or delta_axis(parts[0])
+        view = column(parts, axis, xs, headings, shared, look, name=str(i))
+        if len(pairs):
+            name = f"{PAIRS}_{i}"
+            below, x = choice.panels[name], figure_panel.layer_axis(layers, None)
+            axis = below.axis or figure_pairs.axis_of(below.rows)
+            lower = figure_pairs.panel(below.rows, x, axis, shared, look, name=name)
+            view.vconcat.append(lower.properties(title=_heading(choice, name, i, across, look)))
+        views.append(view)
+    return draw.figure_of(views, across, width, choice.title, choice.caption, look)
+
+
+def _heading(choice: Choice, name: str, i: int, across: int, look: Style) -> alt.TitleParams:
+    """What stands above a row of panels; blank but for the first."""
+    return draw.row_heading(choice.panels[name].heading, look, visible=i % across == 0)
+
+
+def _pairs(crossing: pd.DataFrame, readout: Pair) -> pd.DataFrame:
+    """The rows of crossing at a read-out. Raises AnchorscopeError: columns are missing."""
+    data.require(crossing, figure_pairs.NEEDED)
+    return data.rows_at(crossing, readout)
 
 
 def column(
@@ -92,91 +135,116 @@ def column(
     shared: draw.Encodings,
     look: Style,
     *,
+    name: str,
     labels: bool = True,
 ) -> alt.VConcatChart:
-    """ΔP above flips above what follows, as many of them as there are headings.
+    """ΔP above flips.
 
-    `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is range and ticks of ΔP;
-    `labels`: whether value axes are labelled.
+    Args:
+        parts, xs: rows and layer axes, by panel.
+        axis: range and ticks of ΔP.
+        headings: by panel; None for none.
+        shared, look: channels of all panels, and sizes.
+        name: what the names of the panels end with.
+        labels: whether value axes are labelled.
     """
     views: list[alt.LayerChart] = []
     zero = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=draw.SOFT, strokeWidth=0.8)
-    for (title, *_, tips), rows, x, heading in zip(PARTS, parts, xs, headings, strict=False):
-        first, said = not views, title if labels else None
+    for row, rows, x, heading in zip(ROWS, parts, xs, headings, strict=True):
+        panel, first = f"{row.name}_{name}", row is ROWS[0]
+        height = look.panel_height if first else look.share_height
         domain, ticks = axis if first else SHARES
-        y = figure_panel.value_axis("value", said, domain, ticks, look, labels=labels)
-        own: Row = {"height": look.share_height, "chance": True}
-        if first:
-            under = [zero.encode(y), *figure_panel.minor_ticks(x, look.panel_height)]
-            own = {"height": look.panel_height, "weight": 1, "under": under}
-        view = figure_panel.line_panel(rows, x, y, shared, look, tips, crosses=True, **own)
+        title = row.axis_title if labels else None
+        y = figure_panel.value_axis("value", title, domain, ticks, look, labels=labels)
+        ticks_below = figure_panel.minor_ticks(x, height, panel)
+        view = figure_panel.line_panel(
+            *(rows, x, y, shared, look, row.tips),
+            name=panel,
+            under=[zero.encode(y), *ticks_below] if first else [],
+            height=height,
+            weight=1 if first else 0.75,
+            chance=not first,
+            crosses=True,
+        )
         views.append(view.properties(title=heading) if heading else view)
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
 
-def keywords(params: Any) -> Row:
-    """What a chart function is given, from the parameters of a rule that draws one."""
-    labels = params.label
-    return {
-        "style": params.chart,
-        "level": params.level,
-        "panels": [(key, labels["models"][key]) for key in params.models],
-        "datasets": [(key, labels["datasets"][key]) for key in params.datasets],
-        "readout": tuple(params.get("readout", "mlp/final").split("/")),
-        "grouping": params.get("grouping"),
-    }
-
-
-def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
+def choices(
+    table: pd.DataFrame, crossing: pd.DataFrame, **keywords: Unpack[Keywords]
+) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
     The figure itself comes first, conditions follow in the order of the registry. Arguments and
     errors are those of `chart`, whose figure this goes with.
     """
-    asked = asked_of(**keywords)
+    request = request_of(keywords)
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
-    first = (*asked.readout, data.select(table, asked.readout, asked.grouping)[1], "knockout")
-    held = table[["site", "position", "grouping", "condition"]].drop_duplicates()
-    found = [one for one in held.itertuples(index=False, name=None) if one[-1] in REGISTRY]
-    found.sort(key=lambda one: list(REGISTRY).index(one[-1]))
-    selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in found}}
-    return [
-        _view(selected[site, position, grouping], asked, (site, position), condition, grouping)
-        for site, position, grouping, condition in dict.fromkeys([first, *found])
-    ]
+    first = (*request.readout, data.select(table, request.readout, request.grouping)[1], "knockout")
+    places = table[["site", "position", "grouping", "condition"]].drop_duplicates()
+    measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
+    measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
+    selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in measured}}
+    made = []
+    for site, position, grouping, condition in dict.fromkeys([first, *measured]):
+        rows, at = selected[site, position, grouping], (site, position)
+        made.append(_choice(rows, _pairs(crossing, at), request, at, condition, grouping))
+    return made
 
 
-def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, grouping: str) -> Choice:
-    """What is drawn of a condition; `rows` are those of the read-out and grouping."""
-    parts = [panel_parts(rows, model, asked.datasets, condition) for model in asked.panels]
-    curves = [curves for curves, *_ in parts]
-    cells = data.cells_of(rows, asked.panels, asked.datasets)
-    title = asked.title if condition == "knockout" else title_of(condition)
+def _choice(
+    rows: pd.DataFrame,
+    pairs: pd.DataFrame,
+    request: Request,
+    readout: Pair,
+    condition: str,
+    grouping: str,
+) -> Choice:
+    """What is drawn of a condition, of rows of the read-out and grouping, and of crossing there."""
+    cells = data.cells_of(rows, request.panels, request.datasets)
+    parts = [panel_parts(rows, model, request.datasets, condition) for model in request.panels]
+    headings = ["", flip_note(rows, condition)]
+    panels = {
+        f"{row.name}_{i}": PanelChoice(
+            part[k], heading=headings[k], axis=delta_axis(part[0]) if row is ROWS[0] else None
+        )
+        for i, part in enumerate(parts)
+        for k, row in enumerate(ROWS)
+    }
+    for i, model in enumerate(request.panels):
+        crossed = figure_pairs.panel_rows(pairs, model, request.datasets)
+        axis = figure_pairs.axis_of(crossed)
+        panels[f"{PAIRS}_{i}"] = PanelChoice(crossed, heading=figure_pairs.HEADING, axis=axis)
+    title = request.title if condition == "knockout" else title_of(condition)
     preview = " (preview)" if data.is_preview(cells, condition) else ""
-    at = "/".join(readout)
-    basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
+    subject = f"Read-out {'/'.join(readout)}"
+    caption = caption_of(cells, subject, grouping, request.level, condition)
+    below = figure_pairs.DETAIL if len(pairs) else figure_pairs.NOT_CROSSED
+    details = [below, *caption.details, *request.notes]
+    basics, *others = caption.sentences
+    sentences = [basics, figure_pairs.verdict(pairs), *others]
+    curves = pd.concat([part[0] for part in parts])
     return Choice(
-        readout=at,
+        readout="/".join(readout),
         condition=condition,
         grouping=grouping,
         title=f"{title}{preview}",
-        caption=[basics, *_followed(pd.concat(list(cells.values()))), *notes, *asked.notes],
-        note=flip_note(rows, condition),
-        rows=parts,
-        axes=[delta_axis(each) for each in curves],
-        colours=[one.colour for one in draw.paper_series(asked.datasets, pd.concat(curves))],
+        caption=Caption(sentences, details),
+        panels=panels,
+        colours=[one.colour for one in draw.paper_series(request.datasets, curves)],
     )
 
 
 def panel_parts(
     rows: pd.DataFrame, model: Pair, datasets: Sequence[Pair], condition: str = "knockout"
 ) -> list[pd.DataFrame]:
-    """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
-    beside = list(dict.fromkeys((condition, REGISTRY[condition].companion or condition)))
-    drawn = zip(PARTS, ([condition], beside, arms()), strict=True)
+    """Rows of a model's panels: ΔP of the groups, and flips of all samples."""
+    companion = REGISTRY[condition].companion
+    beside = [condition, companion] if companion else [condition]
+    conditions: tuple[Sequence[str], ...] = ([condition], beside)
     return [
-        data.panel_rows(rows, model, datasets, anchors, conditions, numbers)
-        for (_, anchors, numbers, _), conditions in drawn
+        data.panel_rows(rows, model, datasets, row.anchors, drawn, row.numbers)
+        for row, drawn in zip(ROWS, conditions, strict=True)
     ]
 
 
@@ -194,69 +262,129 @@ def delta_axis(curves: pd.DataFrame) -> Axis:
     return (low, high), list(range(low, high + 1, 20))
 
 
+CONTROLS = {"random": "random tokens", "question": "whole question"}
+"""What some conditions are called in a few words."""
+
+
 def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
     """What the lines of the flips' panels are, of the conditions in a table's rows."""
-    names = {"random": "random tokens", "question": "whole question"}
-    beside = REGISTRY[condition].companion
-    if beside is None or beside not in set(rows["condition"]):
-        return f"Flips among paired samples ({names.get(condition, condition)})"
-    return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
+    control = REGISTRY[condition].companion
+    if control is None or control not in set(rows["condition"]):
+        return f"Flips among paired samples ({CONTROLS.get(condition, condition)})"
+    return f"Flips among paired samples (dotted: {CONTROLS.get(control, control)})"
 
 
-def told(
+def caption_of(
     cells: Mapping[str, pd.DataFrame],
     subject: str,
     grouping: str,
     level: float,
     condition: str = "knockout",
-) -> list[str]:
-    """The caption: `subject`, grouping, n and interval; what is grey, thin or missing.
+) -> Caption:
+    """`subject`, grouping, n, intervals, what is grey, and the verdict; the rest as details.
 
     `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
     """
-    by_arm = f"{BY_ARM}; lower row: right answers"
-    groups = by_arm if condition in arms() else GROUPINGS.get(grouping, grouping)
+    groups = BY_ARM if condition in arms() else GROUPINGS.get(grouping, grouping)
     sizes = [data.sample_size(cell, condition) for cell in cells.values() if len(cell)]
     whole = pd.concat(list(cells.values()))
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
     paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna()
-    lower = f", flips: {data.size_note(paired)} paired samples" if len(paired) else ""
     refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
     bands = data.BANDS if refitted else data.AUC_BANDS
     missing = []
     for name, cell in cells.items():
-        held = set(cell["anchor"][cell["condition"] == condition])
-        absent = [f"{name}, {anchor}-Anchored" for anchor in draw.ANCHORS if anchor not in held]
+        measured = set(cell["anchor"][cell["condition"] == condition])
+        absent = [f"{name}, {anchor}-Anchored" for anchor in draw.ANCHORS if anchor not in measured]
         missing += [name] if len(absent) == len(draw.ANCHORS) else absent
-    return [
-        f"{subject}; {groups}; {data.size_note(sizes)} samples a cell{lower}; "
-        f"bands: pointwise {100 * level:g}\u00a0% {bands}.",
-        *data.unseen_note(cells),
-        *data.thin_note(cells, condition),
-        *data.missing_note(missing),
-    ]
+    return Caption(
+        [
+            f"{subject}; {groups}; {data.size_note(sizes)} samples a cell; "
+            f"{100 * level:g}\u00a0% intervals.",
+            verdict(whole, condition),
+            data.grey_note(cells),
+            data.cross_note(cells, condition),
+            f"{len(missing)} curves or cells were not measured." if missing else "",
+        ],
+        [
+            *([BY_ARM_DETAIL] if condition in arms() else []),
+            *([f"Flips: {data.size_note(paired)} paired samples."] if len(paired) else []),
+            f"Bands: pointwise {100 * level:g}\u00a0% {bands}.",
+            *data.no_signal_notes(cells),
+            *data.thin_note(cells, condition),
+            *data.missing_note(missing),
+        ],
+    )
 
 
-def _followed(rows: pd.DataFrame) -> list[str]:
-    """What the row of following answers shows, and of how many; nothing where not measured."""
-    rows = rows[(rows["condition"] == "matched") & (rows["anchor"] == "Q")]
-    if rows["flip_share"].isna().all():
-        return []
-    head = rows[data.true(rows["headline"])].dropna(subset=["n_paired", "of"])
-    if head.empty:
-        return [f"{FOLLOWED}."]
-    covered = data.span((head["n_paired"] / head["of"]).dropna(), 100)
-    said = f"headline layer: {data.size_note(head['n_paired'])} pairs, {covered}\u00a0%"
-    return [f"{FOLLOWED}; {said} of the Q-Anchored right answers."]
+def verdict(rows: pd.DataFrame, condition: str) -> str:
+    """At the headline layers: in how many cells the probe beats the text, and what flips there.
+
+    Of the samples of the flips' row; the control's share stands beside that of the condition.
+    """
+    place = ["model", "dataset", "site", "position"]
+    everyone = rows[(rows["anchor"] == "all") & data.true(rows["headline"])]
+    heads = everyone[everyone["condition"] == condition]
+    cells = heads.groupby(place).ngroups
+    if not cells:
+        return ""
+    heads = heads[data.true(heads["signal"])]
+    known = heads.groupby(place).ngroups
+    counted = f"At the headline layer {known} of {cells} cell{'s' if cells != 1 else ''}"
+    if not known:
+        return f"{counted} has a signal: nothing here can be interpreted."
+    told = f"{counted} ha{'ve' if known != 1 else 's'} a signal"
+    shares = heads["flip_share"].dropna()
+    if shares.empty:
+        return f"{told}."
+    text = f"{told}; there {data.span(shares, 100)}\u00a0% flip"
+    control = REGISTRY[condition].companion
+    beside = everyone[everyone["condition"] == control].merge(heads[place])["flip_share"].dropna()
+    if control is None or beside.empty:
+        return f"{text}."
+    name = CONTROLS.get(control, control)
+    return f"{text}, {data.span(beside, 100)}\u00a0% under {name}."
 
 
-def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
+class Parameters(Protocol):
+    """Parameters of a rule that draws a figure, as Snakemake hands them on."""
+
+    models: Sequence[str]
+    datasets: Sequence[str]
+    label: Mapping[str, Mapping[str, str]]
+    level: float
+    chart: Mapping[str, object]
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """A parameter that not every rule has."""
+
+
+def keywords(params: Parameters, title: str, notes: Sequence[str] = ()) -> Keywords:
+    """What a chart function is given, from the parameters of a rule that draws one.
+
+    `title` is the figure's where the config names none.
+    """
+    site, position = (params.get("readout") or "mlp/final").split("/")
+    return {
+        "title": params.get("title") or title,
+        "notes": notes,
+        "style": params.chart,
+        "level": params.level,
+        "panels": [(key, params.label["models"][key]) for key in params.models],
+        "datasets": [(key, params.label["datasets"][key]) for key in params.datasets],
+        "readout": (site, position),
+        "grouping": params.get("grouping"),
+    }
+
+
+def save(figure: alt.TopLevelMixin, stem: str | Path, choices: Sequence[Choice] = ()) -> list[Path]:
     """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
 
-    `views` is what a reader of the HTML can switch to, see `choices`. The HTML holds its own copy
-    of the Vega runtime and asks nothing of a network; the PNG has two pixels a CSS pixel, for print
-    300 to an inch. Each file appears whole or not at all. The same table and settings give the same
-    bytes of the specification. Raises AnchorscopeError: the chart cannot be drawn.
+    `choices` is what a reader of the HTML can switch to, see the function. The HTML holds its own
+    copy of the Vega runtime and asks nothing of a network; the PNG has two pixels a CSS pixel, for
+    print 300 to an inch. Each file appears whole or not at all. The same table and settings give
+    the same bytes of the specification.
+    Raises AnchorscopeError: the chart cannot be drawn.
     """
     import vl_convert
 
@@ -268,14 +396,14 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
         what = f"cannot draw the figure: {error}"
         raise AnchorscopeError(what, f"{stem}.vl.json", see="drawing") from error
     printed = printed_width(spec)
-    made = {
+    contents = {
         ".vl.json": text.encode(),
-        ".html": page(spec, svg, Path(stem).name, views).encode(),
+        ".html": page(spec, svg, Path(stem).name, choices).encode(),
         ".svg": svg.encode(),
         ".pdf": as_pdf(svg, printed),
         ".png": vl_convert.svg_to_png(svg, scale=300 / 96 if printed else 2),
     }
-    for ending, content in made.items():
+    for ending, content in contents.items():
         with atomic(f"{stem}{ending}") as draft:
             draft.write_bytes(content)
-    return [Path(f"{stem}{ending}") for ending in made]
+    return [Path(f"{stem}{ending}") for ending in contents]

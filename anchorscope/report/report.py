@@ -137,7 +137,7 @@ def _pictures(config: Config, cells: Sequence[Mapping[str, Any]]) -> list[dict[s
         counts = [sizes[cell] for cell in config.cells(figure)]
         shared = {"figure": figure, "grouping": GROUPINGS[config.grouping], "counts": counts}
         shared |= {"readout": drawn, "about": ""}
-        views = dict.fromkeys(("", "controls", "probes"), drawn)
+        views = dict.fromkeys(("", "controls", "crossing", "probes"), drawn)
         views["readouts"] = ", ".join(config.answer_readouts)
         views |= {name.replace("/", "-"): name for name in config.readouts}
         found += [shared | {"view": view, "readout": at} for view, at in views.items()]

@@ -7,7 +7,7 @@ from typing import Any
 
 CATALOGUES = ("models", "datasets", "figures")
 LOOKS = frozenset(
-    "label resources gated chart results targets keep_activations most_dropped".split()
+    "label title resources gated chart results targets keep_activations most_dropped".split()
 )
 """Keys that change no number; identities leave them out."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from figure_tables import READOUTS, calibration_of, caption, drawing, points, views
+from figure_tables import READOUTS, calibration_of, drawing, points, views, words
 
 from anchorscope.calibration.figure_calibration import MEASURES, calibration_chart
 from anchorscope.calibration.requirements import FLOORS
@@ -73,8 +73,8 @@ def test_intervals_have_bars_where_the_table_has_them() -> None:
         for panel in panels(spec).values()
     ]
     assert bars == [1, 0, 0]
-    assert "Bars: 90 % bootstrap intervals." in caption(spec)
-    assert "Bars" not in caption(usual())
+    assert "Bars: 90 % bootstrap intervals." in words(spec)
+    assert "Bars" not in words(usual())
 
 
 def test_no_signal_blanks_and_missing_cells_are_told() -> None:
@@ -87,7 +87,7 @@ def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     assert {row["readout"] for row in drawn} == set(NAMES) - {"mlp/final"}
     grey = {row["readout"] for row in drawn if not row["signal"]}
     assert grey == {name for name in NAMES if name.startswith("attn")}
-    said = caption(spec)
+    said = words(spec)
     assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
     assert "Not measured: Model on Beta." in said
     assert said.endswith("Left out: 1 values without a sample of that truth.")

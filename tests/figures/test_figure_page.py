@@ -36,7 +36,8 @@ def live() -> dict[str, Any]:
 def rows_of(panel: int, view: int) -> pd.DataFrame:
     """What a panel draws of a view, flattened as Vega-Lite does."""
     _, flatten = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"]
-    lines = pd.DataFrame(live()["datasets"][f"rows{panel}"])
+    name = f"{('delta_p', 'flips', 'follow')[panel % 3]}_{panel // 3}"
+    lines = pd.DataFrame(live()["datasets"][name])
     return lines[lines["view"] == view].explode(flatten["flatten"])
 
 
@@ -56,7 +57,7 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             own = rows[~rows["edge"].astype(bool)]
             curves = cell[cell["anchor"] != "all"]["delta_p"]
             assert sorted(own["value"]) == pytest.approx(sorted(curves), abs=0.006)
-            (low, high), ticks = text["axes"][k]
+            (low, high), ticks = text["axes"][f"delta_p_{k}"]
             assert low <= min(rows["low"]) and max(rows["high"]) <= high
             assert all(low <= tick <= high and tick % 20 == 0 for tick in ticks)
             flips = rows_of(3 * k + 1, view)

@@ -60,7 +60,12 @@ def difference(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
-    style = {"panel_width": 230, "panel_height": 150, "share_height": 44, "font": "Liberation Sans"}
+    style = {
+        "panel_width": 230,
+        "panel_height": 120,
+        "share_height": 110,
+        "font": "Liberation Sans",
+    }
     looks = LOOKS | {"datasets": DATASETS, "style": style}
     spec = chart(curve_of(MODELS, DATASETS, 12, blind=2), **looks).to_dict()
     new = tmp_path / "figure.png"
@@ -98,7 +103,7 @@ def test_paper_is_as_wide_as_asked_with_panels_below_one_another_where_narrow(
 
 def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
     spec = draw(style=PAPER | {"panel_width": 200})
-    assert "usermeta" not in spec and 'mm"' not in as_svg(spec).split(">", 1)[0]
+    assert "width_mm" not in spec["usermeta"] and 'mm"' not in as_svg(spec).split(">", 1)[0]
     assert spec["concat"][0]["vconcat"][0]["width"] == 200
 
 
@@ -133,7 +138,7 @@ def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     high = table()["ci_high"]
     raised = table().assign(ci_high=high.mask(table()["model"] == "one", high.clip(lower=19.5)))
     svg = as_svg(chart(raised, **LOOKS).to_dict())
-    moved = r'concat_\d_concat_0_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
+    moved = r'delta_p_\d_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
     tops = re.findall(moved, svg)
     assert len(tops) == 2 and len(set(tops)) == 1
     curves = [{"value": 0, "low": -3, "high": top, "thin": False} for top in (14, 19.5, 20, 39, -1)]

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import READOUTS, caption, curve_of, drawing, points, views
+from figure_tables import READOUTS, caption, curve_of, details, drawing, points, views
 
 from anchorscope.figures.figure_data import thinking_notes
 from anchorscope.figures.figure_readouts import readouts_chart
@@ -84,7 +84,14 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("layers", "ticks"),
-    [(1, [0]), (16, [0, 5, 10, 15]), (36, [0, 10, 20, 30]), (64, [0, 20, 40, 60])],
+    [
+        (1, [0]),
+        (3, [0, 1, 2]),
+        (10, list(range(10))),
+        (16, [0, 5, 10, 15]),
+        (36, [0, 10, 20, 30]),
+        (64, [0, 20, 40, 60]),
+    ],
 )
 def test_layer_ticks_follow_depth(layers: int, ticks: list[int]) -> None:
     models = [("m", "M")]
@@ -120,7 +127,8 @@ def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     assert line_of(panel)["y"]["scale"]["domain"][0] > -100, "a cross has no band"
     lone = drawn.loc["Q-Anchored (PopQA)"]
     assert list(lone["layer"][lone["mark"] & ~lone["thin"]]) == [7]
-    assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in caption(spec)
+    assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in details(spec)
+    assert "Crosses: too few samples to rely on." in caption(spec)
     assert "review" not in json.dumps(spec["title"])
     table["n"] = (table["n"] / 10).round()
     few = draw(table)["title"]
@@ -135,8 +143,9 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
     table = table[(table["dataset"] != "nq") | (table["model"] != "llama-3.2-3b")]
     spec = draw(table, panels=[*LLAMA, ("other", "Other")])
     assert "Q-Anchored (PopQA)" not in {r["series"] for r in points(spec, columns(spec)[0][0])}
-    named = "Llama-3.2-3B on NQ; Other on PopQA; Other on TriviaQA; and 2 more."
-    assert caption(spec).endswith(f"Not measured: {named}")
+    named = "; ".join(f"Other on {dataset}" for _, dataset in DATASETS)
+    assert details(spec).endswith(f"Not measured: Llama-3.2-3B on NQ; {named}.")
+    assert caption(spec).endswith("5 curves or cells were not measured.")
     *_, note = views(columns(spec)[2][0], "text")
     assert note["mark"]["text"] == "not measured"
     assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
@@ -159,7 +168,8 @@ def test_layers_without_signal_are_hollow_and_grey_and_named(no: Any) -> None:
                     assert fill["value"] == "white" and stroke["value"] not in CYCLE
                     assert fill["condition"]["test"] == stroke["condition"]["test"]
     said = "No signal (hollow grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
-    assert said in caption(spec) and "contrasts are not interpretable." in caption(spec)
+    assert said in details(spec) and "contrasts are not interpretable." in details(spec)
+    assert "Hollow grey: layers without a signal (in 1 of 8 cells)." in caption(spec)
 
 
 def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
@@ -180,7 +190,9 @@ def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_
     nq = (table["model"] == "llama-3.2-1b") & (table["dataset"] == "nq")
     table.loc[nq, ["signal", "cell_signal"]] = False
     table.loc[table["dataset"] == "popqa", "cell_signal"] = False
-    said = caption(draw(table))
+    spec = draw(table)
+    assert "(in 8 of 8 cells, 1 at every layer)" in caption(spec)
+    said = details(spec)
     assert "Llama-3.2-1B on NQ at every layer; all other cells at layers 0–2. At" in said
     whole = "No signal in the cell as a whole: Llama-3.2-1B on PopQA; Llama-3.2-3B on PopQA."
     assert whole in said
@@ -224,16 +236,19 @@ def test_right_answers_that_follow_have_a_row_where_matched_questions_were_measu
     q = own[own["condition"] == "knockout"]
     assert list(got["of"]) == list((q["n"] * q["answer_accuracy"]).round())
     pairs = table.query("condition == 'matched' and anchor == 'Q' and headline")["n_paired"]
-    assert f"headline layer: n = {min(pairs)} to {max(pairs)} pairs" in caption(spec)
+    assert f"headline layer: n = {min(pairs)} to {max(pairs)} pairs" in details(spec)
+    assert "There is no row of answers behind another question" in details(usual())
 
 
 def test_caption_states_readout_grouping_n_and_interval() -> None:
     table = table_of()
     table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
-    text = caption(draw(table))
+    spec = draw(table)
+    text, more = caption(spec), details(spec)
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
-    assert "n = 812 to 1,000 samples a cell, flips: n = 812 to 815 paired samples; " in text
-    assert "bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in text
+    assert "n = 812 to 1,000 samples a cell; 95 % intervals." in text
+    assert "Flips: n = 812 to 815 paired samples." in more
+    assert "Bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
 
 
 def test_caption_says_what_chat_templates_do_about_thinking() -> None:
@@ -247,7 +262,7 @@ def test_caption_says_what_chat_templates_do_about_thinking() -> None:
     }
     notes = thinking_notes(records, LLAMA)
     assert notes == [f"Llama-3.2-1B, Llama-3.2-3B: {off}.", f"Llama-3.2-3B: {none}."]
-    assert caption(draw(table_of(), notes=notes)).endswith(" ".join(notes))
+    assert details(draw(table_of(), notes=notes)).endswith(" ".join(notes))
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, 8), (4, 2), (5, 1)])
@@ -362,7 +377,9 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in model["concat"]}
     assert len(ranges) == 1
-    said = caption(spec)
-    assert said.startswith("4 read-outs; flips among paired samples (dotted: random tokens);")
+    assert caption(spec).startswith(
+        "4 read-outs; flips among paired samples (dotted: random tokens);"
+    )
+    said = details(spec)
     assert "No signal (hollow grey): Model at home at attn/final on Alpha; " in said
     assert said.endswith("Model at home at mlp/last_answer on Alpha.")

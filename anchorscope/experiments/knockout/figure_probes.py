@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import altair as alt
@@ -9,49 +10,97 @@ import pandas as pd
 
 from anchorscope.experiments.knockout.figure_controls import NEEDED, SIZE, auc_axis
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_data import Pair, Row, Source
+from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS, SHARES
 
 CONTROLS = f"{NEEDED} floor_auc prompt_end_auc added_auc added_low added_high ece"
 DENSITY = "model dataset site position condition layer x density"
-TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
+TIPS = draw.LAYER | {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
 # dotted beside the read-out's own AUC: column → what it is; the floor has no markers
 BESIDE = {"prompt_end_auc": "AUC at the prompt's end", "floor_auc": "AUC of the hardest floor"}
-KEY = "AUC: solid this read-out, dotted the hardest floor (what the text alone tells){before}."
-BEFORE = ", hollow markers the same site at the prompt's end (before the answer is read)"
-HUMPS = (
-    "AUC, calibration error and density in the colour of the Q-Anchored line. "
-    "Two humps in a density do not show two mechanisms."
+DOTTED = "AUC dotted: the hardest text model{before}."
+BEFORE = ", with hollow markers the prompt's end"
+DOTTED_DETAIL = (
+    "AUC: solid this read-out, dotted the hardest floor (what the text models tell){before}."
 )
-# what a row of panels shows, title and number format of its y axis
+BEFORE_DETAIL = ", hollow markers the same site at the prompt's end (before the answer is read)"
+COLOURS_DETAIL = "AUC, calibration error and density are in the colour of the Q-Anchored line."
+HUMPS = "Two humps in a density do not show two mechanisms."
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a row of panels shows."""
+
+    heading: str
+    axis_title: str
+    number: str  # format of the value axis
+
+
 MEASURES = {
-    "auc": ("Probe AUC", "Probe AUC", ".1f"),
-    "accuracy": ("Answer accuracy of the groups", "Right (%)", "d"),
-    "popularity": ("Mean popularity of the groups", "Popularity", "~s"),
-    "ece": ("Calibration error of the probes", "Error", ".2f"),
-    "density": (
+    "auc": Measure("Probe AUC", "Probe AUC", ".1f"),
+    "accuracy": Measure("Answer accuracy of the groups", "Right (%)", "d"),
+    "popularity": Measure("Mean popularity of the groups", "Popularity", "~s"),
+    "ece": Measure("Calibration error of the probes", "Error", ".2f"),
+    "density": Measure(
         "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)",
         "Density (√)",
         "",
     ),
 }
-# what is drawn solid for the cell, dotted beside it, and for its groups: column of a measure
-CELLS = {"auc": data.values_of("probe_auc", "auc_low", "auc_high"), "ece": data.values_of("ece")}
-GROUPS = {
+OF_PROBES = {
+    "auc": data.values_of("probe_auc", "auc_low", "auc_high"),
+    "ece": data.values_of("ece"),
+}
+"""Measures of a cell's probes: the columns of the table."""
+OF_GROUPS = {
     "accuracy": data.values_of("answer_accuracy", factor=100) | SIZE,
     "popularity": data.values_of("popularity") | SIZE,
 }
-HUMP: dict[str, data.Source] = {"value": ("density", 1, 5), "x": ("x", 1, 4)}
-Line = tuple[str, str, str, Mapping[str, data.Source], pd.DataFrame]
-"""Measure, condition, group, numbers, and the rows of the table."""
+"""Measures of the groups: the columns of the table."""
+OF_DENSITY: dict[str, Source] = {"value": ("density", 1, 5)}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The rows of one read-out."""
+
+    controls: pd.DataFrame
+    groups: pd.DataFrame  # the curve's, under the knockout
+    density: pd.DataFrame
+
+    def of_cell(self, model: str, dataset: str) -> "Tables":
+        """The rows of one cell."""
+        cells = (
+            data.cell_of(table, model, dataset)
+            for table in (self.controls, self.groups, self.density)
+        )
+        return Tables(*cells)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a panel."""
+
+    measure: str
+    anchor: str  # the colour is that of the group's line in the main figure
+    numbers: Mapping[str, Source]
+    rows: pd.DataFrame
+    about: str  # what it is, in a tooltip
+    condition: str = ""
+    dotted: bool = False
+    markers: bool = True
+    of_probe: bool = True  # whether it tells of the read-out's probe, and can be grey
+    x: str = "layer"
 
 
 @fitted
 def probes_chart(
-    controls: pd.DataFrame, curve: pd.DataFrame, density: pd.DataFrame, asked: Asked
+    controls: pd.DataFrame, curve: pd.DataFrame, density: pd.DataFrame, request: Request
 ) -> Figure:
     """A column per model: AUC, the groups' answer accuracy and popularity, calibration, Δlogit.
 
@@ -59,129 +108,176 @@ def probes_chart(
     which these have nothing are left out. Raises AnchorscopeError: missing columns, or nothing
     measured at this read-out or grouping.
     """
-    look = asked.look
+    look = request.look
     data.require(controls, CONTROLS)
     data.require(density, DENSITY)
-    checked = data.at_readout(controls, asked.readout)
-    groups, grouping = data.select(curve, asked.readout, asked.grouping)
+    checked = data.at_readout(controls, request.readout)
+    groups, grouping = data.select(curve, request.readout, request.grouping)
     groups = groups[groups["condition"] == "knockout"]
-    tables = (checked, groups, data.rows_at(density, asked.readout))
-    columns = [_rows(tables, model, asked.datasets) for model in asked.panels]
+    tables = Tables(checked, groups, data.rows_at(density, request.readout))
+    columns = [_rows(tables, model, request.datasets) for model in request.panels]
     across = draw.columns_across(len(columns), look.columns)
     width = draw.width_of(across, look)
-    curves = pd.DataFrame([row for rows in columns for row in (*rows["auc"], *rows["accuracy"])])
-    series = draw.paper_series(asked.datasets, curves if len(curves) else None)
+    curves = pd.DataFrame([row for rows in columns for row in rows["auc"] + rows["accuracy"]])
+    series = draw.paper_series(request.datasets, curves if len(curves) else None)
     shared = draw.encodings(series, look, width)
-    drawn = [name for name in MEASURES if any(rows[name] for rows in columns)]
-    shown = list(dict.fromkeys(["auc", *drawn, "density"]))
+    measured = {name for name in MEASURES if any(rows[name] for rows in columns)}
+    names = [name for name in MEASURES if name in measured | {"auc", "density"}]
     views = []
-    for i, (rows, (model, label)) in enumerate(zip(columns, asked.panels, strict=True)):
+    for i, (rows, (model, label)) in enumerate(zip(columns, request.panels, strict=True)):
         layers = data.layer_count(checked[checked["model"] == model])
         column = []
-        for name in shown:
-            heading = draw.row_heading(MEASURES[name][0], look, shown=i % across == 0)
+        for name in names:
+            heading = draw.row_heading(MEASURES[name].heading, look, visible=i % across == 0)
             heading = draw.panel_heading(label, look) if name == "auc" else heading
-            panel = _panel(name, rows[name], layers, name == shown[-2], shared, look)
+            panel = _panel(name, rows[name], layers, shared, look, number=i, last=name == names[-2])
             column.append(panel.properties(title=heading))
         views.append(alt.VConcatChart(vconcat=column, spacing=12, resolve=draw.one_legend()))
-    caption = _caption(checked, groups, grouping, asked)
-    return draw.figure_of(views, across, width, asked.title, caption, look)
+    caption = _caption(tables, grouping, request)
+    return draw.figure_of(views, across, width, request.title, caption, look)
 
 
-def _caption(
-    controls: pd.DataFrame, groups: pd.DataFrame, grouping: str, asked: Asked
-) -> list[str]:
-    """Read-out, n and intervals; what is beside the AUC, thin, grey or missing."""
-    cells, thin = (data.cells_of(rows, asked.panels, asked.datasets) for rows in (controls, groups))
+def _caption(tables: Tables, grouping: str, request: Request) -> Caption:
+    """Read-out, n and intervals, what is dotted, what the answer adds, what is grey."""
+    cells, groups = (
+        data.cells_of(rows, request.panels, request.datasets)
+        for rows in (tables.controls, tables.groups)
+    )
     sizes = [int(cell["n"].max()) for cell in cells.values() if len(cell)]
     before = any(cell["prompt_end_auc"].notna().any() for cell in cells.values())
-    return [
-        f"Read-out {'/'.join(asked.readout)}; {GROUPINGS.get(grouping, grouping)}; "
-        f"{data.size_note(sizes)} samples a cell; "
-        f"bands: pointwise {100 * asked.level:g}\u00a0% {data.AUC_BANDS}.",
-        KEY.format(before=BEFORE if before else ""),
-        *data.thin_note(thin, "knockout"),
-        *_added(cells),
-        *data.unseen_note(cells),
-        *data.missing_note([name for name, cell in cells.items() if cell.empty]),
-        HUMPS,
-    ]
-
-
-def _added(cells: Mapping[str, pd.DataFrame]) -> list[str]:
-    """What reading the answer adds to the AUC at the headline layer, cell by cell."""
-    said = []
-    for name, cell in cells.items():
-        head = cell[data.true(cell["headline"])].dropna(subset=["added_auc"])
-        for ends in head[["added_auc", "added_low", "added_high"]].to_numpy():
-            value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
-            said.append(f"{name} {value}\u00a0[{low},\u00a0{high}]")
-    where = "AUC that reading the answer adds at the headline layer"
-    return [f"{where}: {data.few(said, 8)}."] if said else []
-
-
-def _rows(
-    tables: Sequence[pd.DataFrame], model: Pair, datasets: Sequence[Pair]
-) -> dict[str, list[Row]]:
-    """Measure → the rows that one model's panel draws of the three tables."""
-    found: dict[str, list[Row]] = {name: [] for name in MEASURES}
-    for i, (key, name) in enumerate(datasets):
-        cell, groups, humps = (data.cell_of(table, model[0], key) for table in tables)
-        common: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
-        for measure, condition, anchor, numbers, table in _lines(cell, groups, humps):
-            beside, said = condition in BESIDE, BESIDE.get(condition, MEASURES[measure][0])
-            shown = common | {"series": draw.series_name(anchor, name), "measure": said}
-            shown |= {"condition": condition, "chance": beside or condition == "random"}
-            if measure == "density":
-                shown["layer"] = table["at"].iloc[0]
-            count, offset = data.layer_count(table), i + 4 * draw.ANCHORS.index(anchor)
-            for row in data.line_rows(table, numbers, shown, count, offset, probe=not beside):
-                marked = row["mark"] and condition != "floor_auc"
-                found[measure].append(row | {"mark": marked})
-    return found
-
-
-def _lines(cell: pd.DataFrame, groups: pd.DataFrame, humps: pd.DataFrame) -> Iterator[Line]:
-    """The lines of a cell's panels; points of a density are numbered as layers are."""
-    for measure, numbers in CELLS.items():
-        yield measure, measure, "Q", numbers, cell
-    for column in BESIDE:
-        yield "auc", column, "Q", data.values_of(column), cell
-    for measure, anchor in product(GROUPS, draw.ANCHORS):
-        yield measure, measure, anchor, GROUPS[measure], groups[groups["anchor"] == anchor]
-    signals = cell[["layer", "signal"]]
-    for condition, hump in humps.merge(signals, how="left").sort_values("x").groupby("condition"):
-        points = hump.assign(at=hump["layer"], layer=range(len(hump)))
-        yield "density", str(condition), "Q", HUMP, points
-
-
-def _panel(
-    name: str, rows: Sequence[Row], layers: int, last: bool, shared: draw.Encodings, look: Style
-) -> alt.LayerChart:
-    """One measure of one model; the last by layer names its x axis."""
-    _, title, form = MEASURES[name]
-    seen = [row[k] for row in rows for k in ("value", "low", "high") if row.get(k) is not None]
-    if name == "density":
-        x, y = _axes_of_density(rows, title)
-    else:
-        x = figure_panel.layer_axis(layers, "Layer" if last else None)
-        y = figure_panel.value_axis("value", title, *_axis(name, seen), look, number=form)
-    height = (0.72 if name == "auc" else 0.45) * look.panel_height
-    return figure_panel.line_panel(
-        *(rows, x, y, shared, look, TIPS),
-        height=round(height),
-        chance=name in ("auc", "density"),
-        crosses=name in GROUPS,
+    added, added_detail = _added(cells)
+    return Caption(
+        [
+            f"Read-out {'/'.join(request.readout)}; {GROUPINGS.get(grouping, grouping)}; "
+            f"{data.size_note(sizes)} samples a cell; {100 * request.level:g}\u00a0% intervals.",
+            data.grey_note(cells),
+            data.cross_note(groups, "knockout"),
+            DOTTED.format(before=BEFORE if before else ""),
+            added,
+        ],
+        [
+            HUMPS,
+            f"Bands: pointwise {100 * request.level:g}\u00a0% {data.AUC_BANDS}.",
+            DOTTED_DETAIL.format(before=BEFORE_DETAIL if before else ""),
+            COLOURS_DETAIL,
+            *added_detail,
+            *data.thin_note(groups, "knockout"),
+            *data.no_signal_notes(cells),
+            *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+            *request.notes,
+        ],
     )
 
 
-def _axis(name: str, seen: Sequence[float]) -> Axis:
+def _added(cells: Mapping[str, pd.DataFrame]) -> tuple[str, list[str]]:
+    """What reading the answer adds to the AUC at the headline layer, and that cell by cell."""
+    values, texts = [], []
+    for name, cell in cells.items():
+        head = cell[data.true(cell["headline"])].dropna(subset=["added_auc"])
+        for interval in head[["added_auc", "added_low", "added_high"]].to_numpy():
+            value, low, high = (_signed(end) for end in interval)
+            values.append(interval[0])
+            texts.append(f"{name} {value}\u00a0[{low},\u00a0{high}]")
+    if not values:
+        return "", []
+    ends = dict.fromkeys(_signed(value) for value in (min(values), max(values)))
+    verdict = f"At the headline layer reading the answer adds {' to '.join(ends)} to the AUC."
+    return verdict, [f"AUC that reading the answer adds at the headline layer: {'; '.join(texts)}."]
+
+
+def _signed(value: float) -> str:
+    """A number with two digits and a true minus."""
+    return f"{value:.2f}".replace("-", "\u2212")
+
+
+def _rows(tables: Tables, model: Pair, datasets: Sequence[Pair]) -> dict[str, list[Row]]:
+    """Measure → the rows that one model's panel draws."""
+    rows: dict[str, list[Row]] = {name: [] for name in MEASURES}
+    for i, (key, name) in enumerate(datasets):
+        for line in _lines(tables.of_cell(model[0], key)):
+            labels: Row = {
+                "model": model[1],
+                "dataset": name,
+                "marker": draw.marker_of(i),
+                "series": draw.series_name(line.anchor, name),
+                "measure": line.about,
+                "condition": line.condition,
+                "chance": line.dotted,
+            }
+            if line.x != "layer":
+                labels["layer"] = int(line.rows["layer"].iloc[0])
+            points = data.layer_count(line.rows) if line.x == "layer" else len(line.rows)
+            offset = i + 4 * draw.ANCHORS.index(line.anchor)
+            for row in data.line_rows(
+                *(line.rows, line.numbers, labels, points, offset), x=line.x, probe=line.of_probe
+            ):
+                rows[line.measure].append(row | {"mark": row["mark"] and line.markers})
+    return rows
+
+
+def _lines(cell: Tables) -> Iterator[Line]:
+    """The lines of a cell's panels."""
+    for measure, numbers in OF_PROBES.items():
+        yield Line(measure, "Q", numbers, cell.controls, MEASURES[measure].heading, measure)
+    for column, about in BESIDE.items():
+        yield Line(
+            *("auc", "Q", data.values_of(column), cell.controls, about, column),
+            dotted=True,
+            markers=column != "floor_auc",
+            of_probe=False,
+        )
+    for measure, anchor in product(OF_GROUPS, draw.ANCHORS):
+        rows = cell.groups[cell.groups["anchor"] == anchor]
+        yield Line(measure, anchor, OF_GROUPS[measure], rows, MEASURES[measure].heading, measure)
+    signals = cell.controls[["layer", "signal"]]
+    density = cell.density.merge(signals, how="left")
+    density["x"] = density["x"].round(4)
+    about = MEASURES["density"].heading
+    for condition, rows in density.groupby("condition"):
+        dotted = condition == "random"
+        yield Line("density", "Q", OF_DENSITY, rows, about, str(condition), dotted=dotted, x="x")
+
+
+def _panel(
+    measure: str,
+    rows: Sequence[Row],
+    layers: int,
+    shared: draw.Encodings,
+    look: Style,
+    *,
+    number: int,
+    last: bool,
+) -> alt.LayerChart:
+    """One measure of the model of that number; the last by layer names its x axis."""
+    about = MEASURES[measure]
+    if measure == "density":
+        x, y = _axes_of_density(rows, about.axis_title)
+    else:
+        x = figure_panel.layer_axis(layers, "Layer" if last else None)
+        axis = _axis(measure, _numbers(rows, "value", "low", "high"))
+        y = figure_panel.value_axis("value", about.axis_title, *axis, look, number=about.number)
+    return figure_panel.line_panel(
+        *(rows, x, y, shared, look, TIPS),
+        name=f"{measure}_{number}",
+        height=round((0.9 if measure == "auc" else 0.65) * look.panel_height),
+        chance=measure in ("auc", "density"),
+        crosses=measure in OF_GROUPS,
+    )
+
+
+def _numbers(rows: Sequence[Row], *columns: str) -> list[float]:
+    """What the rows hold in some columns; blanks are left out."""
+    values = (row.get(column) for row in rows for column in columns)
+    return [value for value in values if isinstance(value, (int, float))]
+
+
+def _axis(measure: str, values: Sequence[float]) -> Axis:
     """Range and ticks of a measure's axis; holds every value and band."""
-    if name == "accuracy":
+    if measure == "accuracy":
         return SHARES
-    if name == "auc":
-        return auc_axis(min([0.5, *seen]))
-    high = max([0.1 if name == "ece" else 1, *seen])
+    if measure == "auc":
+        return auc_axis(min([0.5, *values]))
+    high = max([0.1 if measure == "ece" else 1, *values])
     step = 10 ** math.floor(math.log10(high))
     step = step / 2 if high < 2 * step else 2 * step if high >= 5 * step else step
     return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
@@ -189,9 +285,9 @@ def _axis(name: str, seen: Sequence[float]) -> Axis:
 
 def _axes_of_density(rows: Sequence[Row], title: str) -> tuple[alt.X, alt.Y]:
     """Square roots, so that a wide hump shows beside a narrow one."""
-    at, high = [row["x"] for row in rows] or [0], [row["value"] for row in rows] or [1]
-    scale = alt.Scale(domain=[min(at), max(at)], nice=False)
+    places, heights = _numbers(rows, "x") or [0], _numbers(rows, "value") or [1]
+    scale = alt.Scale(domain=[min(places), max(places)], nice=False)
     x = alt.X("x:Q", title="Δlogit", scale=scale, axis=alt.Axis(grid=False, tickCount=8))
     axis = alt.Axis(title=title, tickCount=3, minExtent=0, grid=True)
-    scale = alt.Scale(type="sqrt", domain=[0, 1.05 * max(high)])
+    scale = alt.Scale(type="sqrt", domain=[0, 1.05 * max(heights)])
     return x, alt.Y("value:Q", scale=scale, axis=axis)

@@ -1,41 +1,56 @@
 """The pictures beside a figure, by their names."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Unpack
 
 import pandas as pd
 
+from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_data import at_readout
+from anchorscope.figures.figure_fit import Chart, Keywords
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import Figure
-from anchorscope.figures.figures import chart, choices, title_of
+from anchorscope.figures.figures import chart, choices
 
-# view → its title, what draws it, and of which tables
-CHARTS: dict[str, tuple[str, Callable[..., Figure], tuple[str, ...]]] = {
-    "controls": (
-        "What flips by itself, and what the probes know",
-        controls_chart,
-        ("controls", "contrasts"),
+
+@dataclass(frozen=True)
+class View:
+    """A picture beside a figure."""
+
+    title: str
+    chart: Chart
+    tables: tuple[str, ...]  # that it draws
+
+
+CHARTS = {
+    "controls": View(
+        "What flips by itself, and what the probes know", controls_chart, ("controls", "contrasts")
     ),
-    "probes": ("The probes", probes_chart, ("controls", "curve", "density")),
-    "readouts": ("ΔP at every read-out", readouts_chart, ("curve",)),
+    "crossing": View("What the probes read: question, answer, pair", crossing_chart, ("crossing",)),
+    "probes": View("The probes", probes_chart, ("controls", "curve", "density")),
+    "readouts": View("ΔP at every read-out", readouts_chart, ("curve",)),
 }
 
 
 def view(
-    name: str, tables: Mapping[str, pd.DataFrame], **asked: Any
+    name: str, tables: Mapping[str, pd.DataFrame], **keywords: Unpack[Keywords]
 ) -> tuple[Figure, list[Choice]]:
     """A picture, and what its page switches between: one of `CHARTS`, or a read-out's own.
 
-    `asked` is as of `chart`, without the title; a read-out is named as `attn-final`.
+    `keywords` are those of the main figure; views have titles of their own. A read-out is named as
+    `attn-final`.
     """
     if name in CHARTS:
-        title, draw, needed = CHARTS[name]
-        return draw(*(tables[table] for table in needed), title=title, **asked), []
-    asked |= {"title": title_of("knockout"), "readout": tuple(name.split("-"))}
+        one = CHARTS[name]
+        drawn = [tables[table] for table in one.tables]
+        return one.chart(*drawn, **keywords | {"title": one.title}), []
+    site, position = name.split("-")
+    at: Keywords = {**keywords, "readout": (site, position)}
     # the figure's own page switches between all read-outs
-    here = at_readout(tables["curve"], asked["readout"])
-    return chart(here, **asked), choices(here, **asked)
+    here = at_readout(tables["curve"], at["readout"])
+    crossing = tables["crossing"]
+    return chart(here, crossing, **at), choices(here, crossing, **at)

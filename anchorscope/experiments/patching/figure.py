@@ -8,7 +8,7 @@ import pandas as pd
 
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_style import Figure
 
 WORDS = Words(
@@ -26,19 +26,19 @@ WORDS = Words(
 
 
 @fitted
-def bars(table: pd.DataFrame, asked: Asked) -> Figure:
+def bars(table: pd.DataFrame, request: Request) -> Figure:
     """Each dataset's groups at its headline layer; `grouping` tells nothing here."""
-    return flip_figure.bars(_right_answers(table, asked), asked, WORDS)
+    return flip_figure.bars(_right_answers(table, request), request, WORDS)
 
 
 @fitted
-def layers(table: pd.DataFrame, asked: Asked) -> Figure:
+def layers(table: pd.DataFrame, request: Request) -> Figure:
     """The same by layer."""
-    return flip_figure.by_layer(_right_answers(table, asked), asked, WORDS)
+    return flip_figure.by_layer(_right_answers(table, request), request, WORDS)
 
 
-def _right_answers(table: pd.DataFrame, asked: Asked) -> pd.DataFrame:
-    rows = flip_figure.rows_of(table, asked)
+def _right_answers(table: pd.DataFrame, request: Request) -> pd.DataFrame:
+    rows = flip_figure.rows_of(table, request)
     return rows[rows["label"].astype(str) == "0"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import figure_tables
 import pandas as pd
 import pytest
-from figure_tables import caption, drawing, points, views
+from figure_tables import caption, details, drawing, points, views, words
 
 from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, FOLLOWS, controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
@@ -79,8 +79,10 @@ QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
 EVERYWHERE = [
     "Read-out mlp/final; n = 980 to 1,000 samples a cell; ",
     "Noise floor (largest |ΔP| with nothing cut): 0.002 points.",
-    "(90 % interval within ±5 points) at every layer with a signal in 2 of 2 cells, over the 900 ",
-    "turns surely more than a placebo in 2 of 2 cells with a signal.",
+    "Random tokens leave the mean ΔP within ±5 points in 2 of 2 cells with a signal.",
+    "the 90 % interval of the mean ΔP lies within ±5 points at every layer with a signal, over the "
+    "900 samples",
+    "A matched question turns surely more than a placebo in 2 of 2.",
 ]
 
 
@@ -90,23 +92,20 @@ EVERYWHERE = [
         (lambda t: t, EVERYWHERE),
         (
             lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
-            ["in 1 of 2 cells, ", "; not shown for Model on Beta at layers 1–2."],
+            ["±5 points in 1 of 2 cells ", "Not shown for Model on Beta at layers 1–2."],
         ),
-        (
-            lambda t: t.assign(signal=t["dataset"] != "b"),
-            ["a placebo in 1 of 1 cells with a signal."],
-        ),
+        (lambda t: t.assign(signal=t["dataset"] != "b"), ["a placebo in 1 of 1."]),
         (lambda t: t.assign(signal=False), ["Effect of random tokens: not interpretable"]),
         (lambda t: t[t["contrast"] != "random"], ["Effect of random tokens: not measured."]),
     ],
 )
 def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: list[str]) -> None:
     controls, *_ = tables()
-    found = caption(draw(controls_chart, (controls, change(contrasts()))))
-    assert [words for words in said if words not in found] == []
-    assert ("placebo in" in found) == ("not interpretable" not in found)
+    text = words(draw(controls_chart, (controls, change(contrasts()))))
+    assert [sentence for sentence in said if sentence not in text] == []
+    assert ("placebo in" in text) == ("not interpretable" not in text)
     without = draw(controls_chart, (controls.drop(columns="noise_floor"), contrasts()))
-    assert "Noise floor: not measured." in caption(without)
+    assert "Noise floor: not measured." in details(without)
 
 
 def panel(spec: Spec, title: str) -> Spec:
@@ -141,8 +140,9 @@ def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
         assert list(got) == pytest.approx(list(controls[column]), abs=6e-5)
     head = controls[controls["headline"] & (controls["dataset"] == "a")].iloc[0]
     value, low, high = (f"{head[f'added_{name}']:.2f}" for name in ("auc", "low", "high"))
-    assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in caption(spec)
-    assert "hollow markers the same site at the prompt's end" in caption(spec)
+    assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in details(spec)
+    assert "hollow markers the same site at the prompt's end" in details(spec)
+    assert "with hollow markers the prompt's end" in caption(spec)
 
 
 def test_groups_are_those_of_the_knockout_and_thin_ones_are_crosses() -> None:
@@ -159,7 +159,8 @@ def test_groups_are_those_of_the_knockout_and_thin_ones_are_crosses() -> None:
         assert list(mine) == pytest.approx(list(100 * rows["answer_accuracy"]), abs=6e-5)
     thin = got[got["thin"]]
     assert list(thin["series"]) == ["Q-Anchored (Alpha)"] and list(thin["layer"]) == [2]
-    assert "too few samples to rely on, Model on Alpha, Q-Anchored at layer 2" in caption(spec)
+    assert "Crosses: too few samples to rely on." in caption(spec)
+    assert "to rely on: Model on Alpha, Q-Anchored at layer 2" in details(spec)
 
 
 def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None:
@@ -168,7 +169,7 @@ def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None
     assert set(got["condition"]) == {"knockout", "random"} and len(got) == len(density)
     assert sorted(got["value"]) == pytest.approx(sorted(density["density"]), abs=6e-6)
     assert list(got["chance"]) == list(got["condition"] == "random"), "random tokens are dotted"
-    assert caption(usual()).endswith("Two humps in a density do not show two mechanisms.")
+    assert "Two humps in a density do not show two mechanisms." in details(usual())
 
 
 def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
@@ -182,10 +183,11 @@ def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
     spec = draw(probes_chart, given, panels=two)
     got = drawn(spec, "Probe AUC")
     assert set(got[~got["signal"]]["dataset"]) == {"Beta"}
-    said = caption(spec)
+    said = words(spec)
+    assert "Hollow grey: layers without a signal" in caption(spec)
     assert "No signal (hollow grey): Model on Beta at every layer." in said
     assert "Not measured: Other on Alpha; Other on Beta." in said
-    assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
+    assert "prompt's end" not in said and "adds" not in said and "hardest text model" in said
     notes = [one["mark"].get("text") for one in views(spec["concat"][1], "text")]
     assert list(filter(None, notes)) == ["not measured"] * 4
     axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]

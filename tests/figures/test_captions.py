@@ -1,0 +1,114 @@
+"""Captions: four lines at any width, the essentials first, and nothing lost."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from figure_tables import (
+    DATASETS,
+    MODELS,
+    READOUTS,
+    calibration_of,
+    contrasts_of,
+    controls_of,
+    curve_of,
+    density_of,
+)
+
+from anchorscope.calibration.figure_calibration import calibration_chart
+from anchorscope.experiments.knockout.figure_controls import controls_chart
+from anchorscope.experiments.knockout.figure_probes import probes_chart
+from anchorscope.figures.figure_caption import LINES, Caption
+from anchorscope.figures.figure_readouts import readouts_chart
+from anchorscope.figures.figures import chart, choices, keywords
+from anchorscope.storage.identity import identity
+
+LAYERS = 3
+SENTENCES = [f"Sentence {k} of a caption, with some words more." for k in range(9)]
+# of a single panel, of several, and of as many as fit
+PANELS = (MODELS[:1], MODELS)
+PIXELS = range(600, 1401, 100)
+
+
+@lru_cache
+def tables() -> dict[str, pd.DataFrame]:
+    """A cell without a signal, layers without one, and groups that are too thin."""
+    curve = curve_of(MODELS, DATASETS, LAYERS, READOUTS[:4], blind=1)
+    curve.loc[curve["dataset"] == "b", ["signal", "cell_signal"]] = False
+    curve.loc[(curve["anchor"] == "Q") & (curve["layer"] == 1), "thin"] = True
+    controls = controls_of(MODELS, DATASETS, LAYERS, blind=1)
+    return {
+        "curve": curve,
+        "controls": controls,
+        "contrasts": contrasts_of(MODELS, DATASETS, LAYERS, blind=1),
+        "density": density_of(MODELS, DATASETS),
+        "calibration": calibration_of(MODELS, DATASETS, LAYERS),
+    }
+
+
+VIEWS: dict[str, tuple[Callable[..., Any], Sequence[str]]] = {
+    "figure": (chart, ["curve"]),
+    "controls": (controls_chart, ["controls", "contrasts"]),
+    "probes": (probes_chart, ["controls", "curve", "density"]),
+    "readouts": (readouts_chart, ["curve"]),
+    "calibration": (calibration_chart, ["calibration"]),
+}
+
+
+@pytest.mark.parametrize("panels", PANELS, ids=["one", "two"])
+@pytest.mark.parametrize("theme", ["screen", "paper"])
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_no_view_has_a_caption_of_more_than_four_lines(view: str, theme: str, panels: Any) -> None:
+    draw, names = VIEWS[view]
+    # a width in millimetres asks for drawing again and again; 0 draws once, at the panels' width
+    style = {"theme": theme, "width_mm": 0}
+    keywords = {"title": "T", "panels": panels, "datasets": DATASETS, "style": style}
+    spec = draw(*(tables()[name] for name in names), **keywords).to_dict()
+    lines, details = spec["title"]["subtitle"], spec["usermeta"]["details"]
+    assert 1 <= len(lines) <= LINES and details
+    assert any(word in lines[0] for word in ("Read-out", "read-outs", "Headline"))
+
+
+def test_every_choice_of_a_page_has_at_most_four_lines_and_the_essentials() -> None:
+    keywords: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS}
+    for choice in choices(tables()["curve"], **keywords):
+        for width in PIXELS:
+            lines, _ = choice.caption.wrapped(int(width / (0.5 * 11.5)))
+            text = " ".join(lines)
+            assert len(lines) <= LINES
+            assert "n\u00a0=" in text and "Hollow grey" in text and "At the headline" in text
+
+
+@pytest.mark.parametrize("characters", [30, 60, 100, 240])
+def test_what_a_caption_has_no_room_for_opens_the_details(characters: int) -> None:
+    lines, details = Caption(SENTENCES, ["Further."]).wrapped(characters)
+    assert len(lines) <= LINES and max(map(len, lines)) <= characters
+    moved = details[: details.index("Further.")]
+    kept = [sentence for sentence in SENTENCES if sentence not in moved]
+    assert " ".join(lines) == " ".join(kept) and kept == SENTENCES[: len(kept)]
+
+
+def test_a_first_sentence_without_room_is_cut_and_told_in_full() -> None:
+    long = " ".join(SENTENCES)
+    lines, details = Caption([long]).wrapped(30)
+    assert len(lines) == LINES and lines[-1].endswith("…") and details == [long]
+
+
+class Params(SimpleNamespace):
+    """Parameters of a rule, as far as a chart reads them."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return getattr(self, name, default)
+
+
+def test_a_title_of_the_config_replaces_the_figures_own_and_changes_no_identity() -> None:
+    label = {"models": {"m": "Model"}, "datasets": {"d": "Data"}}
+    common = {"models": ["m"], "datasets": ["d"], "label": label, "level": 0.9, "chart": {}}
+    titles = [keywords(Params(**common, **own), "T")["title"] for own in ({}, {"title": "Mine"})]
+    assert titles == ["T", "Mine"]
+    assert keywords(Params(**common, title=None), "T")["title"] == "T"
+    figures = [{"figures": {"f": {"readout": "mlp/final", "title": one}}} for one in (None, "A")]
+    assert identity(figures[0]) == identity(figures[1])
