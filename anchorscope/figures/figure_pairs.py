@@ -119,6 +119,6 @@ def verdict(crossing: pd.DataFrame) -> str:
     shown = int((heads["reads"] == "truth").sum())
     pairs = data.size_note([*heads["n_right"], *heads["n_wrong"]])
     return (
-        f"Lower row: truth read by comparing answer and question, from exchanged answers ({pairs} "
-        f"pairs), is shown (filled) in {shown} of {len(heads)}."
+        f"Lower row: truth read by comparing answer and question ({pairs} pairs), shown (filled) "
+        f"in {shown} of {len(heads)}."
     )

@@ -221,8 +221,8 @@ def _choice(
     caption = caption_of(cells, subject, grouping, request.level, condition)
     below = figure_pairs.DETAIL if len(pairs) else figure_pairs.NOT_CROSSED
     details = [below, *caption.details, *request.notes]
-    basics, *others = caption.sentences
-    sentences = [basics, figure_pairs.verdict(pairs), *others]
+    basics, shown, grey, *others = caption.sentences
+    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), *others]
     curves = pd.concat([part[0] for part in parts])
     return Choice(
         readout="/".join(readout),
