@@ -82,16 +82,17 @@ def panel_rows(crossing: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) ->
 
 
 def axis_of(rows: pd.DataFrame) -> Axis:
-    """Range and ticks of a panel: it holds 0, every band in front and every line."""
+    """Range and ticks of panels: they hold 0, every band in front and every line."""
     if rows.empty:
         return (-1, 1), [-1, 0, 1]
     front = rows[~rows["behind"].astype(bool)]
     ends = pd.concat([rows["value"], front["low"], front["high"]]).astype(float).dropna()
     least, most = min(0.0, ends.min()), max(0.0, ends.max())
     step = next((s for s in STEPS if (most - least) / s <= MOST_TICKS), STEPS[-1])
-    low, high = math.floor(least / step - 0.2), math.ceil(most / step + 0.2)
-    ticks = [round(step * k, 4) for k in range(low, high + 1)]
-    return (ticks[0], ticks[-1]), ticks
+    room = max(0.08 * (most - least), 0.5 * step)
+    low, high = round(float(least - room), 4), round(float(most + room), 4)
+    ticks = [round(step * k, 4) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return (low, high), ticks
 
 
 def panel(

@@ -211,10 +211,10 @@ def _choice(
         for i, part in enumerate(parts)
         for k, row in enumerate(ROWS)
     }
-    for i, model in enumerate(request.panels):
-        crossed = figure_pairs.panel_rows(pairs, model, request.datasets)
-        axis = figure_pairs.axis_of(crossed)
-        panels[f"{PAIRS}_{i}"] = PanelChoice(crossed, heading=figure_pairs.HEADING, axis=axis)
+    crossed = [figure_pairs.panel_rows(pairs, model, request.datasets) for model in request.panels]
+    axis = figure_pairs.axis_of(pd.concat(crossed))
+    for i, lines in enumerate(crossed):
+        panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=axis)
     title = request.title if condition == "knockout" else title_of(condition)
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     subject = f"Read-out {'/'.join(readout)}"

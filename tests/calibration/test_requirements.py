@@ -73,7 +73,7 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
     words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("72 of 74 floors hold.")
+    assert words.startswith("86 of 88 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2

@@ -254,7 +254,7 @@ def test_the_range_of_the_pair_holds_zero_and_every_band() -> None:
         ends = {"low": values, "high": values, "behind": False}
         return figure_pairs.axis_of(pd.DataFrame({"value": values} | ends))
 
-    assert axis(0.001, -0.002) == ((-0.05, 0.05), [-0.05, 0.0, 0.05])
+    assert axis(0.001, -0.002) == ((-0.027, 0.026), [0])
     (low, high), ticks = axis(1.9, -0.1)
     assert low < -0.1 < 1.9 < high and 0 in ticks and len(ticks) <= 6
     assert figure_pairs.axis_of(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])

@@ -48,19 +48,31 @@ def crossing_chart(crossing: pd.DataFrame, request: Request) -> Figure:
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     series = [*(draw.TERMS[name] for name in TERMS), *READS.values()]
     shared = draw.encodings(series, look, width)
+    axis = figure_pairs.axis_of(pd.DataFrame(figure_pairs.lines(rows, READS, {})))
     views = []
     for place, (model, dataset) in enumerate(product(request.panels, request.datasets)):
         cell = data.cell_of(rows, model[0], dataset[0])
         labels: Row = {"model": model[1], "dataset": dataset[1]}
-        views.append(_column(cell, labels, shared, look, place, first=place % across == 0))
+        first = place % across == 0
+        views.append(_column(cell, labels, axis, shared, look, name=str(place), first=first))
     return draw.figure_of(views, across, width, request.title, _caption(rows, request), look)
 
 
 def _column(
-    cell: pd.DataFrame, labels: Row, shared: draw.Encodings, look: Style, place: int, *, first: bool
+    cell: pd.DataFrame,
+    labels: Row,
+    axis: Axis,
+    shared: draw.Encodings,
+    look: Style,
+    *,
+    name: str,
+    first: bool,
 ) -> alt.VConcatChart:
-    """One cell's panels; the first of a row labels their value axes."""
-    columns = {f"share_{name}": draw.TERMS[name].name for name in TERMS}
+    """One cell's panels; the first of a row labels their value axes.
+
+    `axis` is that of the lower panel, one for all cells, so that they can be compared by eye.
+    """
+    columns = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
     layers = data.layer_count(cell)
     x = figure_panel.layer_axis(layers, None, labels=False, margin=0.5)
     title = "Shares (%)" if first else None
@@ -68,17 +80,18 @@ def _column(
     above = figure_panel.share_panel(
         data.stacked_rows(cell, columns, labels),
         *(x, y, shared, look, SHARE_TIPS),
-        name=f"shares_{place}",
+        name=f"shares_{name}",
     )
     heading = draw.panel_heading(str(labels["dataset"]), look, below=str(labels["model"]))
     rows = pd.DataFrame(figure_pairs.lines(cell, READS, labels))
     below = figure_pairs.panel(
         rows,
         figure_panel.layer_axis(layers, "Layer", margin=0.5),
-        figure_pairs.axis_of(rows),
+        axis,
         shared,
         look.model_copy(update={"share_height": look.panel_height}),
-        name=f"reads_{place}",
+        name=f"reads_{name}",
+        labels=first,
     )
     views = [above.properties(title=heading), below]
     return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
