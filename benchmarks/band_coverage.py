@@ -21,7 +21,7 @@ import torch
 
 from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
-from anchorscope.probes import scores
+from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
 
 WIDTH, STRENGTH, SHARED = 16, 1.2, 0.4
@@ -77,7 +77,7 @@ def intervals(
     answers, features = world(n, seed)
     ids = answers["id"].tolist()
     settings = Settings(**probe)
-    drawn = scores.drawn(answers, settings)
+    drawn = scores.drawn(answers, fitting.design(answers, settings))
     scored = scores.score(
         lambda condition, draw: (ids, features[condition, draw]),
         *(answers, "mlp/final", CONDITIONS, settings),

@@ -1,9 +1,8 @@
 """The experiments in the calibration's cells, and in those that must come out empty."""
 
-import pandas as pd
-
 from anchorscope.calibration.calibration import EXPERIMENT_COLUMNS, of_experiment
 from anchorscope.experiments import tables
+from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
@@ -25,5 +24,5 @@ with stage(snakemake):
         )
         frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     written = snakemake.output.table
-    write_csv(pd.concat(frames, ignore_index=True)[list(EXPERIMENT_COLUMNS)], written)
+    write_csv(stacked(frames, EXPERIMENT_COLUMNS)[list(EXPERIMENT_COLUMNS)], written)
     provenance.of_stage(snakemake, written)

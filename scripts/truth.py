@@ -15,12 +15,27 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers, questions = read_parquet(given.answers), read_parquet(given.questions)
     taught = {Path(path).stem: read_parquet(path) for path in given.taught}
-    pairs = truth.graded_pairs(taught, chosen.worlds, chosen.train)
-    passes = {name: chosen[name] for name in ("batch_tokens", "blocks", "seed")}
-    passes["room"] = room = Room()
-    known = {"graded": pairs, "conditions": chosen.conditions}
-    planned = dict(zip(questions["id"], questions["planned"], strict=True))
-    found, counts = truth.truth(answers, planned, loaded, **known, **passes)
-    facts = {"seal": verdicts.seal(loaded, answers, **passes), "halved_batches": room.halved}
-    write_parquet(found, product)
-    provenance.of_stage(snakemake, product, counts=counts, model=located, **facts)
+    room = Room()
+    table, counts = truth.truth(
+        answers,
+        planned=dict(zip(questions["id"], questions["planned"], strict=True)),
+        loaded=loaded,
+        graded=truth.graded_pairs(taught, chosen.worlds, chosen.train),
+        conditions=chosen.conditions,
+        batch_tokens=chosen.batch_tokens,
+        blocks=chosen.blocks,
+        seed=chosen.seed,
+        room=room,
+    )
+    write_parquet(table, product)
+    seal = verdicts.seal(
+        loaded,
+        answers,
+        batch_tokens=chosen.batch_tokens,
+        blocks=chosen.blocks,
+        seed=chosen.seed,
+        room=room,
+    )
+    provenance.of_stage(
+        snakemake, product, counts=counts, model=located, seal=seal, halved_batches=room.halved
+    )

@@ -160,5 +160,6 @@ STAGES = frozenset(
     "dataset train model prompts answers activations scores"
     " delta_p table figure view truth refits"
     " refits_table calibration_cell calibration_table calibration_figure null_controls"
-    " sensitivity_table reproduction_table report_page".split()
+    " sensitivity_table reproduction_table report_page"
+    " experiment_measure experiment_table experiment_figure".split()
 )

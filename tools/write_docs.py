@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from anchorscope.config import config_docs
-from anchorscope.experiments.experiment import GROUP_COLUMNS, READOUT_COLUMNS
+from anchorscope.experiments.experiment import FLAG_COLUMNS, READOUT_COLUMNS, SIZE_COLUMNS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.settings import RunConfig
 
@@ -20,7 +20,7 @@ EXPERIMENTS_PAGE = config_docs.FOLDER / "experiments.md"
 
 def column_list(columns: Mapping[str, str]) -> str:
     """What the columns of a table hold, in Markdown, without those that recur in all tables."""
-    recurring = READOUT_COLUMNS | GROUP_COLUMNS
+    recurring = READOUT_COLUMNS | SIZE_COLUMNS | FLAG_COLUMNS
     ends = {f"{name}_{end}" for name in columns for end in ("low", "high")}
     lines = [
         f"- `{name}`: {meaning}\n"

@@ -1,6 +1,7 @@
 """Calibration: what instrument and experiments say of samples whose pathway to truth is known."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -36,26 +37,38 @@ CROSSED = ("pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "sha
 AGAINST_PRIOR = "against-prior"
 DEFAULT_READOUT = "mlp/final"
 
+
+@dataclass(frozen=True)
+class Mean:
+    """A column of the table: the mean of what the probes, or the model, do to some samples."""
+
+    of: str  # a key of `_moved` or a column of `_known`
+    among: str  # the samples, a key of `_groups`
+    inverted: bool = False  # one minus it: the share that does not
+
+
 MEANS = {
-    "row": {
-        "flip_share": "flip", "random_flip_share": "random_flip", "follows": "follows",
-        "follows_trained": "follows_trained", "verdict_flip": "verdict_flip",
-        "verdict_random_flip": "verdict_random", "delta_p_q": "delta_p_flipped",
-        "delta_p_a": "delta_p_unflipped",
-    },
-    "learned": {"verdict_accuracy": "verdict_right"},
-    "q": {
-        "sensitivity": "flip", "sensitivity_offset": "offset_flip", "delta_p_truth_q": "delta_p",
-        "verdict_sensitivity": "verdict_flip",
-    },
-    "a": {
-        "specificity": "flip", "specificity_offset": "offset_flip", "delta_p_truth_a": "delta_p",
-        "verdict_specificity": "verdict_flip",
-    },
-    "planted_q": {"sensitivity_planted": "flip"},
-    "planted_a": {"specificity_planted": "flip"},
-}  # fmt: skip
-"""Some samples of a row → column → what it is their mean of; a specificity is one minus it."""
+    "flip_share": Mean("flip", "row"),
+    "random_flip_share": Mean("random_flip", "row"),
+    "follows": Mean("follows", "row"),
+    "follows_trained": Mean("follows_trained", "row"),
+    "verdict_flip": Mean("verdict_flip", "row"),
+    "verdict_random_flip": Mean("verdict_random", "row"),
+    "delta_p_q": Mean("delta_p_flipped", "row"),
+    "delta_p_a": Mean("delta_p_unflipped", "row"),
+    "verdict_accuracy": Mean("verdict_right", "learned"),
+    "sensitivity": Mean("flip", "q"),
+    "sensitivity_offset": Mean("offset_flip", "q"),
+    "delta_p_truth_q": Mean("delta_p", "q"),
+    "verdict_sensitivity": Mean("verdict_flip", "q"),
+    "specificity": Mean("flip", "a", inverted=True),
+    "specificity_offset": Mean("offset_flip", "a", inverted=True),
+    "delta_p_truth_a": Mean("delta_p", "a"),
+    "verdict_specificity": Mean("verdict_flip", "a", inverted=True),
+    "sensitivity_planted": Mean("flip", "planted_q"),
+    "specificity_planted": Mean("flip", "planted_a", inverted=True),
+}
+"""Column → what it is the mean of."""
 
 Values = dict[str, np.ndarray]
 """By name, of each sample, [n] or [layers, n]; NaN where unknown."""
@@ -116,11 +129,11 @@ def cell(
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(known, kind, z, covered)
-                found = _statistics(readout, moved, known, groups)
+                rows = here | _statistics(readout, moved, known, groups)
                 low, high = _interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
-                found |= {"pathway_auc_low": low, "pathway_auc_high": high}
-                found |= {"grouping": grouping, "z": z, "kind": kind}
-                frames.append(pd.DataFrame(here | found))
+                rows |= {"pathway_auc_low": low, "pathway_auc_high": high}
+                rows |= {"grouping": grouping, "z": z, "kind": kind}
+                frames.append(pd.DataFrame(rows))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
 
 
@@ -136,7 +149,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
         raise stale(what, "truth", "the cell's truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
-    z, told = answers["label"].astype(np.int64), truth["truth"].notna()
+    z, has_truth = answers["label"].astype(np.int64), truth["truth"].notna()
     fair = truth["as_planned"].eq(True) & (verdict == z)
     by_q = truth["kind"].isin([*world.AGAINST_PRIOR_KINDS, "neutral"])
     by_a = truth["kind"].isin(world.ANSWER_KINDS)
@@ -145,9 +158,9 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
             **truth[["follows", "follows_trained", "verdict_random"]].astype(float),
             "z": z,
             "kind": truth["kind"],
-            "truth": truth["truth"].where(told, ""),
+            "truth": truth["truth"].where(has_truth, ""),
             "planted": np.select([fair & by_q, fair & by_a], ["Q", "A"], ""),
-            "none": truth["why_none"].fillna("no reason given").mask(told, ""),
+            "none": truth["why_none"].fillna("no reason given").mask(has_truth, ""),
             "answer": strength.scores(floors, answers)["answer"],
             "verdict_right": (verdict == z).where(verdict.notna()).astype(float),
             "verdict_flip": (verdict != cut).where((verdict + cut).notna()).astype(float),
@@ -163,11 +176,11 @@ def _groups(known: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
     row &= covered
     learned = row & (known["kind"] != world.UNSEEN) if kind == "all" else row
     compared = row & known["kind"].isin(world.SCORED_KINDS) if kind == "all" else row
-    found = {"row": row, "learned": learned}
+    groups = {"row": row, "learned": learned}
     for name in ("q", "a"):
-        found[name] = compared & (known["truth"] == name.upper())
-        found[f"planted_{name}"] = compared & (known["planted"] == name.upper())
-    return {name: members.to_numpy() for name, members in found.items()}
+        groups[name] = compared & (known["truth"] == name.upper())
+        groups[f"planted_{name}"] = compared & (known["planted"] == name.upper())
+    return {name: members.to_numpy() for name, members in groups.items()}
 
 
 def _moved(readout: Readout) -> dict[str, Values]:
@@ -204,16 +217,15 @@ def _statistics(
     readout: Readout, moved: Values, known: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
     """The columns of a row but the interval; arrays [layers] or numbers."""
-    found: dict[str, object] = {}
-    for who, columns in MEANS.items():
-        for column, name in columns.items():
-            values = moved[name] if name in moved else known[name].to_numpy()
-            mean = intervals.mean_known(values[..., groups[who]] * 1.0, axis=-1)
-            found[column] = 1 - mean if "specificity" in column else mean
+    means: dict[str, object] = {}
+    for column, one in MEANS.items():
+        values = moved[one.of] if one.of in moved else known[one.of].to_numpy()
+        mean = intervals.mean_known(values[..., groups[one.among]] * 1.0, axis=-1)
+        means[column] = 1 - mean if one.inverted else mean
     delta_p, row, learned = moved["delta_p"], groups["row"], groups["learned"]
     z, answer = (known[name].to_numpy()[learned] for name in ("z", "answer"))
     reasons = known["none"][row & (known["none"] != "")].value_counts()
-    return found | {
+    return means | {
         "n": row.sum(),
         "n_none": reasons.sum(),
         "why_none": ", ".join(f"{count} {why}" for why, count in reasons.sort_index().items()),
@@ -253,7 +265,7 @@ def of_experiment(
     """Hold an experiment in one cell against the truth by swaps.
 
     Args:
-        per_sample: what the experiment's `table.per_sample` gives, at the headline layer.
+        per_sample: of the experiment, see `tables.per_sample`; without rows there are none here.
         answers: of the cell, for the clusters of the bootstrap.
         truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
 
@@ -264,27 +276,53 @@ def of_experiment(
         blank without truth. `contrast`: the mean of value − control over all `n` samples.
     """
     keys = ["site", "position", "layer", "arm", "measure"]
+    columns = [c for c in EXPERIMENT_COLUMNS if c not in ("experiment", "model", "dataset")]
+    if per_sample.empty:
+        return pd.DataFrame(columns=columns)
     ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
     drawn = samples.bootstrap(ordered, draws, seed)
-    known = None if truth is None else truth.set_index("id")["truth"].reindex(ordered["id"])
+    pathway = None if truth is None else truth.set_index("id")["truth"].reindex(ordered["id"])
     records = []
     for names, part in per_sample.groupby(keys, sort=False):
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        counted = ~np.isnan(value + control)
-        difference = (value - control)[None]
-        (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
-        found = dict(zip(keys, names, strict=True)) | {"n": int(counted.sum())}
-        found |= {"contrast": intervals.mean_known(difference, 1)[0]}
-        found |= {"contrast_low": low, "contrast_high": high}
-        if known is not None:
-            q, a = (counted & (known == pathway).to_numpy() for pathway in ("Q", "A"))
-            told, is_q = q | a, q.astype(int)
-            (low,), (high,) = _interval(value[None], q, a, drawn, level)
-            found |= {"n_q": int(q.sum()), "n_a": int(a.sum())}
-            found |= {"value_q": rows["value"][q].mean(), "value_a": rows["value"][a].mean()}
-            found |= {"auc": auc(value[told], is_q[told]), "auc_low": low, "auc_high": high}
-            found |= {"control_auc": auc(control[told], is_q[told])}
-        records.append(found)
-    named = ("experiment", "model", "dataset")
-    return pd.DataFrame(records, columns=[c for c in EXPERIMENT_COLUMNS if c not in named])
+        record = dict(zip(keys, names, strict=True)) | _contrast(value, control, drawn, level)
+        if pathway is not None:
+            record |= _by_truth(value, control, pathway.to_numpy(), drawn, level)
+        records.append(record)
+    return pd.DataFrame(records, columns=columns)
+
+
+def _contrast(
+    value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: float
+) -> dict[str, object]:
+    """The mean of value − control, both [n], over the samples that count."""
+    counted = ~np.isnan(value + control)
+    difference = (value - control)[None]
+    (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
+    return {
+        "n": int(counted.sum()),
+        "contrast": intervals.mean_known(difference, 1)[0],
+        "contrast_low": low,
+        "contrast_high": high,
+    }
+
+
+def _by_truth(
+    value: np.ndarray, control: np.ndarray, pathway: np.ndarray, drawn: Bootstrap, level: float
+) -> dict[str, object]:
+    """The columns that compare samples whose truth is Q with those whose truth is A."""
+    counted = ~np.isnan(value + control)
+    q, a = (counted & (pathway == name) for name in ("Q", "A"))
+    compared, is_q = q | a, q.astype(int)
+    (low,), (high,) = _interval(value[None], q, a, drawn, level)
+    return {
+        "n_q": int(q.sum()),
+        "n_a": int(a.sum()),
+        "value_q": intervals.mean_known(value[None, q], 1)[0],
+        "value_a": intervals.mean_known(value[None, a], 1)[0],
+        "auc": auc(value[compared], is_q[compared]),
+        "auc_low": low,
+        "auc_high": high,
+        "control_auc": auc(control[compared], is_q[compared]),
+    }

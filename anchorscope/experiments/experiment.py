@@ -67,9 +67,8 @@ def with_interval(column: str, meaning: str) -> dict[str, str]:
 
 
 READOUT_COLUMNS = {"site": "where in a block", "position": "at which token", "layer": "the layer"}
-GROUP_COLUMNS = {
-    "n": "samples of the group",
-    "n_paired": "samples of the group that count",
+SIZE_COLUMNS = {"n": "samples of the group", "n_paired": "samples of the group that count"}
+FLAG_COLUMNS = {
     "headline": "whether this is the headline layer",
     "thin": "too few samples or clusters to rely on",
 }

@@ -17,7 +17,10 @@ else:
         __base__=Section,
         __doc__="Settings of the experiments, for those that have any.",
         **{
-            one.name: (one.settings, Field(default_factory=one.settings, description=one.about))
+            one.name: (
+                one.settings,
+                Field(default_factory=one.settings, description=f"{one.label}: {one.about}"),
+            )
             for one in EXPERIMENTS.values()
             if one.settings is not NoSettings
         },

@@ -149,7 +149,7 @@ def read(
     hold the samples that were measured so; none at all where no sample has another
     prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
-    from anchorscope.passes.features import Stored
+    from anchorscope.passes.features import StoredStates
     from anchorscope.passes.runner import parse
 
     folder = Path(folder)
@@ -163,4 +163,4 @@ def read(
             return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
     measured = where[where[one.name]] if one.own_batch else where
     ids = measured["id"].tolist()
-    return ids, Stored.find(folder, name, ids)
+    return ids, StoredStates.find(folder, name, ids)

@@ -149,7 +149,7 @@ def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     return known.get_indexer(ids)
 
 
-def mismatch(what: str, where: str, product: str = "scores") -> AnchorscopeError:
+def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
     """Products of one cell do not belong together."""
     return stale(what, where, f"the cell's {product}")
 

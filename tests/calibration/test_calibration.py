@@ -295,3 +295,9 @@ def test_a_cell_without_truth_has_the_contrast_alone() -> None:
     row = held(None)
     assert row[["n_q", "value_q", "auc", "control_auc"]].isna().all()
     assert row["contrast_low"] <= row["contrast"] <= row["contrast_high"]
+
+
+def test_an_experiment_that_measured_nothing_has_no_rows() -> None:
+    answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
+    per_sample = pd.DataFrame(columns=["id", "site", "position", "layer", "arm", "measure"])
+    assert calibration.of_experiment(per_sample, answers, None).empty

@@ -15,7 +15,7 @@ from anchorscope.experiments.knockout import controls, curve, strata
 from anchorscope.figures import figures
 from anchorscope.passes import activations, interventions, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, register
-from anchorscope.probes import scores
+from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
 
 CUT = Intervention(
@@ -91,7 +91,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     measured = index.merge(answers, on="id")
     settings = Settings(folds=3, inner_folds=3, grid=[0.1])
     given = partial(states, measured), measured, READOUT, list(passed), settings
-    drawn = scores.drawn(measured, settings)
+    drawn = scores.drawn(measured, fitting.design(measured, settings))
     table = scores.score(*given, draws=drawn)
     probes = table.groupby("condition")["probe"].agg(set)
     assert probes["first"] == probes["first-random"] == {"clean", "refit", "offset"}

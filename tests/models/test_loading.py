@@ -56,6 +56,16 @@ def test_read_outs_are_the_residual_stream_and_what_is_added_to_it(load, family)
     assert loaded.model.config._attn_implementation == "sdpa"
 
 
+def test_eager_attention_shows_its_weights_and_gives_the_same_states(checkpoint):
+    eager = loading.load(checkpoint("llama"), attention="eager")
+    ids = torch.tensor([list(range(20, 30))])
+    with torch.inference_mode():
+        shown = eager.model.base_model(ids, output_attentions=True)
+        plain = loading.load(checkpoint("llama")).model.base_model(ids)
+    assert torch.stack(shown.attentions).sum(-1).allclose(torch.tensor(1.0))
+    torch.testing.assert_close(shown.last_hidden_state, plain.last_hidden_state)
+
+
 def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):
     loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     assert loaded.model.dtype == torch.bfloat16 and loaded.device.type == "cpu"

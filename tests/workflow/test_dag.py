@@ -5,6 +5,7 @@ import re
 import shutil
 from typing import Any
 
+import documented
 import pytest
 from workflow import SHIPPED, TINY, merged
 
@@ -94,6 +95,46 @@ def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
     stages = "activations scores delta_p truth refits calibration_cell calibration_table"
     named = [*stages.split(), "calibration_figure", "null_controls"]
     assert tiny_run.planned("calibration") == dict.fromkeys(named, 1)
+
+
+EXPERIMENT = dict.fromkeys(("experiment_measure", "experiment_table", "experiment_figure"), 1)
+
+
+def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path):
+    """Drawn by path, a figure of a read-out that no target draws needs no passes of its own."""
+    clone = tiny_run.copy(tmp_path / "clone")
+    figure = TINY["figures"]["tiny"] | {"readout": "mlp/prompt_end"}
+    change = {"figures": {"other": figure}, "experiments": {"patching": {"arms": ["placebo"]}}}
+    picture = "results/figures/other.patching.svg"
+    assert clone.planned(picture, change=change) == EXPERIMENT
+    clone.build(picture, change=change)
+    of_targets = {"experiment_table": 1, "experiment_figure": 2}
+    assert clone.planned("patching", change=change) == of_targets
+    record = json.loads(
+        (clone.results / "experiments/patching/tiny-llama/tiny-world.parquet.provenance.json")
+        .read_text(encoding="utf-8")
+    )  # fmt: skip
+    assert record["settings"]["settings"] == {"arms": ["placebo"]}
+    assert record["settings"]["readouts"] == SHIPPED["readouts"]
+    assert record["clean_score_difference"] < 1e-4
+    assert any("fewer tokens" in note for note in record["counts"]["notes"])
+
+
+def test_an_experiment_is_a_folder_and_a_line_in_the_registry(tiny_run, tmp_path):
+    clone = tiny_run.copy(tmp_path / "clone")
+    packages = clone.root / "anchorscope" / "experiments"
+    documented.write(packages)
+    documented.register(packages)
+    assert clone.planned(documented.NAME) == EXPERIMENT
+    record = packages / documented.NAME / "__init__.py"
+    text = record.read_text(encoding="utf-8")
+    needs = text.replace("    columns=COLUMNS,\n", '    columns=COLUMNS,\n    needs=("truth",),\n')
+    record.write_text(needs, encoding="utf-8")
+    assert clone.planned(documented.NAME) == EXPERIMENT | {"truth": 1}
+    refused = clone.run("-n", f"results/figures/qwen3.{documented.NAME}.html")
+    assert refused.returncode
+    for words in ("needs the planted truth", "`qwen3-", "name a figure of models with a `train`"):
+        assert words in refused.stdout + refused.stderr
 
 
 def test_a_variant_makes_anew_what_it_changes(tiny_run):

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from anchorscope.config.sections import Listed, Section
 from anchorscope.experiments.experiment import (
-    GROUP_COLUMNS,
+    FLAG_COLUMNS,
     READOUT_COLUMNS,
+    SIZE_COLUMNS,
     Experiment,
     with_interval,
 )
@@ -22,7 +23,7 @@ RANDOM = Intervention(
     "patch-random",
     "as many random question tokens replaced",
     "as many random question tokens are replaced by those of an unlike question",
-    "arm",
+    role="control",
     prompt="patch-random",
 )
 ARMS = {
@@ -30,7 +31,7 @@ ARMS = {
         f"patch-{arm}",
         f"exact question tokens replaced, {arm} partner",
         f"the exact question tokens are replaced by those of a {arm} partner",
-        "arm",
+        role="arm",
         prompt=f"patch-{arm}",
         control=RANDOM.name,
     )
@@ -41,7 +42,7 @@ COLUMNS = {
     "arm": "whose tokens replace the sample's, see above",
     "label": "`all`, `0` right or `1` wrong answers",
     "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
-    **GROUP_COLUMNS,
+    **SIZE_COLUMNS,
     "n_paired": "samples counted: those with a partner, a control that replaced as many tokens and "
     "changed at least one, and the partner's clean pass in the sample's class (`published`: called "
     "right)",
@@ -49,6 +50,7 @@ COLUMNS = {
     **with_interval("random", "share whose predicted class flips under the control"),
     **with_interval("contrast", "the paired difference of `flips` and `random`"),
     "changed": "share of the control's replaced tokens that are not what they were",
+    **FLAG_COLUMNS,
     "source": "where relations come from: `relations` of the dataset, or the questions' `wording`",
 }
 

@@ -1,0 +1,222 @@
+"""What every registered experiment keeps to, and the one that docs/architecture.md adds."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import documented as page
+import numpy as np
+import pandas as pd
+import pytest
+from figure_tables import caption
+from small_cell import READOUTS, SmallCell, small_cell
+from workflow import SHIPPED, merged
+
+import anchorscope.experiments
+from anchorscope.calibration.calibration import of_experiment
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments import measured, registry, scored
+from anchorscope.experiments.experiment import Experiment, NoSettings
+from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
+from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
+from anchorscope.passes.interventions import Intervention
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.workflow.config import load
+from tools import write_docs
+
+NAMES = [*registry.EXPERIMENTS, page.NAME]
+BOOTSTRAP = Bootstrap(draws=20, min_n=1, min_clusters=1)
+
+
+@pytest.fixture(scope="session")
+def small(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> SmallCell:
+    return small_cell(load("llama", "metaspace"), tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="session")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
+    """The experiment of the page, in a folder from which it can be imported."""
+    folder = tmp_path_factory.mktemp("experiments")
+    page.write(folder)
+    package = anchorscope.experiments.__path__
+    package.append(str(folder))
+    yield importlib.import_module(f"anchorscope.experiments.{page.NAME}").EXPERIMENT
+    package.remove(str(folder))
+
+
+@pytest.fixture(params=NAMES)
+def experiment(request: pytest.FixtureRequest, documented: Experiment) -> Experiment:
+    return documented if request.param == page.NAME else registry.EXPERIMENTS[request.param]
+
+
+ROWS: dict[str, pd.DataFrame] = {}
+
+
+@pytest.fixture
+def rows(experiment: Experiment, small: SmallCell) -> pd.DataFrame:
+    """What the experiment measures of the small cell, once."""
+    if experiment.name not in ROWS:
+        ROWS[experiment.name] = small.rows(experiment)
+    return ROWS[experiment.name]
+
+
+def test_settings_come_back_from_the_config_with_their_defaults(experiment: Experiment) -> None:
+    if experiment.settings is NoSettings:
+        return
+    defaults = experiment.settings().model_dump(mode="json")
+    config = load(merged(SHIPPED, {"experiments": {experiment.name: defaults}}))
+    assert config.settings_of(experiment.name) == load(SHIPPED).settings_of(experiment.name)
+    assert config.settings_of(experiment.name).model_dump(mode="json") == defaults
+    names = [one.settings.__name__ for one in registry.RECORDS if one.settings is not NoSettings]
+    assert len({*names}) == len(names), "the reference page names sections by their classes"
+
+
+def test_rows_are_of_the_stored_probes_samples_at_the_read_outs_asked_for(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+) -> None:
+    assert {*measured.COLUMNS} <= {*rows}
+    assert {*rows["readout"]} == {*READOUTS} and {*rows["id"]} <= {*small.probes.ids}
+    names = {"clean", *(one.name for one in experiment.interventions)}
+    assert {"clean"} < {*rows["condition"]} <= names
+    assert not rows.duplicated(["id", "condition", "draw", "readout", "layer"]).any()
+
+
+def test_its_own_clean_score_is_the_stored_one(rows: pd.DataFrame, small: SmallCell) -> None:
+    assert len(rows) and scored.clean_difference(rows, small.scores) < 1e-4
+
+
+def test_the_table_has_the_columns_that_the_record_explains(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+) -> None:
+    table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
+    assert list(table) == list(experiment.columns) and len(table)
+    assert {f"{a}/{b}" for a, b in zip(table["site"], table["position"], strict=True)} == {
+        *READOUTS
+    }
+    assert all(meaning.strip() for meaning in experiment.columns.values())
+
+
+def test_the_page_of_the_experiments_explains_every_column() -> None:
+    text = write_docs.EXPERIMENTS_PAGE.read_text(encoding="utf-8")
+    assert text == write_docs.experiments_page(), "run: make docs"
+
+
+def test_nothing_depends_on_the_order_of_rows(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+) -> None:
+    products = small.products(experiment, rows)
+    table = of_cell(experiment, products, BOOTSTRAP)
+    order = np.random.default_rng(0).permutation(len(rows))
+    mixed = small.products(experiment, rows.iloc[order])
+    mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows, mixed.floors, mixed.truth)
+    pd.testing.assert_frame_equal(of_cell(experiment, mixed, BOOTSTRAP), table)
+
+
+def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+) -> None:
+    assert experiment.controls
+    few = rows.assign(
+        n_tokens=rows["n_tokens"].mask(rows["condition"].isin(experiment.controls), 1.0)
+    )
+    for some, counts in ((rows, True), (few, False)):
+        table = of_cell(experiment, small.products(experiment, some), BOOTSTRAP)
+        values = per_sample(experiment, small.products(experiment, some))["value"]
+        assert (table["n_paired"] > 0).any() == counts and values.notna().any() == counts
+    notes = scored.counts(experiment, small.answers, few).notes
+    assert sum(n for what, n in notes.items() if "fewer tokens" in what) > 0
+    silent = rows.assign(n_tokens=np.nan)
+    with pytest.raises(AnchorscopeError, match="how many tokens"):
+        of_cell(experiment, small.products(experiment, silent), BOOTSTRAP)
+
+
+def test_rows_a_sample_are_those_of_the_planted_truth(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+) -> None:
+    frame = per_sample(experiment, small.products(experiment, rows))
+    assert tuple(frame) == PER_SAMPLE_COLUMNS
+    assert {*frame["id"]} == {*small.truth["id"]}
+    assert not frame.duplicated(["id", "site", "position", "arm", "measure"]).any()
+    judged = of_experiment(frame, small.answers, small.truth, draws=5)
+    counted = frame[frame["value"].notna() & frame["control"].notna()]
+    assert judged["n_q"].sum() + judged["n_a"].sum() == len(counted) > 0
+
+
+@pytest.mark.parametrize("width", [1400, 600])
+def test_every_view_draws_from_its_own_table(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell, width: int, tmp_path: Path
+) -> None:
+    table = join([("m", "d")], [of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)])
+    write_csv(table, tmp_path / "table.csv")
+    assert {*experiment.charts} == {*experiment.views}
+    for view, title in experiment.views.items():
+        spec = drawn(experiment, view, read_csv(tmp_path / "table.csv"), width)
+        assert title in str(spec["title"]) or title.split()[0] in str(spec["title"])
+        assert size_of(as_svg(spec))[0] == pytest.approx(width, abs=10)
+        assert "not measured" not in caption(spec).lower()
+
+
+def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell, tmp_path: Path
+) -> None:
+    table = of_cell(experiment, small.products(experiment, rows[:0]), BOOTSTRAP)
+    assert table.empty and list(table) == list(experiment.columns)
+    assert per_sample(experiment, small.products(experiment, rows[:0])).empty
+    write_csv(join([("m", "d")], [table]), tmp_path / "table.csv")
+    for view in experiment.views:
+        spec = drawn(experiment, view, read_csv(tmp_path / "table.csv"), 600)
+        assert "not measured" in caption(spec).lower()
+
+
+def drawn(experiment: Experiment, view: str, table: pd.DataFrame, width: int) -> dict[str, Any]:
+    """The specification of a view, so many pixels wide."""
+    style = {"width_mm": round(width / PX_PER_MM)}
+    chart = experiment.charts[view](
+        table,
+        title=experiment.views[view],
+        panels=[("m", "Model")],
+        datasets=[("d", "Data")],
+        readout=("mlp", "final"),
+        style=style,
+    )
+    spec: dict[str, Any] = chart.to_dict()
+    return spec
+
+
+def record(**changes: Any) -> Experiment:
+    one = Intervention("mine", "x", "y", role="cut", tokens="exact", control="other")
+    other = Intervention("other", "x", "y", role="control", tokens="random")
+    fields = {"name": "mine", "label": "x", "about": "y", "interventions": (one, other)}
+    return Experiment(**(fields | {"columns": {"n": "x"}, "views": {"a": "b"}} | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"interventions": record().interventions[:1]}, "the control `other` is not among"),
+        ({"interventions": record().interventions * 2}, "one name"),
+        ({"needs": ("wishes",)}, "cannot need `wishes`"),
+        ({"views": {}}, "lacks `views`"),
+        ({"columns": {}}, "lacks `columns`"),
+    ],
+)
+def test_a_record_that_makes_no_sense_is_refused(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        record(**changes)
+
+
+def test_states_are_read_by_those_who_need_them_alone(small: SmallCell) -> None:
+    cell = scored.Cell(small.loaded, small.answers, small.probes, READOUTS, 2000)
+    with pytest.raises(ValueError, match="`states`"):
+        cell.states("mlp/final")
+    with_states = scored.Cell(
+        small.loaded, small.answers, small.probes, READOUTS, 2000, activations=small.folder
+    )
+    ids, states = with_states.states("mlp/final")
+    stored = small.probes.logits(states[:], "mlp/final", ids)
+    clean = small.scores[(small.scores["condition"] == "clean")]
+    clean = clean[(clean["readout"] == "mlp/final") & (clean["probe"] == "clean")]
+    wide = clean.pivot(index="layer", columns="id", values="s")[ids]
+    np.testing.assert_allclose(stored, wide.to_numpy(), atol=1e-4)

@@ -1,0 +1,115 @@
+"""A small measured cell with stored probes, as an experiment meets it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.experiments.experiment import Experiment
+from anchorscope.experiments.scored import Cell
+from anchorscope.experiments.tables import Products
+from anchorscope.models.families import Loaded
+from anchorscope.passes import activations, planning
+from anchorscope.probes import fitting, stored
+from anchorscope.storage.files import read_parquet
+from anchorscope.workflow.jobs import write_scores
+
+READOUTS = ["mlp/final", "resid/last_answer"]
+CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 2}}
+PROBES = fitting.Settings(folds=3, inner_folds=2, refits=0, grid=[0.01])
+WORDS = ("painter", "politician", "born", "author")
+SUBJECTS = ("George Rankin", "Mary-Ann", "Zoltán", "The Red House", "Anna Lund", "Second Street")
+TEMPLATES = {
+    "trade": "What is {}'s occupation in the city?",
+    "town": "who is the author of {} in 1932?",
+}
+
+
+def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
+    """Samples of two relations; half of the answers are right, each for some other questions."""
+    records = []
+    for i in range(n):
+        relation = list(TEMPLATES)[i % 2]
+        subject = f"{SUBJECTS[i % 6]} {i}"
+        question = TEMPLATES[relation].format(subject)
+        gold, answer = WORDS[i // 2 % 4], WORDS[(i // 2 + (i // 8) % 2) % 4]
+        prompt = f"Q: {question} A:"
+        text = f"{prompt} {answer} ."
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        start = len(tokenizer(prompt)["input_ids"])
+
+        def within(
+            part: str, spans: Any = encoded["offset_mapping"], text: str = text
+        ) -> list[int]:
+            first = text.index(part)
+            last = first + len(part)
+            return [at for at, (a, b) in enumerate(spans) if a < last and b > first and b > a]
+
+        row = {"id": f"s{i:02}", "question": question, "subject": subject, "relation": relation}
+        row |= {"input_ids": encoded["input_ids"], "prompt_length": start, "dropped": None}
+        row |= {"eq_tokens": within(subject), "question_tokens": within(question)}
+        row |= {"final": len(encoded["input_ids"]) - 1, "ea_start": start}
+        row |= {"ea_end": len(encoded["input_ids"]) - 1, "ea_text": answer, "response": answer}
+        row |= {"golds": [gold], "label": int(gold != answer), "kind": "surprise"}
+        records.append(row)
+    return pd.DataFrame(records)
+
+
+@dataclass(frozen=True)
+class SmallCell:
+    """A cell, measured and scored as in the main run."""
+
+    loaded: Loaded
+    folder: Path
+    answers: pd.DataFrame
+    scores: pd.DataFrame
+    floors: pd.DataFrame
+    probes: stored.Stored
+
+    def rows(self, experiment: Experiment, **changes: Any) -> pd.DataFrame:
+        """What an experiment measures of it, under its default settings."""
+        cell = Cell(
+            self.loaded,
+            self.answers,
+            self.probes,
+            READOUTS,
+            batch_tokens=2000,
+            draws=experiment.draws or 2,
+            activations=self.folder if "states" in experiment.needs else None,
+        )
+        return experiment.measure(replace(cell, **changes), experiment.settings())
+
+    @property
+    def truth(self) -> pd.DataFrame:
+        """A made-up truth of every other sample."""
+        n = np.arange(len(self.answers))
+        return pd.DataFrame({"id": self.answers["id"], "truth": np.where(n % 2, "Q", "A")})
+
+    def products(self, experiment: Experiment, rows: pd.DataFrame) -> Products:
+        """What the experiment's table is made from."""
+        needs = experiment.needs
+        return Products(
+            self.scores,
+            self.answers,
+            rows,
+            floors=self.floors if "floors" in needs else None,
+            truth=self.truth if "truth" in needs else None,
+        )
+
+
+def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
+    """Measure and score it."""
+    answers = answers_of(loaded.tokenizer)
+    plan = planning.plan(answers, conditions=CONDITIONS, batch_tokens=2000)
+    activations.write(folder, loaded, plan, READOUTS)
+    names = {"scores": "s.parquet", "floors": "f.parquet", "draws": "d.safetensors"}
+    paths = {name: str(folder / end) for name, end in (names | {"probes": "p.safetensors"}).items()}
+    chosen = {"readouts": READOUTS, "conditions": CONDITIONS, "device": "cpu"}
+    measured = activations.measured(answers, folder)
+    write_scores(SimpleNamespace(**paths), str(folder), measured, PROBES, **chosen)
+    scores, floors = read_parquet(paths["scores"]), read_parquet(paths["floors"])
+    probes = stored.read(paths["probes"])
+    return SmallCell(loaded, folder, answers, scores, floors, probes)
