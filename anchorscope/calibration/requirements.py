@@ -108,9 +108,11 @@ def in_words(
 NULL_COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
     "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
-    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "matched_follows",
-    "matched_n",
+    "forbids", "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q",
+    "matched_follows", "matched_n",
 )  # fmt: skip
+CLAIMS = {"signal": "signal", "pair": "reads_pair"}
+"""Claim that a null control may forbid → the column that says whether a read-out makes it."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = {
     "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
@@ -139,7 +141,7 @@ def null_controls(
     curves: Sequence[pd.DataFrame],
     interchanges: Sequence[pd.DataFrame],
 ) -> pd.DataFrame:
-    """Say of every null control whether it came out empty.
+    """Say of every null control whether it came out empty: none of the claims that it forbids.
 
     `nulls` are their entries in the config by name; the tables are those of their cells, in the
     same order. A row for each control and read-out with the columns `NULL_COLUMNS`
@@ -164,9 +166,18 @@ def null_controls(
             what = "a read-out has no headline layer" if headless else unknown
             where = f"null control {name}, {null['model']} on {null['dataset']}"
             raise stale(what, where, "the cell's tables of ΔP")
-        said = {key: null[key] for key in ("expectation", "model", "dataset")}
-        frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
+        named = {key: null[key] for key in ("expectation", "model", "dataset")}
+        named |= {"control": name, "forbids": ", ".join(null["forbids"])}
+        frames.append(found.assign(empty=_empty(found, null["forbids"]), **named))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
+
+
+def _empty(found: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
+    """Whether none of these claims is made, of those that were measured; blank where none was."""
+    measured = [CLAIMS[claim] for claim in forbids if CLAIMS[claim] in found]
+    if not measured:
+        return pd.Series([None] * len(found), index=found.index, dtype=object)
+    return ~found[measured].astype(bool).any(axis=1)
 
 
 def _with_groups(
