@@ -112,7 +112,7 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
     Raises AnchorscopeError: none has.
     """
     each = [null_worlds.numbers(own["style"], seed=own["seed"]) for own in worlds.values()]
-    found = [numbers for kinds in each for numbers in kinds.values()]
+    found: list[Numbers] = [numbers for kinds in each for numbers in kinds.values()]
     if not found:
         what = "`embedded_numbers` is given, and no dataset of the recipe has such numbers"
         do = "name a world of the style null-familiar or null-type, or leave the key out"

@@ -92,13 +92,13 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     dealt = {name: _deal(name, style, rng) for name in FEATURES if name not in unused}
     pairs = product(FEATURES["first_name"], FEATURES["surname"])
     dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
-    places: list[dict[str, Any]] = pd.DataFrame(dealt).to_dict("records")
+    places: list[Any] = pd.DataFrame(dealt).to_dict("records")
     subjects, words = _subjects(style, seed), _words(style, seed)
     if style in FAMILIAR:
-        number = numbers(style, seed=seed)
+        of_word = numbers(style, seed=seed)
         for place, subject in zip(places, subjects, strict=True):
-            place["familiarity"] = number["familiarity"][subject]
-            place["prior"] = number["prior"][words[place["answer"]]]
+            place["familiarity"] = of_word["familiarity"][subject]
+            place["prior"] = of_word["prior"][words[place["answer"]]]
     wrong = [rng.random() < _rate(place, style) for place in places]
     if FOLLOWS[style].keys().isdisjoint({"answer", "type", "prior"}):
         by_label = sorted(range(SAMPLES), key=lambda number: (wrong[number], rng.random()))
