@@ -21,7 +21,7 @@ from anchorscope.figures.figure_style import Figure
 from anchorscope.models import answers
 from anchorscope.models.loading import wrapped
 from anchorscope.passes import activations
-from anchorscope.probes import fitting, floors, scores
+from anchorscope.probes import fitting, floors, samples, scores
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -67,7 +67,7 @@ class Measured:
         return self.controls.loc[self.controls["headline"], list(SUMMARY)]
 
     @property
-    def _told(self) -> str:
+    def _in_words(self) -> str:
         """What was measured, and what was left out, in a line."""
         model, dataset = self.table[["model", "dataset"]].iloc[0]
         why = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.dropped.items())
@@ -75,12 +75,12 @@ class Measured:
         return f"{model} on {dataset}: {kept} measured; left out: {why or 'none'}"
 
     def __repr__(self) -> str:
-        return f"{self._told}\n{self.summary.round(3).to_string(index=False)}"
+        return f"{self._in_words}\n{self.summary.round(3).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the figure, a picture that needs no network, and the summary."""
         picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
-        return f"{picture}<p>{html.escape(self._told)}</p>{rows}"
+        return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure of a read-out, by default the first of those measured.
@@ -96,7 +96,7 @@ class Measured:
             datasets=[(name, name) for name in names["dataset"]],
             readout=tuple((readout or first).split("/")),
             level=self.level,
-            **{"title": figures.CUTS["knockout"], **chosen},
+            **{"title": figures.title_of("knockout"), **chosen},
         )
 
 
@@ -137,8 +137,73 @@ def measure(
     probe = fitting.Settings(**chosen.probe.model_dump(), seed=chosen.seed)
     loaded = wrapped(model, tokenizer)
     _check_attention(model)
+    answered, before = answer_rows(model, tokenizer, table, chosen, style=style, examples=examples)
+    plan = fitting.plan_passes(
+        loaded,
+        answered,
+        "the questions",
+        conditions=conditions,
+        blocks=chosen.knockout.blocks,
+        batch_tokens=chosen.batch_tokens,
+        probe=probe,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        activations.write(folder, loaded, plan, chosen.readouts)
+        measured = activations.measured(answered, folder)
+        design = fitting.design(samples.kept(measured), probe)
+        draws = scores.drawn(measured, design)
+        scoring = scores.CellScores(
+            folder, design, draws, chosen.readouts, conditions, loaded.device
+        )
+        scored = pd.concat(scoring.tables(), ignore_index=True)
+    made = cell_tables.tables(
+        scored,
+        floors.floors(measured, probe),
+        measured,
+        draws,
+        probe=chosen.probe.model_dump(),
+        bootstrap=chosen.bootstrap.model_dump(),
+        seed=chosen.seed,
+    )
+    named = {name: tables.join([names], [frame]) for name, frame in made.items()}
+    return Measured(
+        table=named["curve"],
+        contrasts=named["contrasts"],
+        controls=named["controls"],
+        interchange=named["interchange"],
+        answers=answered,
+        counts=_counts(before, plan.counts),
+        level=chosen.bootstrap.level,
+    )
 
-    asked, shots, before = _asked(table, examples, style, chosen.seed)
+
+def answer_rows(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    table: Rows,
+    chosen: Config,
+    *,
+    style: str,
+    examples: Rows | None = None,
+    unlabelled: bool = False,
+) -> tuple[pd.DataFrame, Counts]:
+    """Prompt a model with the questions, or take the responses in the table, and find the anchors.
+
+    Args:
+        table, style, examples: see `measure`.
+        chosen: the settings of `measure`, checked.
+        unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
+            answers, and no label of a response. Their label is missing. Probes cannot be fitted to
+            such rows, but states can be measured and scored.
+
+    Returns:
+        The table of answers, see `answers.answer`, and the rows left out before it, by reason; the
+        note `answers.UNLABELLED` counts the rows kept without a label.
+
+    Raises:
+        AnchorscopeError: missing columns, no row that can be used, see `answers.answer`.
+    """
+    asked, shots, before = _sampled(table, examples, style, chosen.seed, unlabelled)
     prompted, _ = prompts.build(
         prompts.of_run(asked, None, chosen.finder),
         shots,
@@ -149,46 +214,16 @@ def measure(
         replicate=chosen.conditions.replicate is not None,
         seed=chosen.seed,
     )
-    asking = answers.Settings(
-        style, chosen.generation.max_new_tokens, chosen.max_prompt_tokens, chosen.batch_tokens
+    how = answers.Settings(
+        style,
+        chosen.generation.max_new_tokens,
+        chosen.max_prompt_tokens,
+        chosen.batch_tokens,
+        unlabelled=unlabelled,
     )
-    answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
-    planned = fitting.plan_passes(
-        loaded,
-        answered,
-        "the questions",
-        conditions=conditions,
-        blocks=chosen.knockout.blocks,
-        batch_tokens=chosen.batch_tokens,
-        probe=probe,
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        activations.write(folder, loaded, planned, chosen.readouts)
-        measured = activations.measured(answered, folder)
-        draws = scores.drawn(measured, probe)
-        frames = scores.of_cell(
-            folder, measured, probe, chosen.readouts, conditions, draws=draws, device=loaded.device
-        )
-        scored = pd.concat(frames, ignore_index=True)
-    found = cell_tables.tables(
-        scored,
-        floors.floors(measured, probe),
-        measured,
-        draws,
-        probe=chosen.probe.model_dump(),
-        bootstrap=chosen.bootstrap.model_dump(),
-        seed=chosen.seed,
-    )
-    named = {name: tables.join([names], [frame]) for name, frame in found.items()}
-    return Measured(
-        table=named["curve"],
-        contrasts=named["contrasts"],
-        controls=named["controls"],
-        interchange=named["interchange"],
-        answers=answered,
-        counts=_counts(before, planned.counts),
-        level=chosen.bootstrap.level,
-    )
+    answered, counts = answers.answer(prompted, asked, model, tokenizer, how)
+    without = counts.notes.get(answers.UNLABELLED, 0)
+    return answered, before.noted(answers.UNLABELLED, without) if without else before
 
 
 def _checked(settings: Mapping[str, Any]) -> Config:
@@ -212,11 +247,11 @@ def _check_attention(model: PreTrainedModel) -> None:
         raise AnchorscopeError(what, type(model).__name__, do, see="attention")
 
 
-def _asked(
-    table: Rows, examples: Rows | None, style: str, seed: int
+def _sampled(
+    table: Rows, examples: Rows | None, style: str, seed: int, unlabelled: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame | None, Counts]:
     """The questions to measure, the worked examples before them, and the rows left out."""
-    asked, counts = _questions(table)
+    asked, counts = _questions(table, unlabelled=unlabelled)
     if style != "few_shot":
         return asked, None, counts
     if examples is not None:
@@ -226,7 +261,7 @@ def _asked(
     return sampled, shots, _counts(counts, Counts(len(asked), len(sampled), held))
 
 
-def _questions(table: Rows) -> tuple[pd.DataFrame, Counts]:
+def _questions(table: Rows, *, unlabelled: bool = False) -> tuple[pd.DataFrame, Counts]:
     """The questions' table of a user's own, and the rows that cannot be used."""
     rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
     if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
@@ -234,13 +269,17 @@ def _questions(table: Rows) -> tuple[pd.DataFrame, Counts]:
         raise AnchorscopeError("not a table", "the questions", do, see="python-interface")
     there = {name for row in rows for name in row}
     fields: dict[str, Any] = {name: name for name in Fields.model_fields if name in there}
-    fields |= {"question": "question", "answers": ["answers"]}
-    found, counts = questions.normalise(rows, fields, split=None, source="the table")
-    if found.empty:
+    fields["question"] = "question"
+    if "answers" in there or not unlabelled:
+        fields["answers"] = ["answers"]
+    frame, counts = questions.normalise(
+        rows, fields, split=None, source="the table", unlabelled=unlabelled
+    )
+    if frame.empty:
         why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
         what = f"no question can be used: {why or 'no rows'}"
         raise AnchorscopeError(what, "the table", "correct its rows", see="python-interface")
-    return found, counts
+    return frame, counts
 
 
 def _counts(before: Counts, after: Counts) -> Counts:

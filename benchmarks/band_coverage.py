@@ -21,7 +21,7 @@ import torch
 
 from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
-from anchorscope.probes import scores
+from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
 
 WIDTH, STRENGTH, SHARED = 16, 1.2, 0.4
@@ -54,6 +54,7 @@ def world(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.
             "question": [f"q{i}" for i in number],
             "subject": [f"s{i // 2}" for i in number],
             "label": z,
+            "random_complete": True,
         }
     )
     return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}
@@ -76,7 +77,7 @@ def intervals(
     answers, features = world(n, seed)
     ids = answers["id"].tolist()
     settings = Settings(**probe)
-    drawn = scores.drawn(answers, settings)
+    drawn = scores.drawn(answers, fitting.design(answers, settings))
     scored = scores.score(
         lambda condition, draw: (ids, features[condition, draw]),
         *(answers, "mlp/final", CONDITIONS, settings),

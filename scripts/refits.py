@@ -19,11 +19,11 @@ with stage(snakemake):
     device = jobs.device_of(snakemake)
     answers = activations.measured(read_parquet(given.answers), given.activations)
     settings = Settings(**chosen.probe, seed=chosen.seed)
-    fitted = stored.read(given.probes).fitted
+    probes = stored.read(given.probes)
     more = {"draws": chosen.draws, "device": device}
     tables = []
     for readout in chosen.readouts:
         read = partial(activations.read, given.activations, readout)
-        tables.append(refit(read, answers, readout, settings, fitted[readout], **more))
+        tables.append(refit(read, answers, readout, settings, probes, **more))
     write_csv(pd.concat(tables, ignore_index=True), snakemake.output.refits)
     provenance.of_stage(snakemake, snakemake.output.refits, device=device)

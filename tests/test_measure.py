@@ -10,7 +10,10 @@ from workflow import PROJECT
 
 import anchorscope
 from anchorscope import Measured
+from anchorscope.config.settings import Config
 from anchorscope.experiments.knockout import curve
+from anchorscope.measure import answer_rows
+from anchorscope.passes import planning
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
@@ -100,6 +103,26 @@ def test_rows_left_out_are_counted_by_reason(load: Any) -> None:
     assert (counts.total, counts.kept) == (25, 22)
     assert counts.dropped["equal question folded"] == counts.dropped["no answers"] == 1
     assert sum(counts.dropped.values()) == 3
+
+
+def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(load: Any) -> None:
+    loaded, chosen = load("llama"), Config(models={}, datasets={}, figures={})
+    table = rows()
+    table.loc[3:7, "answers"] = None
+    given = loaded.model, loaded.tokenizer, table, chosen
+    answers, counts = answer_rows(*given, style="plain", unlabelled=True)
+    assert len(answers) == 24 and answers["dropped"].isna().all()
+    assert answers["label"].isna().sum() == counts.notes["kept without a label"] == 5
+    bare = table.drop(columns="answers")
+    alone, counts = answer_rows(
+        loaded.model, loaded.tokenizer, bare, chosen, style="plain", unlabelled=True
+    )
+    assert alone["label"].isna().all() and counts.notes["kept without a label"] == 24
+    assert alone["input_ids"].tolist() == answers["input_ids"].tolist()
+    plan = planning.plan(alone, conditions={"knockout": {}}, batch_tokens=2000)
+    assert len(plan.samples) == 24
+    dropped, counts = answer_rows(*given, style="plain")
+    assert len(dropped) == 19 and counts.dropped["no answers"] == 5
 
 
 def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:

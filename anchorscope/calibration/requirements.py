@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
-from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.experiments.tables import rows_where
+from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
 
 

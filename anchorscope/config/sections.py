@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -15,13 +15,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from anchorscope.config.readouts import READOUTS
 from anchorscope.storage.errors import nearest
 
-Readout = Literal[
-    "attn/final", "attn/before_answer", "attn/last_answer", "attn/prompt_end",
-    "mlp/final", "mlp/before_answer", "mlp/last_answer", "mlp/prompt_end",
-    "resid/final", "resid/before_answer", "resid/last_answer", "resid/prompt_end",
-]  # fmt: skip
+if TYPE_CHECKING:
+    Readout = str
+else:
+    Readout = Literal[READOUTS]
 Claim = Literal["signal", "pair"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.strength import Strength, of_scores
 from anchorscope.probes import bands, samples
 from anchorscope.probes.bands import Draws, Means, Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
+from anchorscope.probes.strength import Strength, of_scores
 
 ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of intervals."""

@@ -28,7 +28,7 @@ WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the 
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
 ZOOMED = "isArray(zoom.layer)"
 SWITCHES = {"readout": "Read-out", "condition": "Control", "grouping": "Grouping"}
-NAMES = {one.name: one.label for one in REGISTRY} | {
+GROUPINGS = {
     "per_layer": "at each layer",
     "reference_layer": "at one reference layer",
     "replicate": "by a second prompt",
@@ -196,7 +196,8 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
 def _select(choices: Sequence[Choice], name: str) -> Spec:
     """A switch among the values that the choices have; a mere value where there is but one."""
     values = list(dict.fromkeys(getattr(one, name) for one in choices))
-    labels = [NAMES.get(value, value) for value in values]
+    names = {name: one.label for name, one in REGISTRY.items()} | GROUPINGS
+    labels = [names.get(value, value) for value in values]
     bind = {"input": "select", "options": values, "labels": labels, "name": SWITCHES[name]}
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 

@@ -20,7 +20,7 @@ from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, as_pdf, as_svg, asked_of, fitted, printed_width
 from anchorscope.figures.figure_page import Axis, Choice, page
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.passes.interventions import ARMS, BY_NAME, REGISTRY
+from anchorscope.passes.interventions import REGISTRY, arms
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -42,7 +42,6 @@ FOLLOWED = (
     "Lower row: the same answer behind a matched question, for which it is wrong "
     "(dotted: behind a placebo, for which it stays right)"
 )
-CUTS = {one.name: f"ΔP when {one.when}" for one in REGISTRY}
 # range and ticks of the panels of flips, in percent
 SHARES: Axis = ((0, 100), [0, 50, 100])
 # by panel of a model: title of the value axis, groups, numbers of a row and what a tooltip tells
@@ -51,6 +50,11 @@ PARTS = (
     ("Flips (%)", ("all",), data.SHARES, FLIP_TIPS),
     ("Follow (%)", ("Q",), data.SHARES, FOLLOW_TIPS),
 )
+
+
+def title_of(condition: str) -> str:
+    """The title of a figure of a condition's effect."""
+    return f"ΔP when {REGISTRY[condition].when}"
 
 
 @fitted
@@ -133,8 +137,8 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
     first = (*asked.readout, data.select(table, asked.readout, asked.grouping)[1], "knockout")
     held = table[["site", "position", "grouping", "condition"]].drop_duplicates()
-    found = [one for one in held.itertuples(index=False, name=None) if one[-1] in CUTS]
-    found.sort(key=lambda one: list(CUTS).index(one[-1]))
+    found = [one for one in held.itertuples(index=False, name=None) if one[-1] in REGISTRY]
+    found.sort(key=lambda one: list(REGISTRY).index(one[-1]))
     selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in found}}
     return [
         _view(selected[site, position, grouping], asked, (site, position), condition, grouping)
@@ -147,7 +151,7 @@ def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, group
     parts = [panel_parts(rows, model, asked.datasets, condition) for model in asked.panels]
     curves = [curves for curves, *_ in parts]
     cells = data.cells_of(rows, asked.panels, asked.datasets)
-    title = asked.title if condition == "knockout" else CUTS[condition]
+    title = asked.title if condition == "knockout" else title_of(condition)
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     at = "/".join(readout)
     basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
@@ -168,8 +172,8 @@ def panel_parts(
     rows: pd.DataFrame, model: Pair, datasets: Sequence[Pair], condition: str = "knockout"
 ) -> list[pd.DataFrame]:
     """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
-    beside = list(dict.fromkeys((condition, BY_NAME[condition].control or condition)))
-    drawn = zip(PARTS, ([condition], beside, ARMS), strict=True)
+    beside = list(dict.fromkeys((condition, REGISTRY[condition].companion or condition)))
+    drawn = zip(PARTS, ([condition], beside, arms()), strict=True)
     return [
         data.panel_rows(rows, model, datasets, anchors, conditions, numbers)
         for (_, anchors, numbers, _), conditions in drawn
@@ -193,7 +197,7 @@ def delta_axis(curves: pd.DataFrame) -> Axis:
 def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
     """What the lines of the flips' panels are, of the conditions in a table's rows."""
     names = {"random": "random tokens", "question": "whole question"}
-    beside = BY_NAME[condition].control
+    beside = REGISTRY[condition].companion
     if beside is None or beside not in set(rows["condition"]):
         return f"Flips among paired samples ({names.get(condition, condition)})"
     return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
@@ -211,7 +215,7 @@ def told(
     `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
     """
     by_arm = f"{BY_ARM}; lower row: right answers"
-    groups = by_arm if condition in ARMS else GROUPINGS.get(grouping, grouping)
+    groups = by_arm if condition in arms() else GROUPINGS.get(grouping, grouping)
     sizes = [data.sample_size(cell, condition) for cell in cells.values() if len(cell)]
     whole = pd.concat(list(cells.values()))
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]

@@ -30,6 +30,7 @@ CLOSING = {"plain": " .", "few_shot": "\n\n"}
 
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
+UNLABELLED = "kept without a label"
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
@@ -55,6 +56,8 @@ class Settings:
     max_new_tokens: int = 32
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     batch_tokens: int = 8192
+    # whether an answer that no gold and no label of the user's tells right or wrong is kept
+    unlabelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,11 @@ def answer(
         if prompt.dropped is None:
             said = next(written) if prompt.response is None else prompt.response
             records[-1] |= _answered(prompt, trim(prompt.ids, said, tokenizer, ending), notes)
+    if settings.unlabelled:
+        for record in records:
+            if record["dropped"] == NO_GOLD:
+                record["dropped"] = None
+                notes[UNLABELLED] += 1
     if "replicate_prompt" in prompts:
         for record, second in zip(records, reader.second_prompts(rows), strict=True):
             record |= _replicate(record, second, notes)
@@ -267,9 +275,10 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:
     dropped = Counter(record["dropped"] for record in records if record["dropped"])
     kept = [record for record in records if not record["dropped"]]
-    wrong = sum(record["label"] for record in kept)
+    wrong = sum(record["label"] == 1 for record in kept)
+    right = sum(record["label"] == 0 for record in kept)
     every = dict(notes) | {
-        "n_right": len(kept) - wrong,
+        "n_right": right,
         "n_wrong": wrong,
         "from the user": sum(record["from_user"] for record in kept),
         "repeats the subject": sum(record["repeats_subject"] for record in kept),

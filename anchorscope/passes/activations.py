@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import parse
 from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions
 from anchorscope.storage import partial
@@ -26,8 +27,15 @@ if TYPE_CHECKING:
     from anchorscope.passes.batches import Plan
     from anchorscope.passes.features import Features
 
-PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
-PARTNERS = (*(f"{name}_partner" for name in PROMPTS), "partner_source")
+
+def partner_columns() -> tuple[str, ...]:
+    """The columns of the index that tell whose prompt stood before an answer, and why."""
+    return (*(f"{prompt}_partner" for prompt in interventions.prompts()), "partner_source")
+
+
+def complete_column(control: str) -> str:
+    """The column that tells whether a control acted on as many tokens as what it controls."""
+    return f"{control}_complete"
 
 
 def write(
@@ -81,47 +89,52 @@ def write(
 def index(planned: Plan) -> pd.DataFrame:
     """What was done to each sample, one row a sample in the order of the answers.
 
-    Columns: id; noop (whether measured there); n_blocked_knockout, n_blocked_random (mean over
-    draws), n_blocked_question, tokens cut (NaN where the condition is not run); random_complete
-    (every draw found as many tokens as E_Q has).
-    Where the condition is run: matched_partner, placebo_partner and replicate_partner, the id of
-    the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
-    where there is none; partner_source, see `anchorscope.passes.partners.Interchange`.
+    Columns: id; for each condition of the role `noise` one of its name (whether measured there);
+    for each cut and control `n_blocked_<name>`, tokens acted on (mean over draws; NaN where the
+    condition is not run); for each control `<name>_complete` (every draw found as many tokens as
+    the condition that it controls acts on; False where either is not run).
+    Where a prompt is run, `<prompt>_partner`: the id of the sample whose prompt stood before the
+    answer, `few-shot` for other worked examples, None where there is none; with arms also
+    partner_source, see `anchorscope.passes.partners.Interchange`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
     table = pd.DataFrame(rows, columns=["sample", "condition", "tokens"])
-    cut = table.pivot_table("tokens", "sample", "condition", aggfunc="mean")
-    found = pd.DataFrame({"id": [sample.id for sample in planned.samples]})
-    found["noop"] = cut["noop"].notna() if "noop" in cut else False
-    for name in ("knockout", "random", "question"):
-        found[f"n_blocked_{name}"] = cut.get(name, float("nan"))
-    least = table[table["condition"] == "random"].groupby("sample")["tokens"].min()
-    exact = [len({*sample.eq_tokens}) for sample in planned.samples]
-    found["random_complete"] = ~(least.reindex(found.index) < exact)
-    for name in planned.prompts:
-        behind = [sample.others.get(name) for sample in planned.samples]
-        partners = [None if one is None else one.partner for one in behind]
-        found[f"{name}_partner"] = pd.Series(partners, dtype=object)
-    if {*planned.prompts} & {*interventions.ARMS}:
-        found["partner_source"] = pd.Series([planned.partner_source] * len(found), dtype=object)
-    return found
+    by_condition = table.groupby(["sample", "condition"])["tokens"]
+    mean, least = (of.unstack() for of in (by_condition.mean(), by_condition.min()))
+    done = pd.DataFrame({"id": [sample.id for sample in planned.samples]})
+    unmeasured = pd.Series(float("nan"), index=done.index)
+    for one in interventions.of_role("noise"):
+        done[one.name] = mean.get(one.name, unmeasured).notna()
+    for one in interventions.of_role("cut", "control"):
+        done[f"n_blocked_{one.name}"] = mean.get(one.name, unmeasured)
+    for one, control in interventions.controlled_cuts():
+        wanted, placed = mean.get(one.name, unmeasured), least.get(control.name, unmeasured)
+        done[complete_column(control.name)] = placed >= wanted
+    for prompt in planned.prompts:
+        behind = [sample.others.get(prompt) for sample in planned.samples]
+        partners = [None if sample is None else sample.partner for sample in behind]
+        done[f"{prompt}_partner"] = pd.Series(partners, dtype=object)
+    if {*planned.prompts} & {*interventions.arms()}:
+        done["partner_source"] = pd.Series([planned.partner_source] * len(done), dtype=object)
+    return done
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """The answers that were measured, in the order of the passes, with what was done to them.
 
-    Has the columns of `index` but `noop`; None everywhere in `<condition>_partner` where the
-    condition was not run. Raises AnchorscopeError: the folder was measured from other answers, or
-    an id comes twice.
+    Has the columns of `index` but those of the role `noise`; None everywhere in `<prompt>_partner`
+    where the prompt was not run. Raises AnchorscopeError: the folder was measured from other
+    answers, or an id comes twice.
     """
     check_ids(answers)
-    where = read_parquet(Path(folder) / "index.parquet").drop(columns="noop")
+    where = read_parquet(Path(folder) / "index.parquet")
+    where = where.drop(columns=[one.name for one in interventions.of_role("noise")])
     unknown = set(where["id"]) - set(answers["id"])
     if unknown:
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
         raise stale(what, folder, "the cell's folder of activations")
-    for name in PARTNERS:
+    for name in partner_columns():
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)
     return where.merge(answers, on="id", how="left", validate="one_to_one")
@@ -137,17 +150,17 @@ def read(
     conditions hold the samples that were measured so; none at all where no sample has another
     prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
-    from anchorscope.passes.features import Stored
-    from anchorscope.passes.runner import parse
+    from anchorscope.passes.features import StoredStates
 
     folder = Path(folder)
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
-    one, where = interventions.BY_NAME[condition], read_parquet(folder / "index.parquet")
+    one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
     if (partner := f"{one.prompt}_partner") in where:
         where = where[where[partner].notna()]
         if where.empty:
             _, clean = read(folder, readout, "clean")
             return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
-    ids = where["id"][where["noop"] | (not one.own_batch)].tolist()
-    return ids, Stored.find(folder, name, ids)
+    measured = where[where[one.name]] if one.own_batch else where
+    ids = measured["id"].tolist()
+    return ids, StoredStates.find(folder, name, ids)

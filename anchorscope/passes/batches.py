@@ -11,9 +11,10 @@ from anchorscope.models.cache import common, grouped
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
-POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 FEW_SHOT = "few-shot"
 """Stands for a partner's id where the second prompt shows other worked examples."""
+NOISE_SAMPLES = 64
+"""How many samples show what moves by itself, where no setting says it."""
 
 Drawn = tuple[Intervention, int]
 """An intervention and the number of its draw."""
@@ -27,7 +28,7 @@ class Sample:
 
     id: str
     input_ids: tuple[int, ...]
-    positions: Mapping[str, int]
+    positions: Mapping[str, int]  # token of each of `readouts.POSITIONS`
     question_tokens: tuple[int, ...]
     eq_tokens: tuple[int, ...]
     answer_start: int
@@ -82,7 +83,9 @@ class Plan:
     """All passes of a cell, fixed before the first; depends on the cell and the budget only."""
 
     samples: tuple[Sample, ...]  # the samples measured, in the order of the answers
-    batches: tuple[Batch, ...]  # the passes in running order, longest first, `noop` last
+    batches: tuple[
+        Batch, ...
+    ]  # the passes in running order, longest first, those in a batch of their own last
     # samples in, kept and dropped by reason; `notes` say how many have a second prompt
     counts: Counts
     # how many tokens all prompts of the cell begin with, before the first token of any question;
@@ -109,7 +112,7 @@ def arrange(
     *,
     batch_tokens: int,
     seed: int = 0,
-    noop: int = 64,
+    noise_samples: Mapping[str, int] | None = None,
 ) -> Plan:
     """Put the passes of some samples into batches.
 
@@ -121,7 +124,8 @@ def arrange(
         chosen: the interventions, each with its draws in turn; `clean` among them.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
         seed: of the random control.
-        noop: how many samples are measured under interventions with a batch of their own.
+        noise_samples: how many samples are measured under an intervention with a batch of its
+            own, by its name; `NOISE_SAMPLES` where not said.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
@@ -133,9 +137,10 @@ def arrange(
         ]
         batches += _batches(samples, group, columns, batch_tokens, seed)
     batches.sort(key=lambda batch: -batch.length)
-    some = range(min(len(samples), noop))
     for drawn in chosen:
         if drawn[0].own_batch:
+            most = (noise_samples or {}).get(drawn[0].name, NOISE_SAMPLES)
+            some = range(min(len(samples), most))
             batches += _batches(samples, some, [drawn], batch_tokens, seed)
     _warn_of_budget(samples, batches, batch_tokens)
     counts = Counts(len(samples), len(samples))

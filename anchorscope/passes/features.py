@@ -85,7 +85,7 @@ def at(x: Features, layers: Sequence[int]) -> Tensor:
 
 
 @dataclass
-class Stored:
+class StoredStates:
     """Features on disk: one read-out under one condition, float32 [layers, samples, width].
 
     Raises AnchorscopeError: layers that are read hold what is no number, with layer and sample.
@@ -103,7 +103,7 @@ class Stored:
     @classmethod
     def find(
         cls, folder: Path, name: str, samples: list[str], block_bytes: int = BLOCK_BYTES
-    ) -> Stored:
+    ) -> StoredStates:
         """What the files of a folder hold under this name of these samples.
 
         Raises AnchorscopeError: no file has it, one cannot be read, or some samples are in none.

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.passes.interventions import ARMS, seeded
+from anchorscope.passes import interventions
+from anchorscope.passes.interventions import seeded
 from anchorscope.questions import folds, wording
 from anchorscope.questions.world import UNSEEN
 
@@ -72,7 +73,7 @@ def interchange(
     answers: pd.DataFrame,
     seed: int,
     folds_of: Mapping[str, int] | None = None,
-    arms: Sequence[str] = ARMS,
+    arms: Sequence[str] | None = None,
 ) -> Interchange:
     """The questions that each sample's answer is put behind.
 
@@ -85,8 +86,9 @@ def interchange(
         folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
             probe that scores the sample would else have learned from the partner's question, and
             where the answers are the same word, from this very row.
-        arms: keys of `RULES`, `matched` among them.
+        arms: keys of `RULES`, `matched` among them; by default those of the main run.
     """
+    arms = interventions.arms() if arms is None else arms
     asked, source = known(answers)
     groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
     for one in asked:

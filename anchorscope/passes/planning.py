@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
-from anchorscope.passes.interventions import ARMS, Settings, on
+from anchorscope.passes.interventions import Settings, arms, on
 from anchorscope.passes.partners import Interchange
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -19,6 +20,13 @@ from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
 
+TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
+    "final": lambda row: row["final"],
+    "before_answer": lambda row: row["ea_start"] - 1,
+    "last_answer": lambda row: row["ea_end"] - 1,
+    "prompt_end": lambda row: row["prompt_length"] - 1,
+}
+"""Position → index of its token in a row of the answers table."""
 Limits = Mapping[str, int | None]
 """Reason to drop a sample → the most tokens that it may have."""
 
@@ -38,8 +46,8 @@ def plan(
 
     Args:
         answers: the answers table; rows with a `dropped` reason are counted and left out.
-        conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
-            is not run; `clean` always is.
+        conditions: condition → settings (of a control: `draws`; of noise: `samples`). One left out,
+            or None, is not run; `clean` always is.
         batch_tokens, blocks: see `arrange` and `Plan`.
         window, max_positions: most tokens. A tensor mask makes the model forget its sliding
             window. The answers' own prompts keep to both for the model that gave them; another
@@ -57,15 +65,19 @@ def plan(
     samples = [sample_of(record) for record in table.to_dict("records")]
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
     exchanged = Interchange({}, None)
-    if {*prompts} & {*ARMS}:
+    if {*prompts} & {*arms()}:
         folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
         exchanged = partners.interchange(table, seed, folds_of)
     notes: Counter[str] = Counter()
     for name in prompts:
         notes.update(_put_behind(name, samples, table, exchanged, limits))
-    noop = int((conditions.get("noop") or {}).get("samples", 64))
+    noise_samples = {
+        one.name: given["samples"]
+        for one, _ in chosen
+        if one.own_batch and "samples" in (given := conditions.get(one.name) or {})
+    }
     return replace(
-        arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noop=noop),
+        arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),
         counts=replace(counts, notes=dict(notes)),
         blocks=blocks,
         prompts=prompts,
@@ -107,12 +119,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
     sample = Sample(
         id=str(record["id"]),
         input_ids=_ints(record["input_ids"]),
-        positions={
-            "final": int(record["final"]),
-            "before_answer": int(record["ea_start"]) - 1,
-            "last_answer": int(record["ea_end"]) - 1,
-            "prompt_end": int(record["prompt_length"]) - 1,
-        },
+        positions={name: int(TOKEN[name](record)) for name in POSITIONS},
         question_tokens=_ints(record["question_tokens"]),
         eq_tokens=_ints(record["eq_tokens"]),
         answer_start=int(record["prompt_length"]),

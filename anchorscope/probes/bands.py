@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from anchorscope.passes import interventions
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout, mismatch, places
@@ -75,7 +76,8 @@ class Draws:
         if rows is None:
             raise mismatch("refitted probes scored other samples", f"read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
-        wanted |= {f"replicate-{condition}" for condition in wanted}
+        replicates = interventions.of_role("replicate")
+        wanted |= {one.name for one in replicates if one.replicates in wanted}
         found: dict[tuple[str, int], np.ndarray] = {}
         for key, s in self.scores.items():
             of, condition, draw = key.rsplit("/", 2)

@@ -5,9 +5,8 @@ Neither a probe nor its calibration has seen the samples that it scores, nor any
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,10 +18,11 @@ from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import planning
 from anchorscope.passes.batches import Plan
 from anchorscope.passes.features import Features
+from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import platt, probes
 from anchorscope.probes.intervals import auc
 from anchorscope.questions import folds
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
 
 ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """The fields of `Fitted` beside the probes."""
@@ -41,9 +41,13 @@ class Settings(Probe):
 
 @dataclass(frozen=True)
 class Design:
-    """Which sample learns and is scored where."""
+    """Which sample learns and is scored where.
 
-    where: str  # such as a read-out: named in errors and tables
+    Folds depend on the order of the rows they were cut from. So they are cut once a cell; whoever
+    needs them later takes them by id, see `of` and `stored.Stored.design`.
+    """
+
+    where: str  # what errors name, such as a read-out
     ids: np.ndarray  # of the samples, [n]
     z: np.ndarray  # labels, [n]
     fold: np.ndarray  # outer fold, [n]
@@ -69,9 +73,56 @@ class Design:
         """Which of the probes of several draws scores each sample out of fold, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
 
+    def of(self, ids: Iterable[object]) -> Design:
+        """The same folds with the samples in the order of these ids.
+
+        Raises AnchorscopeError: the ids are not those of the samples, each once.
+        """
+        rows = self.rows_of(ids)
+        return replace(
+            self,
+            ids=self.ids[rows],
+            z=self.z[rows],
+            fold=self.fold[rows],
+            inner=self.inner[:, rows],
+        )
+
+    def rows_of(self, ids: Iterable[object]) -> np.ndarray:
+        """Where each of these ids stands among the samples, int64 [n]; errors as those of `of`."""
+        wanted = pd.Index([str(one) for one in ids], dtype=object)
+        rows = pd.Index(self.ids).get_indexer(wanted)
+        if len(wanted) != len(self.ids) or wanted.has_duplicates or (rows < 0).any():
+            what = f"{len(wanted)} samples are not the {len(self.ids)} that the folds were cut for"
+            raise stale(what, self.where, "the cell's scores")
+        return rows
+
+    def in_order(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table of the same samples in the order of the design; errors as of `of`."""
+        self.rows_of(table["id"])
+        places = pd.Index(table["id"].astype(str)).get_indexer(pd.Index(self.ids))
+        return table.iloc[places].reset_index(drop=True)
+
+    def check_folds(self, ids: Iterable[object], fold: np.ndarray, what: str) -> None:
+        """Refuse outer folds that differ from the design's; `what` was fitted in them."""
+        strange = self.fold[self.rows_of(ids)] != fold
+        if strange.any():
+            message = f"{what}: {strange.sum()} of {len(strange)} samples are in another fold"
+            raise stale(message, self.where, "the cell's scores")
+
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
-    """Cut outer folds, and inner folds in each training fold, between linked samples."""
+    """Cut outer folds, and inner folds in each training fold, between linked samples.
+
+    The order of the rows decides among equal choices. Called once a cell, for its probes, and for
+    what is planned before them.
+
+    Args:
+        answers: id, question, subject, label; `ea_text` for `disjoint: subject+answer`.
+        where: what errors name.
+
+    Raises:
+        AnchorscopeError: folds cannot be cut, see `folds.assign`.
+    """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
     columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
     if settings.disjoint == "subject+answer":
@@ -81,9 +132,14 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
     inner = np.full((settings.folds, len(z)), -1)
     if settings.scoring == "calibrated":
         for k in range(settings.folds):
-            train, place = fold != k, f"{where}, training fold {k}"
-            given = settings.inner_folds, settings.seed, place
-            inner[k, train] = folds.assign(linked[train], z[train], *given)
+            train = fold != k
+            inner[k, train] = folds.assign(
+                linked[train],
+                z[train],
+                settings.inner_folds,
+                settings.seed,
+                f"{where}, training fold {k}",
+            )
     ids = answers["id"].astype(str).to_numpy(dtype=object)
     return Design(where, ids, z, fold, inner, settings)
 
@@ -102,7 +158,7 @@ def plan_passes(
     answered: pd.DataFrame,
     where: str,
     *,
-    conditions: Mapping[str, Any],
+    conditions: Conditions,
     blocks: str,
     batch_tokens: int,
     probe: Settings,
@@ -111,7 +167,7 @@ def plan_passes(
 
     Raises AnchorscopeError: no probe could be fitted to what they would measure.
     """
-    planned = planning.plan(
+    plan = planning.plan(
         answered,
         conditions=conditions,
         batch_tokens=batch_tokens,
@@ -122,9 +178,9 @@ def plan_passes(
         # A partner is of the sample's own fold: the probe has not learned from it then.
         fold=lambda table: design(table, probe, where).fold,
     )
-    left = answered[answered["id"].isin([sample.id for sample in planned.samples])]
-    design(left, probe, where)
-    return planned
+    measured = answered[answered["id"].isin([sample.id for sample in plan.samples])]
+    design(measured, probe, where)
+    return plan
 
 
 @dataclass(frozen=True)
@@ -155,7 +211,7 @@ def join(parts: Sequence[Fitted], axis: int = 0) -> Fitted:
 
 def fit(
     x: Features,
-    plan: Design,
+    design: Design,
     c: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     *,
@@ -167,95 +223,129 @@ def fit(
     As many probes as folds for each draw, see `Design.of_draws`.
 
     Args:
-        x: activations, float [layers, n, width], in the order of `plan`.
-        c: penalties known already, [layers, folds]; None chooses them.
+        x: activations, float [layers, n, width], in the order of the design.
+        c: penalties, [layers, folds]; None chooses them.
         weights: how often each sample was drawn, [draws, n]; None for each once.
         across: whether slope and offset fit the out-of-fold logits of the other outer folds in
             place of inner ones. That gives the same spread, and takes a sixth of the probes.
     """
-    weights = np.ones((1, len(plan.z))) if weights is None else weights
-    own = plan.uncalibrated if across else plan
-    penalties = np.tile(plan.settings.penalties, (len(x), len(plan.inner), 1))
-    grid = penalties if c is None else c[..., None]
-    masks, of_fold = training_rows(own)
+    weights = np.ones((1, len(design.z))) if weights is None else weights
+    fitted_in = design.uncalibrated if across else design
+    penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
+    grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]
+    masks, of_fold = training_rows(fitted_in)
+    # The problems of a draw: for each training fold one of every penalty.
     drawn = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))
-    every = probes.fit(x, plan.z, drawn.reshape(-1, len(plan.z)), each_c, device=device)
+    every = probes.fit(x, design.z, drawn.reshape(-1, len(design.z)), each_c, device=device)
     parts = []
     for number, weight in enumerate(weights):
         of_draw = slice(number * drawn.shape[1], (number + 1) * drawn.shape[1])
-        parts.append(_choose(every.part(slice(None), of_draw), x, own, grid, weight))
+        parts.append(_choose(every.part(slice(None), of_draw), x, fitted_in, grid, weight))
     fitted = join(parts, axis=1)
-    if c is None and plan.settings.penalty != 1:
-        return fit(x, plan, fitted.c / plan.settings.penalty, device=device)
-    return _calibrated_across(fitted, x, plan, weights) if across else fitted
+    if c is None and design.settings.penalty != 1:
+        return fit(x, design, fitted.c / design.settings.penalty, device=device)
+    return _calibrated_across(fitted, x, design, weights) if across else fitted
 
 
-def _calibrated_across(fitted: Fitted, x: Features, plan: Design, weights: np.ndarray) -> Fitted:
+def _calibrated_across(fitted: Fitted, x: Features, design: Design, weights: np.ndarray) -> Fitted:
     """Slope and offset of each probe from the logits held out of the other outer folds."""
-    if not plan.inner_folds:
+    if not design.inner_folds:
         return fitted
-    where = plan.of_draws(len(weights))
-    logits = (out_of_fold(fitted, x, where) + fitted.shift[:, where]).reshape(-1, len(plan.z))
+    n, scoring_probe = len(design.z), design.of_draws(len(weights))
+    calibrated = out_of_fold(fitted, x, scoring_probe) + fitted.shift[:, scoring_probe]
+    logits = calibrated.reshape(-1, n)  # of every layer and draw
     drawn = np.tile(weights, (len(x), 1))
-    found = [platt.calibrate(logits[:, rows], plan.z[rows], drawn[:, rows]) for rows in plan.outer]
-    t, offset = (np.stack(one, -1).reshape(fitted.t.shape) for one in zip(*found, strict=True))
-    return replace(fitted, t=t, offset=offset)
+    slopes, offsets = [], []
+    for rows in design.outer:
+        slope, offset = platt.calibrate(logits[:, rows], design.z[rows], drawn[:, rows])
+        slopes.append(slope)
+        offsets.append(offset)
+    shape = fitted.t.shape
+    return replace(
+        fitted,
+        t=np.stack(slopes, axis=-1).reshape(shape),
+        offset=np.stack(offsets, axis=-1).reshape(shape),
+    )
 
 
-def usable(plan: Design, weights: np.ndarray) -> np.ndarray:
+def usable(design: Design, weights: np.ndarray) -> np.ndarray:
     """Whether every probe learns from both classes, of weights [draws, n]; bool [draws]."""
-    masks, _ = training_rows(plan)
-    wrong, everyone = weights @ (masks * plan.z).T, weights @ masks.T
+    masks, _ = training_rows(design)
+    wrong, everyone = weights @ (masks * design.z).T, weights @ masks.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
 
-def training_rows(plan: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Who learns, bool [problems, n]: outer training folds, then those inside; and of which outer
-    fold, int64 [problems].
+def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
+    """Who learns, bool [problems, n], and in which outer fold each problem is, int64 [problems].
+
+    The outer training folds first, then those inside each of them.
     """
-    inner = plan.inner_folds
-    masks = [*plan.outer, *(plan.outer[k] & (plan.inner[k] != i) for k, i in inner)]
-    return np.stack(masks), np.array([*range(len(plan.inner)), *(k for k, _ in inner)])
+    outer, inner_folds = design.outer, design.inner_folds
+    inside = [outer[k] & (design.inner[k] != i) for k, i in inner_folds]
+    of_fold = [*range(len(outer)), *(k for k, _ in inner_folds)]
+    return np.stack([*outer, *inside]), np.array(of_fold)
 
 
 def _choose(
-    every: probes.Probes, x: Features, plan: Design, grid: np.ndarray, weights: np.ndarray
+    every: probes.Probes, x: Features, design: Design, grid: np.ndarray, weights: np.ndarray
 ) -> Fitted:
-    """The probes of one draw, of weights [n]: penalty, slope, offset and shift."""
-    shape, settings = grid.shape[:2], plan.settings
-    chosen, t, offset = np.zeros(shape, dtype=np.int64), np.ones(shape), np.zeros(shape)
-    inner_auc = np.full(shape, np.nan)
-    if plan.inner_folds:
-        held = _inner_logits(every, x, plan, grid.shape[-1])
-        for k, rows in enumerate(plan.outer):
-            chosen[:, k] = platt.choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
-            own = np.take_along_axis(held[:, k], chosen[:, k, None, None], axis=1)[:, 0]
-            t[:, k], offset[:, k] = platt.calibrate(own[:, rows], plan.z[rows], weights[rows])
-            inner_auc[:, k] = [auc(logits, plan.z[rows]) for logits in own[:, rows]]
-    problems = torch.as_tensor(np.arange(settings.folds) * grid.shape[-1] + chosen)
-    c = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
-    share = np.array([np.average(plan.z[rows], weights=weights[rows]) for rows in plan.outer])
-    balanced = settings.scoring == "calibrated" and settings.prior == "balanced"
-    shift = np.log(share / (1 - share)) if balanced else np.zeros_like(share)
-    return Fitted(every.take(problems), c, t, offset, np.broadcast_to(shift, shape), inner_auc)
+    """The probe of each layer and outer fold with the penalty chosen for it, calibrated.
+
+    Args:
+        every: all probes of one draw: for each of `training_rows` one of every penalty.
+        grid: the penalties, [layers, folds, penalties].
+        weights: how often each sample was drawn, [n].
+    """
+    layers, folds_, penalties = grid.shape
+    chosen = np.zeros((layers, folds_), dtype=np.int64)
+    slope, offset = np.ones((layers, folds_)), np.zeros((layers, folds_))
+    inner_auc = np.full((layers, folds_), np.nan)
+    if design.inner_folds:
+        held_out = _inner_logits(every, x, design, penalties)
+        for k, rows in enumerate(design.outer):
+            z, logits = design.z[rows], held_out[:, k][..., rows]  # [layers, penalties, rows]
+            chosen[:, k] = platt.choose(logits, z, design.inner[k][rows])
+            of_chosen = np.take_along_axis(logits, chosen[:, k, None, None], axis=1)[:, 0]
+            slope[:, k], offset[:, k] = platt.calibrate(of_chosen, z, weights[rows])
+            inner_auc[:, k] = [auc(layer, z) for layer in of_chosen]
+    first_problem = penalties * np.arange(folds_)  # of each outer training fold
+    return Fitted(
+        every.take(torch.as_tensor(first_problem + chosen)),
+        c=np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0],
+        t=slope,
+        offset=offset,
+        shift=np.broadcast_to(_shift(design, weights), (layers, folds_)),
+        inner_auc=inner_auc,
+    )
 
 
-def _inner_logits(every: probes.Probes, x: Features, plan: Design, penalties: int) -> np.ndarray:
+def _shift(design: Design, weights: np.ndarray) -> np.ndarray:
+    """Log odds of z = 1 in each outer training fold, [folds]; 0 where the prior stays natural."""
+    settings = design.settings
+    if settings.scoring != "calibrated" or settings.prior != "balanced":
+        return np.zeros(len(design.inner))
+    share = [np.average(design.z[rows], weights=weights[rows]) for rows in design.outer]
+    return np.log(np.array(share) / (1 - np.array(share)))
+
+
+def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
     """Inner out-of-fold logits, [layers, folds, penalties, n]; NaN outside the training fold."""
-    held = np.full((len(x), len(plan.inner), penalties, len(plan.z)), np.nan)
+    outer_folds, n = design.inner.shape
+    held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
-        one = every.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()
-        for number, (k, i) in enumerate(plan.inner_folds, start=len(plan.inner)):
-            rows = plan.inner[k] == i
-            held[layer, k][:, rows] = one[number * penalties : (number + 1) * penalties, rows]
-    return held
+        logits = every.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()  # [problems, n]
+        for number, (k, i) in enumerate(design.inner_folds, start=outer_folds):
+            rows = design.inner[k] == i
+            of_every_penalty = logits[number * penalties : (number + 1) * penalties]
+            held_out[layer, k][:, rows] = of_every_penalty[:, rows]
+    return held_out
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
     """Scores s by the probes numbered `fold` [n] or [draws, n], float64 [layers, *fold.shape]."""
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
-        one = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()
-        raw[layer] = one[fold, np.arange(fold.shape[-1])]
+        logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()
+        raw[layer] = logits[fold, np.arange(fold.shape[-1])]
     return fitted.t[:, fold] * raw + fitted.offset[:, fold] - fitted.shift[:, fold]

@@ -149,7 +149,7 @@ def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     return known.get_indexer(ids)
 
 
-def mismatch(what: str, where: str, product: str = "scores") -> AnchorscopeError:
+def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
     """Products of one cell do not belong together."""
     return stale(what, where, f"the cell's {product}")
 
@@ -202,7 +202,7 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
     missing = np.isnan(s)
     if len(part) > s.size - missing.sum() or (missing.any(0) != missing.all(0)).any():
         raise mismatch("a sample is scored twice, or not at every layer", where)
-    if missing.any() and not interventions.BY_NAME[condition].partial:
+    if missing.any() and not interventions.REGISTRY[condition].partial:
         gone = ids[missing[0]]
         raise mismatch(f"no scores of {len(gone)} samples, id {gone[0]} first", where)
     return s
@@ -230,22 +230,29 @@ def _folds(
 def _all_effects(
     found: Mapping[tuple[str, int], np.ndarray], where: str
 ) -> tuple[dict[str, Effects], dict[str, Effects]]:
-    """Effects of every condition but `clean`, and of those behind a second prompt."""
+    """Effects against the clean pass, and those of replicates against their own prompt's.
+
+    `found` holds scores [layers, n] by condition and draw. Effects are by condition, in the order
+    of the registry; those of replicates by the condition that they replicate.
+    """
     effects: dict[str, Effects] = {}
     replicate: dict[str, Effects] = {}
-    for one in interventions.REGISTRY[1:]:
-        moved = [found[key] for key in sorted(found) if key[0] == one.name]
-        second = interventions.uncut(one)
-        if not moved:
+    for one in interventions.of_role("cut", "control", "arm", "noise"):
+        if draws := _draws_of(one.name, found):
+            effects[one.name] = _effects(found["clean", 0], draws, where)
+    for one in interventions.of_role("replicate"):
+        draws, second = _draws_of(one.name, found), interventions.uncut(one)
+        if not draws or second is None or one.replicates is None:
             continue
-        if one.name not in interventions.REPLICATE:
-            effects[one.name] = _effects(found["clean", 0], moved, where)
-        elif second is not None:
-            if (second.name, 0) not in found:
-                raise mismatch("the second prompt's clean pass has no scores", where)
-            own = one.name.removeprefix(f"{one.prompt}-")
-            replicate[own] = _effects(found[second.name, 0], moved, where)
+        if (second.name, 0) not in found:
+            raise mismatch("the second prompt's clean pass has no scores", where)
+        replicate[one.replicates] = _effects(found[second.name, 0], draws, where)
     return effects, replicate
+
+
+def _draws_of(condition: str, found: Mapping[tuple[str, int], np.ndarray]) -> list[np.ndarray]:
+    """The scores [layers, n] of every draw of a condition, in turn."""
+    return [found[key] for key in sorted(found) if key[0] == condition]
 
 
 def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:

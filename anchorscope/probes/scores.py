@@ -3,24 +3,28 @@
 Beside the probe itself (`clean`), which scores every condition, three others tell what a flip is
 made of: `refit` has seen the condition (what information is left), `offset` is the probe with its
 offset fitted anew (what a mere shift does), `shuffled` has learned labels that mean nothing.
+
+First the probes of a read-out are fitted (`fit_readout`), then they score every condition
+(`score_readout`). Hidden states are read once, by blocks of layers: all that needs a block is done
+while it is held.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.passes import planning
+from anchorscope.passes import interventions, planning
 from anchorscope.passes.activations import read
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
 from anchorscope.probes.bands import Draws
-from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
+from anchorscope.probes.fitting import Design, Fitted, Settings, design as cut_folds, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -28,204 +32,299 @@ from anchorscope.storage.progress import Progress
 COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc s p".split())
 LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
-CLEAN = ("clean", 0)
-REFITTED = (("knockout", 0), ("random", 0))
-OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
+Condition = tuple[str, int]
+"""The name of a condition, and the number of its draw."""
+CLEAN: Condition = ("clean", 0)
 Device = str | torch.device
 Activations = Callable[[str, int], tuple[Sequence[str], Features]]
-Found = dict[str, tuple[Fitted, np.ndarray]]
-"""Probes by name, and their scores [layers, n], or of several draws [layers, draws, n]."""
+"""Condition and draw → ids, and their hidden states [layers, len(ids), width]."""
 
 log = logging.getLogger(__name__)
 
 
-def of_cell(
-    folder: str,
-    measured: pd.DataFrame,
-    probe: Settings,
-    readouts: Sequence[str],
-    conditions: Mapping[str, Any],
-    **more: Any,
-) -> Iterator[pd.DataFrame]:
-    """Scores of every read-out and condition, a part at a time, of the answers `measured`.
+@dataclass(frozen=True)
+class Learned:
+    """Some probes, and what they say of the samples of the pass they were fitted to."""
 
-    `folder` is that of the activations; `more` are `draws`, `fitted` and `device` of `frames`.
-    """
-    asked = planning.conditions_of(conditions)
-    for readout in Progress(readouts, unit="read-outs"):
-        states = partial(read, folder, readout)
-        yield from frames(states, measured, readout, asked, probe, **more)
+    fitted: Fitted
+    s: np.ndarray  # out of fold, float64 [layers, n]; of several draws [layers, draws, n]
 
 
-def score(*given: Any, **more: Any) -> pd.DataFrame:
-    """The table of `frames` in one piece; same arguments."""
-    return pd.concat(frames(*given, **more), ignore_index=True)
+@dataclass(frozen=True)
+class ReadoutProbes:
+    """The probes of one read-out, fitted to its clean pass."""
+
+    readout: str  # such as `mlp/final`
+    design: Design
+    clean: Learned
+    draws: Learned | None  # learned from each bootstrap draw, the penalties those of `clean`
+    shuffled: Learned | None  # learned from shuffled labels, the penalties those of `clean`
 
 
-def frames(
+@dataclass(frozen=True)
+class Scored:
+    """What the probes of a read-out say under one condition."""
+
+    readout: str
+    condition: Condition
+    tables: list[pd.DataFrame]  # rows of each probe in turn, the columns `COLUMNS`
+    rows: np.ndarray  # of the samples measured among the design's, int64 [rows]
+    draws: np.ndarray | None  # s by the probes of the draws, [layers, draws, rows]
+
+
+@dataclass(frozen=True)
+class CellScores:
+    """The scoring of a cell: `tables` fits and scores, and then `fitted` and `draws` are filled."""
+
+    folder: str | Path  # of the activations
+    design: Design
+    draws: Draws  # takes the scores of the probes learned from each draw
+    readouts: Sequence[str]
+    conditions: interventions.Settings
+    device: Device = "cpu"  # where probes are fitted
+    fitted: dict[str, Fitted] = field(default_factory=dict)  # the clean probes, by read-out
+
+    def tables(self) -> Iterator[pd.DataFrame]:
+        """The scores of every read-out and condition, a part at a time; see `score_readout`."""
+        conditions = planning.conditions_of(self.conditions)
+        for readout in Progress(self.readouts, unit="read-outs"):
+            states = partial(read, self.folder, readout)
+            probes = fit_readout(states, readout, self.design, draws=self.draws, device=self.device)
+            self.fitted[readout] = probes.clean.fitted
+            for scored in score_readout(states, probes, conditions, device=self.device):
+                _keep(scored, self.draws)
+                yield from scored.tables
+
+
+def score(
     activations: Activations,
     answers: pd.DataFrame,
     readout: str,
-    conditions: Sequence[tuple[str, int]],
+    conditions: Sequence[Condition],
     settings: Settings,
     *,
     extras: bool = True,
     draws: Draws | None = None,
-    fitted: dict[str, Fitted] | None = None,
     device: Device = "cpu",
-) -> Iterator[pd.DataFrame]:
-    """Fit the probes of one read-out on the clean pass and score every condition.
-
-    Features are read once, by blocks of layers: all that needs a block is done while it is held.
+) -> pd.DataFrame:
+    """The table of one read-out in one piece, its folds cut here.
 
     Args:
-        activations: `(condition, draw)` → ids and features [layers, len(ids), width]; called once
-            for each. A condition may cover some of the samples only, `clean` covers all.
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
-        readout: written into the table.
-        conditions: (condition, draw) to score; `clean` comes first in any case.
-        extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
         draws: takes the scores of probes learned from each of its draws.
-        fitted: takes the probes of the clean pass, by read-out.
-        device: where probes are fitted.
+        activations, conditions, extras, device: see `fit_readout` and `score_readout`.
+    """
+    design = cut_folds(kept(answers), settings, f"read-out {readout}")
+    probes = fit_readout(activations, readout, design, extras=extras, draws=draws, device=device)
+    tables = []
+    for scored in score_readout(activations, probes, conditions, extras=extras, device=device):
+        if draws is not None:
+            _keep(scored, draws)
+        tables += scored.tables
+    return pd.concat(tables, ignore_index=True)
 
-    Yields:
-        For each condition and probe a row for each sample and layer with the columns `COLUMNS`, see
-        docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
-        `refit` is of knockout and draw 0 of random, `offset` of these and question. `shuffled` is
-        at balanced prior and not calibrated (p is NaN), and not with `published`. Both are fitted
-        with C of the clean probe.
+
+def _keep(scored: Scored, draws: Draws) -> None:
+    """Hand what the probes of the draws say to the draws."""
+    if scored.draws is not None:
+        draws.add(scored.readout, scored.condition, scored.rows, scored.draws)
+
+
+def drawn(answers: pd.DataFrame, design: Design) -> Draws:
+    """Draw clusters of the samples, `settings.refits` times, as every interval does.
+
+    In the order of the design, whatever that of the answers. A draw that leaves a fold one class
+    only is left out, and counted in the log.
+    """
+    ordered = in_order(answers)
+    found = bootstrap(ordered, design.settings.refits, design.settings.seed)
+    rows = design.rows_of(ordered["id"])
+    weights = np.empty((len(found.weights), len(rows)), dtype=np.int64)
+    weights[:, rows] = found.weights[:, found.clusters]
+    usable = fitting.usable(design.uncalibrated, weights)
+    if not usable.all():
+        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
+    return Draws(design.ids, weights[usable])
+
+
+def has_refit(condition: str, draw: int) -> bool:
+    """Whether probes are fitted anew to it: a cut that has a control, or a control."""
+    return draw == 0 and condition in interventions.in_contrasts()
+
+
+def has_offset_refit(condition: str, draw: int) -> bool:
+    """Whether the offset of its probe is fitted anew: a cut or a control."""
+    return draw == 0 and interventions.REGISTRY[condition].role in ("cut", "control")
+
+
+def fit_readout(
+    activations: Activations,
+    readout: str,
+    design: Design,
+    *,
+    extras: bool = True,
+    draws: Draws | None = None,
+    device: Device = "cpu",
+) -> ReadoutProbes:
+    """Fit the probes of one read-out to its clean pass, which covers all samples.
+
+    Args:
+        extras: whether to fit probes to shuffled labels, too. Not with `published` scoring, nor
+            where a fold gets one class only.
+        draws: in the order of the design; probes are learned from each. They are calibrated on the
+            other outer folds, see `fitting.fit`.
+
+    Raises:
+        AnchorscopeError: a probe cannot be fitted, the ids of activations or draws are not the
+            design's.
+    """
+    if draws is not None and not np.array_equal(draws.ids, design.ids):
+        raise mismatch("bootstrap draws and folds are not of the same samples", readout)
+    null = _shuffled_design(design) if extras else None
+    everyone = _of_everyone(_measured(activations, CLEAN, readout, design))
+
+    def learn(x: Part) -> dict[str, Learned]:
+        """All probes of some layers."""
+        clean = fitting.fit(x, design, device=device)
+        learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
+        if draws:
+            again = fitting.fit(x, design, clean.c, draws.weights, across=True, device=device)
+            s = out_of_fold(again, x, design.of_draws(len(draws)))
+            learned["draws"] = Learned(again, s)
+        if null is not None:
+            other = fitting.fit(x, null, clean.c, device=device)
+            learned["shuffled"] = Learned(other, out_of_fold(other, x, design.fold))
+        return learned
+
+    parts = [learn(block) for block in blocks(everyone.x)]
+    learned = {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    more = learned.get("draws"), learned.get("shuffled")
+    return ReadoutProbes(readout, design, learned["clean"], *more)
+
+
+def score_readout(
+    activations: Activations,
+    probes: ReadoutProbes,
+    conditions: Sequence[Condition],
+    *,
+    extras: bool = True,
+    device: Device = "cpu",
+) -> Iterator[Scored]:
+    """Score the clean pass and every condition, out of fold.
+
+    A table has a row for each sample and layer with the columns `COLUMNS`, see docs/products.md; a
+    sample is scored by the probe of its own fold, whatever its prompt was. `shuffled` is at
+    balanced prior and not calibrated (p is NaN). `refit` is fitted with C of the clean probe.
+
+    Args:
+        activations: called once for each condition and draw, which may cover some samples only.
+        conditions: to score; the clean pass comes first in any case.
+        extras: whether to fit `refit` and `offset`, see `has_refit` and `has_offset_refit`.
+        device: where `refit` is fitted.
 
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
-    plan = design(kept(answers), settings, readout)
-    null = _null(plan) if extras else None
-    everyone = _complete(_measured(activations, CLEAN, plan))
-    own = _by_block(everyone.x, partial(_learn, plan, null, draws, device))
-    clean, s = own["clean"]
-    if fitted is not None:
-        fitted[readout] = clean
-    yield _frame(clean, s, everyone)
-    if draws:
-        draws.add(readout, CLEAN, everyone.places, own["draws"][1])
-    if null is not None:
-        yield _frame(*own["shuffled"], everyone, "shuffled").assign(p=np.float32("nan"))
-    for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
-        some = _measured(activations, condition, plan)
-        found = {"clean": (clean, plan.fold[some.places])}
-        if draws:
-            found["draws"] = own["draws"][0], plan.of_draws(len(draws))[:, some.places]
-        whole = _complete(some) if extras and condition in REFITTED else None
-        moved = _by_block(some.x, partial(_say, found, whole, device))
-        s = moved["clean"][1]
-        yield _frame(clean, s, some)
-        if draws:
-            draws.add(readout, condition, some.places, moved["draws"][1])
-        if extras and condition in OFFSET_REFITTED:
-            yield _offset(clean, s, some)
-        if whole is not None:
-            yield _frame(*moved["refit"], whole, "refit")
+    yield _scored_clean(probes)
+    for condition in dict.fromkeys(conditions):
+        if condition != CLEAN:
+            rows = _measured(activations, condition, probes.readout, probes.design)
+            yield _scored(rows, probes, extras=extras, device=device)
 
 
-def drawn(answers: pd.DataFrame, settings: Settings) -> Draws:
-    """Draw clusters of the samples, `settings.refits` times, as every interval does.
-
-    A draw that leaves a fold one class only is left out, and counted in the log.
-    """
-    answers = kept(answers)
-    ordered = in_order(answers)
-    found = bootstrap(ordered, settings.refits, settings.seed)
-    places = pd.Index(ordered["id"]).get_indexer(pd.Index(answers["id"]))
-    weights = found.weights[:, found.clusters][:, places].astype(np.int64)
-    plan = design(answers, settings).uncalibrated
-    usable = fitting.usable(plan, weights)
-    if not usable.all():
-        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
-    return Draws(plan.ids, weights[usable])
-
-
-def of_everyone(activations: Activations, condition: tuple[str, int], plan: Design) -> Features:
-    """The activations of all samples in the order of the plan, [layers, n, width]."""
-    return _complete(_measured(activations, condition, plan)).x
+def of_everyone(
+    activations: Activations, condition: Condition, readout: str, design: Design
+) -> Features:
+    """The activations of all samples in the order of the design, [layers, n, width]."""
+    return _of_everyone(_measured(activations, condition, readout, design)).x
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """What was measured under a condition."""
+class _Rows:
+    """What was measured of a read-out under one condition."""
 
-    condition: tuple[str, int]
-    plan: Design
-    places: np.ndarray  # of the samples among the plan's, int64 [rows]
+    readout: str
+    condition: Condition
+    design: Design
+    places: np.ndarray  # of the samples among the design's, int64 [rows]
     x: Features  # [layers, rows, width]
 
-    def other_samples(self, found: str) -> AnchorscopeError:
-        what = f"activations and answers are not of the same samples: {found}"
-        where = f"read-out {self.plan.where}, condition {self.condition[0]}"
-        return mismatch(what, where, "folder of activations")
+    def other_samples(self, what: str) -> AnchorscopeError:
+        message = f"activations and answers are not of the same samples: {what}"
+        where = f"read-out {self.readout}, condition {self.condition[0]}"
+        return mismatch(message, where, "folder of activations")
 
 
-def _measured(activations: Activations, condition: tuple[str, int], plan: Design) -> _Measured:
+def _measured(
+    activations: Activations, condition: Condition, readout: str, design: Design
+) -> _Rows:
     ids, x = activations(*condition)
-    places = pd.Index(plan.ids).get_indexer(pd.Index([str(i) for i in ids], dtype=object))
-    some = _Measured(condition, plan, places, x)
-    if strange := [i for i, place in zip(ids, places, strict=True) if place < 0]:
-        raise some.other_samples(f"id {strange[0]} has no answer")
-    return some
+    places = pd.Index(design.ids).get_indexer(pd.Index([str(id_) for id_ in ids], dtype=object))
+    rows = _Rows(readout, condition, design, places, x)
+    if strange := [id_ for id_, place in zip(ids, places, strict=True) if place < 0]:
+        raise rows.other_samples(f"id {strange[0]} has no answer")
+    return rows
 
 
-def _complete(some: _Measured) -> _Measured:
-    """The same in the order of the plan's samples, of which none may be missing."""
-    n, order = len(some.plan.ids), np.argsort(some.places)
+def _of_everyone(rows: _Rows) -> _Rows:
+    """The same in the order of the design's samples, of which none may be missing."""
+    n, order = len(rows.design.ids), np.argsort(rows.places)
     if missing := n - len(order):
-        raise some.other_samples(
-            f"{missing} of {n} samples have no {some.condition[0]} activations"
-        )
+        what = f"{missing} of {n} samples have no {rows.condition[0]} activations"
+        raise rows.other_samples(what)
     if (order == np.arange(n)).all():
-        return some
-    return replace(some, places=np.arange(n), x=Reordered(some.x, torch.as_tensor(order)))
+        return rows
+    return replace(rows, places=np.arange(n), x=Reordered(rows.x, torch.as_tensor(order)))
 
 
-def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
-    """What some work finds for all layers, done while a block of them is held."""
-    parts, found = [work(block) for block in blocks(x)], {}
-    for name in parts[0]:
-        fitted, s = zip(*(part[name] for part in parts), strict=True)
-        found[name] = fitting.join(fitted), np.concatenate(s)
-    return found
+def _joined(parts: Sequence[Learned]) -> Learned:
+    """Probes of blocks of layers, one after the other."""
+    fitted = fitting.join([part.fitted for part in parts])
+    return Learned(fitted, np.concatenate([part.s for part in parts]))
 
 
-def _learn(
-    plan: Design, null: Design | None, draws: Draws | None, device: Device, x: Part
-) -> Found:
-    """The clean probes, those of the draws, and those of shuffled labels if there is a design."""
-    own = fitting.fit(x, plan, device=device)
-    found = {"clean": (own, out_of_fold(own, x, plan.fold))}
-    if draws:
-        again = fitting.fit(x, plan, own.c, draws.weights, across=True, device=device)
-        found["draws"] = again, out_of_fold(again, x, plan.of_draws(len(draws)))
-    if null is not None:
-        other = fitting.fit(x, null, own.c, device=device)
-        found["shuffled"] = other, out_of_fold(other, x, plan.fold)
-    return found
+def _scored_clean(probes: ReadoutProbes) -> Scored:
+    """The clean pass, which the probes have scored when they were fitted."""
+    places = np.arange(len(probes.design.ids))
+    table = partial(_table, probes.readout, CLEAN, probes.design, places)
+    tables = [table("clean", probes.clean.fitted, probes.clean.s)]
+    if (null := probes.shuffled) is not None:
+        tables.append(table("shuffled", null.fitted, null.s).assign(p=np.float32("nan")))
+    draws = None if probes.draws is None else probes.draws.s
+    return Scored(probes.readout, CLEAN, tables, places, draws)
 
 
-def _say(probes: Found, whole: _Measured | None, device: Device, x: Part) -> Found:
-    """What probes say of a condition, x [layers, rows, width], and probes `refit` to it.
-
-    Probes are of all layers, with which of them scores each row; no `whole` for no refit.
-    """
-    here = {name: (of.at(x.layers), fold) for name, (of, fold) in probes.items()}
-    found = {name: (of, out_of_fold(of, x, fold)) for name, (of, fold) in here.items()}
+def _scored(rows: _Rows, probes: ReadoutProbes, *, extras: bool, device: Device) -> Scored:
+    """A condition, scored by the probes and by those that are fitted to it."""
+    design, places, clean = probes.design, rows.places, probes.clean.fitted
+    fold = design.fold[places]
+    whole = _of_everyone(rows) if extras and has_refit(*rows.condition) else None
+    s_parts, draw_parts, refit_parts = [], [], []
+    for x in blocks(rows.x):
+        here = clean.at(x.layers)
+        s_parts.append(out_of_fold(here, x, fold))
+        if probes.draws is not None:
+            of_draw = design.of_draws(probes.draws.s.shape[1])[:, places]
+            draw_parts.append(out_of_fold(probes.draws.fitted.at(x.layers), x, of_draw))
+        if whole is not None:
+            everyone = Part(whole.x, x.layers)
+            refit = fitting.fit(everyone, design, here.c, device=device)
+            refit_parts.append(Learned(refit, out_of_fold(refit, everyone, design.fold)))
+    s = np.concatenate(s_parts)
+    table = partial(_table, rows.readout, rows.condition, design)
+    tables = [table(places, "clean", clean, s)]
+    if extras and has_offset_refit(*rows.condition):
+        shifted, offset = _offset_refit(clean, s, design, places)
+        tables.append(table(places, "offset", clean, shifted).assign(offset=offset))
     if whole is not None:
-        rows, plan = Part(whole.x, x.layers), whole.plan
-        again = fitting.fit(rows, plan, here["clean"][0].c, device=device)
-        found["refit"] = again, out_of_fold(again, rows, plan.fold)
-    return found
+        again = _joined(refit_parts)
+        tables.append(table(whole.places, "refit", again.fitted, again.s))
+    draws = np.concatenate(draw_parts) if draw_parts else None
+    return Scored(rows.readout, rows.condition, tables, places, draws)
 
 
-def _null(plan: Design) -> Design | None:
+def _shuffled_design(design: Design) -> Design | None:
     """The design with shuffled labels; None where a fold gets one class only, or `published`.
 
     Its probes are not calibrated: a slope would have to be learned from logits that know nothing.
@@ -233,35 +332,44 @@ def _null(plan: Design) -> Design | None:
     cut by, and their complements differ the other way, so that scores of all folds together would
     rank the samples backwards.
     """
-    if plan.settings.scoring != "calibrated":
+    if design.settings.scoring != "calibrated":
         return None
-    z = shuffled(plan.z, plan.settings.seed)
-    if any(len(np.unique(z[rows])) < 2 for rows in plan.outer):
+    z = shuffled(design.z, design.settings.seed)
+    if any(len(np.unique(z[rows])) < 2 for rows in design.outer):
         log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
-    settings = plan.settings.model_copy(update={"prior": "balanced"})
-    return replace(plan.uncalibrated, z=z, settings=settings)
+    settings = design.settings.model_copy(update={"prior": "balanced"})
+    return replace(design.uncalibrated, z=z, settings=settings)
 
 
-def _offset(fitted: Fitted, s: np.ndarray, some: _Measured) -> pd.DataFrame:
-    """The probes with an offset that was fitted anew to the other folds' logits."""
-    fold, z = some.plan.fold[some.places], some.plan.z[some.places]
+def _offset_refit(
+    fitted: Fitted, s: np.ndarray, design: Design, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [layers, rows] with an offset fitted anew to the other folds, and offsets [rows of all
+    layers], float32."""
+    fold, z = design.fold[places], design.z[places]
     s = s.astype(np.float32).astype(np.float64)  # as the table holds them
     more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
-    frame = _frame(fitted, s + more, some, "offset")
-    return frame.assign(offset=(fitted.offset[:, fold] + more).astype(np.float32).ravel())
+    return s + more, (fitted.offset[:, fold] + more).astype(np.float32).ravel()
 
 
-def _frame(fitted: Fitted, s: np.ndarray, some: _Measured, probe: str = "clean") -> pd.DataFrame:
-    """The table's rows of one condition and probe, of scores [layers, rows]."""
-    plan, (condition, draw) = some.plan, some.condition
-    fold, s, layers = plan.fold[some.places], s.astype(np.float32), len(s)
+def _table(
+    readout: str,
+    condition: Condition,
+    design: Design,
+    places: np.ndarray,
+    probe: str,
+    fitted: Fitted,
+    s: np.ndarray,
+) -> pd.DataFrame:
+    """The rows of one condition and probe, of scores [layers, rows] of the samples at `places`."""
+    fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
     columns = {
-        "id": np.tile(plan.ids[some.places], layers),
+        "id": np.tile(design.ids[places], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(fold)),
-        "readout": plan.where,
-        "condition": condition,
-        "draw": np.int32(draw),
+        "readout": readout,
+        "condition": condition[0],
+        "draw": np.int32(condition[1]),
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),

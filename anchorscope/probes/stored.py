@@ -4,7 +4,9 @@ A row is scored by the probe of its sample's own fold, which has never seen the 
 subject. Nothing is fitted again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +15,12 @@ import pandas as pd
 import torch
 
 from anchorscope.passes.features import Features
-from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
+from anchorscope.probes.fitting import ARRAYS, Design, Fitted, Settings, out_of_fold
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.files import read_arrays, write_arrays
+
+FOLDS = ("fold", "inner")
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,34 @@ class Stored:
 
     ids: np.ndarray  # of the samples that they were fitted to, [n]
     fold: np.ndarray  # outer fold of each, int64 [n]
+    inner: np.ndarray  # inner fold in each outer training fold, -1 outside, int64 [folds, n]
     fitted: Mapping[str, Fitted]  # read-out → its probes, of every layer and outer fold
+
+    @classmethod
+    def of(cls, design: Design, fitted: Mapping[str, Fitted]) -> Stored:
+        """The probes that were fitted in the folds of a design."""
+        return cls(design.ids, design.fold, design.inner, fitted)
+
+    @classmethod
+    def none(cls) -> Stored:
+        """No probes, of no samples."""
+        return cls(
+            np.array([], dtype=object), np.zeros(0, np.int64), np.zeros((0, 0), np.int64), {}
+        )
+
+    def design(self, answers: pd.DataFrame, settings: Settings, where: str) -> Design:
+        """The folds of the probes, for what is fitted beside them; in the order of `ids`.
+
+        `answers` are of the same samples in any order, `settings` those of the probes, and errors
+        name `where`. Raises AnchorscopeError: other samples, or other settings.
+        """
+        if len(self.inner) != settings.folds:
+            what = f"the stored probes are of {len(self.inner)} folds, not of {settings.folds}"
+            raise mismatch(what, where)
+        unlabelled = np.zeros(len(self.ids), dtype=np.int64)
+        design = Design(where, self.ids, unlabelled, self.fold, self.inner, settings)
+        z = design.in_order(answers)["label"].to_numpy(dtype=np.int64)
+        return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
         """Scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
@@ -35,7 +66,7 @@ class Stored:
         the probes were not fitted to.
         """
         places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
-        unknown = [one for one, place in zip(ids, places, strict=True) if place < 0]
+        unknown = [id_ for id_, place in zip(ids, places, strict=True) if place < 0]
         if unknown or readout not in self.fitted:
             what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes"
             where = f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}"
@@ -43,28 +74,33 @@ class Stored:
         return out_of_fold(self.fitted[readout], states, self.fold[places])
 
 
-def write(
-    path: str | Path, ids: Iterable[object], fold: np.ndarray, fitted: Mapping[str, Fitted]
-) -> None:
-    """Write the probes of a cell; arguments as the attributes of `Stored`.
+def write(path: str | Path, probes: Stored) -> None:
+    """Write the probes of a cell.
 
     Tensors `<read-out>/weights`, float32 [layers, folds, width], and `bias`, `c`, `t`, `offset`,
-    `shift`, `inner_auc`, float64 [layers, folds]; `fold`, int64 [n]; the ids in the metadata.
+    `shift`, `inner_auc`, float64 [layers, folds]; `fold`, int64 [n], and `inner`, int64 [folds, n];
+    the ids in the metadata.
     """
-    arrays = {"fold": np.asarray(fold, dtype=np.int64)}
-    for readout, of in fitted.items():
-        found = {"weights": of.probes.weights.cpu().numpy(), "bias": of.probes.bias.cpu().numpy()}
-        found |= {name: getattr(of, name) for name in ARRAYS}
-        arrays |= {f"{readout}/{name}": array for name, array in found.items()}
-    write_arrays(path, ids, arrays)
+    arrays = {name: np.asarray(getattr(probes, name), dtype=np.int64) for name in FOLDS}
+    for readout, fitted in probes.fitted.items():
+        arrays[f"{readout}/weights"] = fitted.probes.weights.cpu().numpy()
+        arrays[f"{readout}/bias"] = fitted.probes.bias.cpu().numpy()
+        arrays |= {f"{readout}/{name}": getattr(fitted, name) for name in ARRAYS}
+    write_arrays(path, probes.ids, arrays)
 
 
 def read(path: str | Path) -> Stored:
-    """The probes that `write` wrote."""
+    """The probes that `write` wrote.
+
+    Raises AnchorscopeError: the file cannot be read, or holds no folds.
+    """
     ids, arrays = read_arrays(path, "stored probes")
-    fold, fitted = arrays.pop("fold"), {}
+    if missing := [name for name in FOLDS if name not in arrays]:
+        raise mismatch(f"the stored probes lack `{missing[0]}`", path)
+    fold, inner = (arrays.pop(name) for name in FOLDS)
+    fitted = {}
     for readout in dict.fromkeys(name.rpartition("/")[0] for name in arrays):
         weights, bias = (torch.as_tensor(arrays[f"{readout}/{n}"]) for n in ("weights", "bias"))
         of_readout = (arrays[f"{readout}/{name}"] for name in ARRAYS)
         fitted[readout] = Fitted(Probes(weights, bias), *of_readout)
-    return Stored(ids, fold, fitted)
+    return Stored(ids, fold, inner, fitted)

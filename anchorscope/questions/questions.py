@@ -24,7 +24,12 @@ HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a te
 
 
 def normalise(
-    rows: Sequence[Row], fields: Fields, *, split: str | None, source: object = "the dataset"
+    rows: Sequence[Row],
+    fields: Fields,
+    *,
+    split: str | None,
+    source: object = "the dataset",
+    unlabelled: bool = False,
 ) -> tuple[pd.DataFrame, Counts]:
     """Rows in the schema of the questions' table, one row for each different question and response.
 
@@ -36,10 +41,10 @@ def normalise(
 
     An id is the dataset's where it is not empty and occurs once, else a hash of the question, and
     of the response where there are several. A row without a usable gold answer is dropped, unless
-    it brings its own response and label. A user's own question anchors become entries of `start`,
-    `end` and `role` in the kept text: None where a row gives none, an empty list where nothing of
-    what it gives is in the question. The table has the columns `COLUMNS`; notes of the counts say
-    what is replaced.
+    it brings its own response and label, or rows are kept `unlabelled`. A user's own question
+    anchors become entries of `start`, `end` and `role` in the kept text: None where a row gives
+    none, an empty list where nothing of what it gives is in the question. The table has the columns
+    `COLUMNS`; notes of the counts say what is replaced.
 
     Raises AnchorscopeError, which calls the dataset `source`: a column is missing, or a cell is not
     of the kind that its field takes.
@@ -51,7 +56,7 @@ def normalise(
     groups: dict[str, list[dict[str, Any]]] = {}
     for cell, given in zip(cells, ids, strict=True):
         entry = _entry(cell, given)
-        if reason := _unusable(entry):
+        if reason := _unusable(entry, unlabelled):
             dropped[reason] += 1
         else:
             groups.setdefault(_folded_text(entry["question"]), []).append(entry)
@@ -117,12 +122,12 @@ def _entry(cells: Cells, given: str | None) -> dict[str, Any]:
     return entry
 
 
-def _unusable(entry: Mapping[str, Any]) -> str | None:
+def _unusable(entry: Mapping[str, Any], unlabelled: bool) -> str | None:
     if entry["question"] is None:
         return "no question"
     # A response with its own label is taken as it is: nothing is left to compare.
     judged = entry["response"] is not None and entry["label"] is not None
-    return None if entry["answers"] or judged else "no answers"
+    return None if entry["answers"] or judged or unlabelled else "no answers"
 
 
 def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]:

@@ -13,10 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.interchange.table import DIFFERENCE
-from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
-from anchorscope.passes.interventions import ARMS
+from anchorscope.passes.interventions import arms as registered_arms
+from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
@@ -119,7 +119,7 @@ def _contrasts(here: pd.DataFrame) -> dict[str, Any]:
 
 def _follows(here: pd.DataFrame) -> dict[str, Any]:
     """Q-Anchored right answers that follow another question, by arm; None where not measured."""
-    arms = (*ARMS, DIFFERENCE)
+    arms = (*registered_arms(), DIFFERENCE)
     right = here[(here["anchor"] == "Q") & (here["label"].astype(str) == "0")]
     return dict.fromkeys(arms) | {
         row["arm"]: {

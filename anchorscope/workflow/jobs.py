@@ -1,14 +1,15 @@
 """What scripts do around the library for a job on a model or on probes."""
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from anchorscope.models.families import Loaded
 from anchorscope.models.loading import load
 from anchorscope.models.vocabulary import check_tokens
 from anchorscope.passes.batches import Plan
+from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import bands, fitting, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts
@@ -51,23 +52,33 @@ def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
 
 
 def write_scores(
-    written: Any, folder: str, answers: pd.DataFrame, probe: fitting.Settings, **chosen: Any
+    written: Any,
+    folder: str,
+    answers: pd.DataFrame,
+    probe: fitting.Settings,
+    *,
+    readouts: Sequence[str],
+    conditions: Conditions,
+    device: str,
 ) -> None:
     """Fit the probes of a cell, and write scores, floors, draws and probes to the paths `written`.
 
-    `answers` are those that were measured; for `folder` and `chosen` see `scores.of_cell`. Raises
+    The folds of the cell are cut here, in the order of the answers, and all else gets them by id.
+    `folder` is that of the activations, `answers` those that were measured. Raises
     AnchorscopeError: no folds can be cut.
     """
     from anchorscope.probes import floors  # loads scikit-learn, which other jobs can spare
 
-    drawn = scores.drawn(answers, probe)
-    fitted: dict[str, fitting.Fitted] = {}
-    frames = scores.of_cell(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
-    write_parquet_parts(frames, written.scores)
-    drawn.write(written.draws)
-    plan = fitting.design(kept(answers), probe)
-    stored.write(written.probes, plan.ids, plan.fold, fitted)
-    write_parquet(floors.floors(answers, probe), written.floors)
+    design = fitting.design(kept(answers), probe)
+    draws = scores.drawn(answers, design)
+    scoring = scores.CellScores(folder, design, draws, readouts, conditions, device)
+    write_parquet_parts(scoring.tables(), written.scores)
+    draws.write(written.draws)
+    stored.write(written.probes, stored.Stored.of(design, scoring.fitted))
+    of_text = floors.floors(answers, probe)
+    for name, rows in of_text.groupby("floor"):
+        design.check_folds(rows["id"], rows["fold"].to_numpy(), f"floor {name}")
+    write_parquet(of_text, written.floors)
 
 
 def write_no_scores(written: Any, why: str) -> None:
@@ -78,4 +89,4 @@ def write_no_scores(written: Any, why: str) -> None:
     write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
     write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
     bands.Draws.none().write(written.draws)
-    stored.write(written.probes, [], np.array([]), {})
+    stored.write(written.probes, stored.Stored.none())

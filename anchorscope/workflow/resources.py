@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, PositiveInt, ValidationError
 
 from anchorscope.config.settings import Config
+from anchorscope.passes import interventions
 from anchorscope.questions import null_worlds, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.devices import ON_CPU, gpus_here
@@ -172,10 +173,8 @@ def in_cache(hub: str, revision: str | None = None) -> Path | None:
 
 def activation_bytes(config: Config, model: str, dataset: str) -> int:
     """Samples × conditions × read-outs × layers × width × bytes of a number, of one cell."""
-    from anchorscope.passes.planning import conditions_of  # loads torch, which most jobs can spare
-
-    measured = conditions_of(config.conditions.model_dump())
-    passes = sum(condition != "noop" for condition, _ in measured)
+    measured = interventions.on(config.conditions.model_dump())
+    passes = sum(not one.own_batch for one, _ in measured)
     numbers = samples(config, dataset) * passes * len(config.readouts) * _states(config, model)
     return numbers * (4 if config.models[model].dtype == "float32" else 2)
 

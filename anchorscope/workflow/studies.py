@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from anchorscope.calibration import sensitivity
-from anchorscope.config.sections import Readout
+from anchorscope.config.readouts import READOUTS
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
+from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
@@ -50,8 +51,9 @@ class Study:
     @property
     def partner_folds(self) -> list[Any] | None:
         """What decides the folds, where a sample's partners are of its own."""
-        conditions, probe = self.config.conditions, self.config.probe
-        return [probe.folds, probe.disjoint] if conditions.matched or conditions.placebo else None
+        measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
+        has_arms = any(one.role == "arm" for one, _ in measured)
+        return [probe.folds, probe.disjoint] if has_arms else None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _calibration(config: Config) -> Study:
             "random": {"draws": chosen.random_draws},
             **{name: {} for name in ("matched", "placebo", "replicate")},
         },
-        "readouts": list(get_args(Readout)),
+        "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
         "probe": {"refits": 0},
     }

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.probes import bands, floors, scores
+from anchorscope.probes import bands, fitting, floors, scores
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage import files
 
@@ -51,7 +51,7 @@ def activations(readout, condition, draw):
 
 def scored():
     """Scores, and those of the probes learned from bootstrap draws."""
-    drawn = scores.drawn(answers(), SETTINGS)
+    drawn = scores.drawn(answers(), fitting.design(answers(), SETTINGS))
     frames = []
     for readout in ("mlp/final", "mlp/prompt_end"):
         read, extras = partial(activations, readout), readout == "mlp/final"

@@ -13,7 +13,7 @@ from figure_tables import DATASETS, MODELS, READOUTS, controls_of, curve_of, den
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figures import CUTS, chart, choices, save
+from anchorscope.figures.figures import chart, choices, save, title_of
 
 TWO, LAYERS = DATASETS[:2], 4
 NAMED: Any = {"title": "T", "panels": MODELS, "datasets": TWO}
@@ -82,7 +82,7 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         assert words.filter(has_text="Flips (%)").count() == len(MODELS)
         assert words.filter(has_text="Read-out mlp/final").count() == 1
         page.select_option("[name=condition]", "random")
-        words.filter(has_text=CUTS["random"]).wait_for()
+        words.filter(has_text=title_of("random")).wait_for()
         page.select_option("[name=readout]", "attn/final")
         words.filter(has_text="Read-out attn/final").wait_for()
         page.select_option("[name=grouping]", "reference_layer")

@@ -4,8 +4,10 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from anchorscope.config import readouts
 from anchorscope.config.settings import Conditions
-from anchorscope.passes import interventions
+from anchorscope.models import families
+from anchorscope.passes import interventions, planning
 from anchorscope.passes.interventions import random_tokens, runs
 from anchorscope.passes.mask import mask
 
@@ -81,7 +83,7 @@ def test_random_places_are_all_that_fit(question, eq, expected):
 def test_each_condition_cuts_what_its_name_says():
     cuts = {
         one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")
-        for one in interventions.REGISTRY
+        for one in interventions.REGISTRY.values()
     }
     exact, as_many = (4, 5), (6, 7)
     assert cuts == dict.fromkeys(cuts, ()) | {
@@ -90,11 +92,19 @@ def test_each_condition_cuts_what_its_name_says():
     }  # fmt: skip
 
 
+def test_every_site_and_position_of_the_config_can_be_read(load):
+    assert set(planning.TOKEN) == set(readouts.POSITIONS)
+    loaded = load("llama")
+    layer = families.layers(loaded)[0]
+    assert len({id(families.part(loaded, layer, site)) for site in readouts.SITES}) == 3
+    assert readouts.parse(readouts.READOUTS) == [tuple(r.split("/")) for r in readouts.READOUTS]
+
+
 def test_unknown_conditions_are_refused():
     with pytest.raises(ValueError, match="unknown conditions"):
         interventions.on({"Knockout": {}})
 
 
 def test_the_config_has_a_key_for_each_setting_of_the_registry():
-    settings = {name for one in interventions.REGISTRY for name in one.settings}
+    settings = {name for one in interventions.REGISTRY.values() for name in one.settings}
     assert settings == set(Conditions.model_fields)

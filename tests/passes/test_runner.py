@@ -13,10 +13,10 @@ from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.hooks import Write
-from anchorscope.passes.interventions import BY_NAME, CLEAN, Intervention
+from anchorscope.passes.interventions import CLEAN, REGISTRY, Intervention
 from anchorscope.passes.planning import sample_of
 
-KNOCKOUT = BY_NAME["knockout"]
+KNOCKOUT = REGISTRY["knockout"]
 READ = ["attn/final", "mlp/final", "resid/final", "resid/before_answer"]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from anchorscope.passes.features import Reordered, Stored, at
+from anchorscope.passes.features import Reordered, StoredStates, at
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -36,8 +36,8 @@ def folder(whole: torch.Tensor, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stored(folder: Path, layers_held: float = 100) -> Stored:
-    return Stored.find(folder, NAME, IDS, block_bytes=int(layers_held * LAYER_BYTES))
+def stored(folder: Path, layers_held: float = 100) -> StoredStates:
+    return StoredStates.find(folder, NAME, IDS, block_bytes=int(layers_held * LAYER_BYTES))
 
 
 @pytest.mark.parametrize("layers_held", [0.5, 1, 2, 3, 100])
@@ -55,9 +55,9 @@ def test_layers_are_what_was_written_however_few_are_held(
 def test_no_layer_is_read_twice_and_no_more_held_than_the_block(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, plain = [], Stored._read
+    read, plain = [], StoredStates._read
     monkeypatch.setattr(
-        Stored, "_read", lambda self, of: (read.append(len(of)), plain(self, of))[1]
+        StoredStates, "_read", lambda self, of: (read.append(len(of)), plain(self, of))[1]
     )
     found = stored(folder, 3)
     for layer in range(LAYERS):
@@ -67,13 +67,13 @@ def test_no_layer_is_read_twice_and_no_more_held_than_the_block(
 
 def test_samples_that_are_in_no_file_and_files_cut_short_are_refused(folder: Path) -> None:
     with pytest.raises(AnchorscopeError, match="was not measured"):
-        Stored.find(folder, "random.0/mlp.final", IDS)
+        StoredStates.find(folder, "random.0/mlp.final", IDS)
     with pytest.raises(AnchorscopeError, match="states of 1 samples are in no batch: id 99"):
-        Stored.find(folder, NAME, [*IDS, "id 99"])
+        StoredStates.find(folder, NAME, [*IDS, "id 99"])
     path = partial.batch(folder, 1)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(AnchorscopeError, match="cannot read the batch"):
-        Stored.find(folder, NAME, IDS)
+        StoredStates.find(folder, NAME, IDS)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])

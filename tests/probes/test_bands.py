@@ -11,7 +11,7 @@ import pytest
 from anchorscope.experiments import analysis
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
-from anchorscope.passes.interventions import ARMS
+from anchorscope.passes.interventions import arms
 from anchorscope.probes import bands
 from anchorscope.probes.bands import Draws
 
@@ -31,8 +31,8 @@ def scores(seed: int = 0) -> dict[tuple[str, int], np.ndarray]:
 
 def answers() -> pd.DataFrame:
     subjects = [f"s{i // 2}" for i in range(N)]
-    labels = np.arange(N) % 2
-    return pd.DataFrame({"id": IDS, "question": IDS, "subject": subjects, "label": labels})
+    columns = {"id": IDS, "question": IDS, "subject": subjects, "label": np.arange(N) % 2}
+    return pd.DataFrame(columns | {"random_complete": True})
 
 
 def table() -> pd.DataFrame:
@@ -117,7 +117,7 @@ def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
     without = dict.fromkeys(["matched_partner", "placebo_partner", "partner_source"])
     tables = (curve.curve, curve.contrasts, interchange.report)
     expected = [analysis.table(made, table(), answers(), draws=40, refits=draws) for made in tables]
-    for arm in ARMS:
+    for arm in arms():
         draws.add("mlp/final", (arm, 0), np.array([], dtype=int), np.empty((LAYERS, REFITS, 0)))
     for made, other in zip(tables, expected, strict=True):
         given = table(), answers().assign(**without)

@@ -13,8 +13,7 @@ from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.experiments import strength
-from anchorscope.probes import bands, fitting, platt, probes, samples, scores
+from anchorscope.probes import bands, fitting, platt, probes, samples, scores, strength
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
@@ -107,7 +106,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
 ) -> None:
     answers, x = cell(strength=1.5)
     settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=scoring)
-    made = scores.drawn(answers, settings)
+    made = scores.drawn(answers, fitting.design(answers, settings))
     conditions = [("knockout", 0), ("noop", 0)]
     read = source(answers, x)
     table = scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
@@ -138,14 +137,16 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
 def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCaptureFixture) -> None:
     answers, _ = cell()
     settings = Settings(folds=3, inner_folds=3)
-    found = scores.drawn(answers, settings)
+    design = fitting.design(answers, settings)
+    found = scores.drawn(answers, design)
     assert found.weights.shape == (20, N) and (found.weights.sum(1) == N).all()
     assert (found.weights[:, ::2] == found.weights[:, 1::2]).all(), "two samples a subject"
-    back = scores.drawn(answers[::-1], settings)
-    assert (back.weights[:, ::-1] == found.weights).all()
+    back = scores.drawn(answers[::-1], design)
+    assert (back.weights == found.weights).all() and (back.ids == design.ids).all()
     # Six subjects are wrong, two in each fold: some draws leave a fold without any.
     rare = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)]).astype(int)
-    few = scores.drawn(answers.assign(label=rare), settings.model_copy(update={"refits": 40}))
+    more = settings.model_copy(update={"refits": 40})
+    few = scores.drawn(answers, fitting.design(answers.assign(label=rare), more))
     assert 0 < len(few) < 40
     assert f"{40 - len(few)} of 40 draws leave a fold one class only" in caplog.text
 
@@ -153,7 +154,7 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
     answers, _ = cell()
     settings, path = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
-    made = scores.drawn(answers, settings)
+    made = scores.drawn(answers, fitting.design(answers, settings))
     table = scored(settings, [("noop", 0)], draws=made)
     made.write(path)
     back = bands.Draws.read(path)
@@ -329,7 +330,11 @@ def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path)
         return ([], x[:, :0]) if condition == "matched" else read(condition, draw)
 
     given = answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])
-    write_parquet_parts(scores.frames(without_partners, *given), tmp_path / "parts")
+    design = fitting.design(answers, given[-1])
+    made = scores.fit_readout(without_partners, "mlp/final", design)
+    scored = scores.score_readout(without_partners, made, CONDITIONS)
+    parts = (table for one in scored for table in one.tables)
+    write_parquet_parts(parts, tmp_path / "parts")
     write_parquet(scores.score(without_partners, *given), tmp_path / "whole")
     there, expected = (read_parquet(tmp_path / name) for name in ("parts", "whole"))
     assert "matched" not in set(there["condition"])

@@ -54,18 +54,20 @@ def scored(cell: Any, path: Path, **settings: Any) -> pd.DataFrame:
     """The table of the probes that are stored at a path."""
     answers, measured = cell
     chosen = Settings(folds=3, inner_folds=3, grid=[0.01, 1.0], **settings)
-    fitted: dict[str, fitting.Fitted] = {}
+    design, fitted = fitting.design(answers, chosen), {}
 
     def read(readout: str, condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
         return measured[readout, condition, draw]
 
-    given: dict[str, Any] = {"extras": False, "fitted": fitted}
-    frames = [
-        scores.score(partial(read, one), answers, one, CONDITIONS, chosen, **given)
-        for one in READOUTS
-    ]
-    stored.write(path, answers["id"], fitting.design(answers, chosen).fold, fitted)
-    return pd.concat(frames, ignore_index=True)
+    tables = []
+    for readout in READOUTS:
+        states = partial(read, readout)
+        made = scores.fit_readout(states, readout, design, extras=False)
+        fitted[readout] = made.clean.fitted
+        for scored in scores.score_readout(states, made, CONDITIONS, extras=False):
+            tables += scored.tables
+    stored.write(path, stored.Stored.of(design, fitted))
+    return pd.concat(tables, ignore_index=True)
 
 
 @pytest.mark.parametrize("settings", [{}, {"prior": "natural"}, {"scoring": "published"}])
@@ -106,5 +108,5 @@ def test_samples_and_read_outs_that_are_not_there_are_refused(cell: Any, tmp_pat
     (tmp_path / "p").write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the stored probes"):
         stored.read(tmp_path / "p")
-    stored.write(tmp_path / "none", [], np.array([]), {})
+    stored.write(tmp_path / "none", stored.Stored.none())
     assert not stored.read(tmp_path / "none").fitted

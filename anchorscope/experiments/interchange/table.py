@@ -13,7 +13,7 @@ import pandas as pd
 from anchorscope.experiments import pairs
 from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.pairs import Arm
-from anchorscope.passes.interventions import ARMS
+from anchorscope.passes.interventions import arms as registered_arms
 from anchorscope.probes import samples
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
@@ -23,7 +23,7 @@ INTERCHANGE = (
     "follows", "follows_low", "follows_high", "delta_p", "delta_p_low", "delta_p_high", "headline",
     "thin", "source",
 )  # fmt: skip
-DIFFERENCE = "-".join(ARMS)
+DIFFERENCE = "-".join(registered_arms())
 
 
 def report(analysis: Analysis) -> pd.DataFrame:
@@ -36,7 +36,7 @@ def report(analysis: Analysis) -> pd.DataFrame:
     answers = analysis.answers
     source = answers["partner_source"].iloc[0] if "partner_source" in answers else None
     found = partial(arms, answers=answers)
-    return pairs.table(analysis, INTERCHANGE, found, source, ("knockout", *ARMS))
+    return pairs.table(analysis, INTERCHANGE, found, source, ("knockout", *registered_arms()))
 
 
 def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
@@ -45,9 +45,10 @@ def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
     The answers, as `samples.in_order` returns them, have `matched_partner` and `placebo_partner`.
     Raises AnchorscopeError: scores and partners are not of the same samples.
     """
-    found = {name: _arm(readout, answers, name) for name in ARMS if name in readout.effects}
-    if len(found) == len(ARMS):
-        matched, placebo = found.values()
+    measured = [name for name in registered_arms() if name in readout.effects]
+    found = {name: _arm(readout, answers, name) for name in measured}
+    if {"matched", "placebo"} <= found.keys():
+        matched, placebo = found["matched"], found["placebo"]
         both = {name: matched.values[name] - placebo.values[name] for name in matched.values}
         partner, counted = matched.partner & placebo.partner, matched.counted & placebo.counted
         found[DIFFERENCE] = Arm(partner, counted, both)

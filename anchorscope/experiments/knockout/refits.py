@@ -16,6 +16,7 @@ from anchorscope.passes import features
 from anchorscope.probes import fitting, intervals, samples, scores
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import sigmoid
+from anchorscope.probes.stored import Stored
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -31,7 +32,7 @@ def refit(
     answers: pd.DataFrame,
     readout: str,
     settings: fitting.Settings,
-    fitted: fitting.Fitted,
+    probes: Stored,
     *,
     draws: int,
     device: str | torch.device = "cpu",
@@ -39,14 +40,14 @@ def refit(
     """Bootstrap one read-out's quantities with the probes held fixed, and fitted anew.
 
     Clusters of samples are drawn as for every interval. In a refit, a sample drawn twice is
-    learned from twice; folds and penalties stay those of all samples, slope, offset and shift
+    learned from twice; folds and penalties stay those of the stored probes, slope, offset and shift
     are found anew, and the drawn samples are predicted out of fold.
 
     Args:
         read, answers: as of `scores.score`; `clean` and `knockout` are read.
         readout: such as `mlp/final`.
-        settings, fitted: of the clean pass's probes, of all layers; their seed is also that of the
-            draws.
+        settings, probes: the stored probes, and how they were fitted; their seed is also that of
+            the draws.
         draws: bootstrap draws. One that leaves some probe a single class is not used.
         device: where probes are fitted.
 
@@ -60,68 +61,82 @@ def refit(
     Raises:
         AnchorscopeError: a probe cannot be fitted, or no draw is usable.
     """
-    plan = fitting.design(samples.kept(answers), settings, readout)
-    passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, ("knockout", 0))]
-    layers = _layers(passes[0], fitted, plan)
-    passes, fitted = [features.at(x, layers) for x in passes], fitted.at(layers)
-    drawn = _draw(answers, draws, plan)
-    once = replace(drawn, weights=np.ones_like(drawn.weights[:1]))
-    own = [fitting.out_of_fold(fitted, x, plan.fold) for x in passes]
-    anew = zip(drawn.weights, _again(passes, plan, fitted.c, drawn, device), strict=True)
-    refitted = [quantities(s, plan.z, replace(drawn, weights=one[None])) for one, s in anew]
-    estimate, fixed = (quantities(own, plan.z, draw) for draw in (once, drawn))
+    design = probes.design(samples.kept(answers), settings, f"read-out {readout}")
+    conditions = (scores.CLEAN, ("knockout", 0))
+    passes = [scores.of_everyone(read, one, readout, design) for one in conditions]
+    layers = _layers(passes[0], probes.fitted[readout], design)
+    fitted = probes.fitted[readout].at(layers)
+    states = [features.at(x, layers) for x in passes]
+    drawn = _draw(design.in_order(samples.kept(answers)), draws, design)
+    everyone = replace(drawn, weights=np.ones_like(drawn.weights[:1]))
+    s = [fitting.out_of_fold(fitted, x, design.fold) for x in states]
+    refitted = [
+        quantities(again, design.z, replace(drawn, weights=weights[None]))
+        for weights, again in zip(
+            drawn.weights, _again(states, design, fitted.c, drawn, device), strict=True
+        )
+    ]
     where = pd.MultiIndex.from_product([layers, QUANTITIES], names=["layer", "quantity"])
-    both = (pd.DataFrame(one.reshape(len(one), -1)) for one in (fixed, np.concatenate(refitted)))
-    found = _spreads(*both).assign(estimate=estimate.ravel()).set_index(where).reset_index()
-    found["site"], found["position"] = readout.split("/")
-    return found[list(COLUMNS)]
+    table = _spreads(quantities(s, design.z, drawn), np.concatenate(refitted))
+    table["estimate"] = quantities(s, design.z, everyone).ravel()
+    table = table.set_index(where).reset_index()
+    table["site"], table["position"] = readout.split("/")
+    return table[list(COLUMNS)]
 
 
-def _spreads(fixed: pd.DataFrame, refitted: pd.DataFrame) -> pd.DataFrame:
-    """Standard deviations over the draws (rows) in which a quantity (column) exists both ways."""
-    known = fixed.notna() & refitted.notna()
-    found = pd.DataFrame({"draws": known.sum()})
-    found["sd_fixed"], found["sd_refit"] = fixed.where(known).std(), refitted.where(known).std()
-    varies = found["sd_fixed"].where(found["sd_fixed"] > 0)
-    return found.assign(inflation=found["sd_refit"] / varies)
+def _spreads(fixed: np.ndarray, refitted: np.ndarray) -> pd.DataFrame:
+    """Standard deviations over the draws in which a quantity exists both ways.
+
+    Of quantities [draws, layers, quantities]; a row for each layer and quantity.
+    """
+    held, anew = (pd.DataFrame(each.reshape(len(each), -1)) for each in (fixed, refitted))
+    both = held.notna() & anew.notna()
+    table = pd.DataFrame({"draws": both.sum()})
+    table["sd_fixed"], table["sd_refit"] = held.where(both).std(), anew.where(both).std()
+    varies = table["sd_fixed"].where(table["sd_fixed"] > 0)
+    return table.assign(inflation=table["sd_refit"] / varies)
 
 
 def _again(
     passes: Sequence[features.Features],
-    plan: fitting.Design,
+    design: fitting.Design,
     c: np.ndarray,
     drawn: Bootstrap,
     device: str | torch.device,
 ) -> Iterator[list[np.ndarray]]:
     """Scores on the passes by the probes of each draw, [layers, n]; a few draws at once."""
     weights = drawn.weights[:, drawn.clusters].astype(np.int64)
-    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(plan)[0]))
+    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(design)[0]))
     for some in np.split(weights, range(at_once, len(weights), at_once)):
-        again = fitting.fit(passes[0], plan, c, some, device=device)
-        where = plan.of_draws(len(some))
-        moved = [fitting.out_of_fold(again, x, where) for x in passes]
+        again = fitting.fit(passes[0], design, c, some, device=device)
+        scoring_probe = design.of_draws(len(some))
+        moved = [fitting.out_of_fold(again, x, scoring_probe) for x in passes]
         yield from ([s[:, number] for s in moved] for number in range(len(some)))
 
 
-def _layers(clean: features.Features, fitted: fitting.Fitted, plan: fitting.Design) -> list[int]:
+def _layers(clean: features.Features, fitted: fitting.Fitted, design: fitting.Design) -> list[int]:
     """Those at one and two thirds of the depth, and the headline layer."""
     inner, depth = fitted.inner_auc, len(clean)
     if np.isnan(inner).any():
-        s = fitting.out_of_fold(fitted, clean, plan.fold)
-        own = samples.deepest_layer(np.array([intervals.auc(layer, plan.z) for layer in s]))
+        s = fitting.out_of_fold(fitted, clean, design.fold)
+        auc = np.array([intervals.auc(layer, design.z) for layer in s])
+        headline = samples.deepest_layer(auc)
     else:
-        own = samples.median_layer(samples.layer_of_fold(inner))
-    return sorted({depth // 3, 2 * depth // 3, own})
+        headline = samples.median_layer(samples.layer_of_fold(inner))
+    return sorted({depth // 3, 2 * depth // 3, headline})
 
 
-def _draw(answers: pd.DataFrame, draws: int, plan: fitting.Design) -> Bootstrap:
-    """The draws that leave every probe both classes; the table tells how many these are."""
-    drawn = samples.bootstrap(samples.kept(answers), draws, plan.settings.seed)
-    usable = fitting.usable(plan, drawn.weights[:, drawn.clusters].astype(np.int64))
+def _draw(ordered: pd.DataFrame, draws: int, design: fitting.Design) -> Bootstrap:
+    """The draws that leave every probe both classes; the table tells how many these are.
+
+    `ordered` are the answers in the order of the design.
+    """
+    drawn = samples.bootstrap(ordered, draws, design.settings.seed)
+    usable = fitting.usable(design, drawn.weights[:, drawn.clusters].astype(np.int64))
     if not usable.any():
         what = f"none of {len(usable)} bootstrap draws leaves every fold both classes"
         do = "sample more questions: one class is too rare to be learned from again and again"
-        raise AnchorscopeError(what, f"refits of {plan.where}", do, see="too-few-samples")
+        raise AnchorscopeError(what, f"refits of {design.where}", do, see="too-few-samples")
     return replace(drawn, weights=drawn.weights[usable])
 
 
@@ -136,5 +151,5 @@ def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) ->
     delta_p = 100 * np.where(wrong, 1, -1) * (sigmoid(cut) - sigmoid(clean))
     everyone = np.ones_like(flip)
     means = [(flip, everyone), (delta_p, flip), (delta_p, everyone)]
-    found = [drawn.means(values, members) for values, members in means]
-    return np.stack([*found, drawn.aucs(clean, z)], axis=-1)
+    averages = [drawn.means(values, members) for values, members in means]
+    return np.stack([*averages, drawn.aucs(clean, z)], axis=-1)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
 from anchorscope.experiments.knockout.curve import complete
+from anchorscope.passes.interventions import REGISTRY, in_contrasts
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Effects, Readout
 
@@ -17,7 +18,6 @@ STRATA = (
     "site", "position", "layer", "stratum", "value", "condition", "n", "n_clusters", "flip_share",
     "flip_low", "flip_high", "delta_p", "ci_low", "ci_high", "delta_p_q", "thin", "signal",
 )  # fmt: skip
-CONDITIONS = ("knockout", "random")
 CLASSES = ("right", "wrong")
 TERCILES = ("low", "middle", "high")
 OTHERS = "other relations"
@@ -32,10 +32,11 @@ def report(analysis: Analysis) -> pd.DataFrame:
     most the median) or `longer`. One in which no two samples differ is left out.
 
     A row for each condition, stratum and value, with the columns `STRATA`, see docs/products.md;
-    under `random` of the samples whose control is complete, the draws averaged.
+    of a control over the samples where it is complete, its draws averaged.
     """
     readout, answers, layer = analysis.readout, analysis.answers, analysis.readout.headline
-    own = {name: _at(one, layer) for name, one in readout.effects.items() if name in CONDITIONS}
+    compared = [name for name in in_contrasts() if name in readout.effects]
+    own = {name: _at(readout.effects[name], layer) for name in compared}
     here = replace(readout, clean=readout.clean[[layer]], effects=own)
     strata = _strata(answers, here.clean[0] > 0, analysis.min_n)
     known = {"signal": analysis.strength["signal"][layer]}
@@ -43,7 +44,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
     def groups(readout: Readout) -> list[Group]:
         found = []
         for condition, effects in readout.effects.items():
-            some = complete(readout, answers) if condition == "random" else True
+            is_control = REGISTRY[condition].role == "control"
+            some = complete(readout, answers, condition) if is_control else True
             for stratum, of in strata.items():
                 values = of.remove_unused_categories().categories
                 for value in values if len(values) > 1 else ():

@@ -11,7 +11,7 @@ from anchorscope.figures.figure_data import at_readout
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import Figure
-from anchorscope.figures.figures import CUTS, chart, choices
+from anchorscope.figures.figures import chart, choices, title_of
 
 # view → its title, what draws it, and of which tables
 CHARTS: dict[str, tuple[str, Callable[..., Figure], tuple[str, ...]]] = {
@@ -35,7 +35,7 @@ def view(
     if name in CHARTS:
         title, draw, needed = CHARTS[name]
         return draw(*(tables[table] for table in needed), title=title, **asked), []
-    asked |= {"title": CUTS["knockout"], "readout": tuple(name.split("-"))}
+    asked |= {"title": title_of("knockout"), "readout": tuple(name.split("-"))}
     # the figure's own page switches between all read-outs
     here = at_readout(tables["curve"], asked["readout"])
     return chart(here, **asked), choices(here, **asked)

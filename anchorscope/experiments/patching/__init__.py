@@ -12,6 +12,7 @@ RANDOM = Intervention(
     "patch-random",
     "as many random question tokens replaced",
     "as many random question tokens are replaced by those of an unlike question",
+    "arm",
     prompt="patch-random",
 )
 ARMS = {
@@ -19,6 +20,7 @@ ARMS = {
         f"patch-{arm}",
         f"exact question tokens replaced, {arm} partner",
         f"the exact question tokens are replaced by those of a {arm} partner",
+        "arm",
         prompt=f"patch-{arm}",
         control=RANDOM.name,
     )

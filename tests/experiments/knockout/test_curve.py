@@ -173,7 +173,8 @@ def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     probability = {name: (1 / (1 + np.exp(-s))).tolist() for name, s in moved.items()}
     parts = [rows(name, p, ids=ids) for name, p in probability.items()]
     texts = {"id": ids, "question": ids, "subject": [f"s{i // 2}" for i in range(n)]}
-    return pd.concat(parts, ignore_index=True), pd.DataFrame(texts | {"label": z})
+    known = {"label": z, "random_complete": True}
+    return pd.concat(parts, ignore_index=True), pd.DataFrame(texts | known)
 
 
 def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
@@ -215,6 +216,15 @@ def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
     assert points["estimate"] == pytest.approx((-90 - (-25 - 24.995)) / 3)
     alone = at(table, contrast="random", quantity="delta_p", layer=0)
     assert alone["estimate"] == pytest.approx((-25 - 24.995) / 3)
+
+
+@pytest.mark.parametrize("made", [curve.curve, curve.contrasts])
+def test_answers_that_do_not_tell_where_the_control_is_complete_are_refused(made: Any) -> None:
+    untold = answers().drop(columns="random_complete")
+    with pytest.raises(AnchorscopeError, match="do not tell where the control random is complete"):
+        analysis.table(made, scores(), untold)
+    alone = scores()[lambda s: s["condition"] != "random"]
+    assert len(analysis.table(curve.curve, alone, untold)), "there is no control to be complete"
 
 
 def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:

@@ -11,7 +11,9 @@ import torch
 from anchorscope.experiments.knockout import refits
 from anchorscope.probes import fitting, intervals, scores
 from anchorscope.probes.fitting import Settings
+from anchorscope.probes.stored import Stored
 from anchorscope.questions import folds
+from anchorscope.storage.errors import AnchorscopeError
 
 N, WIDTH, LAYERS = 120, 5, 6
 SETTINGS = Settings(folds=3, inner_folds=3, grid=[0.1], seed=4)
@@ -45,8 +47,10 @@ def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
 def refitted(
     answers: pd.DataFrame, x: torch.Tensor, settings: Settings = SETTINGS, **more: object
 ) -> pd.DataFrame:
-    fitted = fitting.fit(x, fitting.design(answers, settings))
-    return refits.refit(source(answers, x), answers, "mlp/final", settings, fitted, **more)  # type: ignore[arg-type]
+    design = fitting.design(answers, settings)
+    probes = Stored.of(design, {"mlp/final": fitting.fit(x, design)})
+    given = source(answers, x), answers, "mlp/final", settings, probes
+    return refits.refit(*given, **more)  # type: ignore[arg-type]
 
 
 def slow_quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> list[float]:
@@ -88,6 +92,21 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
     assert np.allclose(found["sd_refit"], np.std(again, axis=0, ddof=1), rtol=0.02)
     assert np.allclose(found["inflation"], found["sd_refit"] / found["sd_fixed"])
     assert (found["draws"] == 6).all()
+
+
+def test_the_order_of_the_answers_changes_no_digit() -> None:
+    answers, x = cell()
+    design = fitting.design(answers, SETTINGS)
+    probes = Stored.of(design, {"mlp/final": fitting.fit(x, design)})
+    mixed = answers.sample(frac=1, random_state=0)
+    assert (fitting.design(mixed, SETTINGS).of(design.ids).fold != design.fold).any()
+    read = source(answers, x)
+    tables = [
+        refits.refit(read, of, "mlp/final", SETTINGS, probes, draws=2) for of in (answers, mixed)
+    ]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+    with pytest.raises(AnchorscopeError, match="119 samples are not the 120"):
+        refits.refit(read, answers[1:], "mlp/final", SETTINGS, probes, draws=2)
 
 
 def test_layers_are_at_thirds_of_the_depth_and_the_headline_layer() -> None:

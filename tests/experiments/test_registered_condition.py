@@ -1,0 +1,192 @@
+"""A registered condition has all that follows from its record; senseless ones are refused."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from instrument import answers_table, planned
+
+from anchorscope.experiments import analysis
+from anchorscope.experiments.knockout import controls, curve, strata
+from anchorscope.figures import figures
+from anchorscope.passes import activations, interventions, planning
+from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, register
+from anchorscope.probes import fitting, scores
+from anchorscope.probes.fitting import Settings
+
+CUT = Intervention(
+    "first", "first question tokens cut", "attention to the first question tokens is cut",
+    "cut", ("first",), "first", control="first-random",
+)  # fmt: skip
+CONTROL = Intervention(
+    "first-random", "as many random tokens cut", "attention to as many random tokens is cut",
+    "control", ("first-random",), "random",
+)  # fmt: skip
+CONDITIONS = {"knockout": {}, "random": {}, "first": {}, "first-random": {"draws": 2}}
+READOUT = "mlp/final"
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The registry, to be changed; it is as it was afterwards."""
+    before = dict(REGISTRY)
+    monkeypatch.setitem(TOKENS, "first", lambda question, exact, key: sorted(question)[:2])
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+def cell(tokenizer: Any) -> pd.DataFrame:
+    """Answers; of every third question all tokens but one are the first ones."""
+    table = pd.concat([answers_table(tokenizer, seed=seed) for seed in range(6)], ignore_index=True)
+    for place in range(0, len(table), 3):
+        question = table.at[place, "question_tokens"][:3]
+        table.at[place, "question_tokens"] = question
+        table.at[place, "eq_tokens"] = question[:1]
+    table["id"] = [f"q{number:02}" for number in range(len(table))]
+    random = np.random.default_rng(0)
+    table["question"] = [f"question {i}" for i in range(len(table))]
+    return table.assign(label=random.integers(0, 2, len(table)), subject=table["id"])
+
+
+def states(answers: pd.DataFrame, condition: str, draw: int) -> Any:
+    """Ids and clean states [2, n, 6] that know the label, which the cuts take away."""
+    import torch
+
+    n = len(answers)
+    x = np.random.default_rng(1).normal(size=(2, n, 6)) + 2.0 * answers["label"].to_numpy()[:, None]
+    if condition == "first":
+        x[:, ::2] *= -1
+    return answers["id"].tolist(), torch.as_tensor(x + 0.1 * draw, dtype=torch.float32)
+
+
+def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
+    byte_level: Any, registry: None
+) -> None:
+    register(CUT, CONTROL)
+    answers = cell(byte_level)
+    plan = planned(answers, conditions=CONDITIONS)
+    rows = [row for batch in plan.batches for row in batch.rows]
+    passed = {(row.condition, row.draw): [] for row in rows}
+    for row in rows:
+        passed[row.condition, row.draw].append((plan.samples[row.sample], row.tokens))
+    assert set(passed) == {("clean", 0), *planning.conditions_of(CONDITIONS)}
+    for sample, tokens in passed["first", 0]:
+        assert list(tokens) == sorted(sample.question_tokens)[:2]
+    for sample, tokens in passed["first-random", 1]:
+        first = sorted(sample.question_tokens)[:2]
+        assert not {*tokens} & {*first}, "elsewhere than what it controls, not than E_Q"
+        assert len(tokens) == min(2, len(sample.question_tokens) - 2)
+
+    index = activations.index(plan)
+    assert (index["n_blocked_first"] == 2).all()
+    few = np.arange(len(index)) % 3 == 0  # one token is left
+    assert np.array_equal(index["n_blocked_first-random"], np.where(few, 1, 2))
+    assert index["first-random_complete"].tolist() == list(~few)
+
+    measured = index.merge(answers, on="id")
+    settings = Settings(folds=3, inner_folds=3, grid=[0.1])
+    given = partial(states, measured), measured, READOUT, list(passed), settings
+    drawn = scores.drawn(measured, fitting.design(measured, settings))
+    table = scores.score(*given, draws=drawn)
+    probes = table.groupby("condition")["probe"].agg(set)
+    assert probes["first"] == probes["first-random"] == {"clean", "refit", "offset"}
+    assert f"{READOUT}/first-random/1" in drawn.scores
+
+    made = {
+        made.__name__: analysis.table(made, table, measured, draws=20, refits=drawn)
+        for made in (curve.curve, curve.contrasts, strata.report)
+    }
+    curves, contrasts = made["curve"], made["contrasts"]
+    both = contrasts.query("contrast == 'first-first-random' and quantity == 'share'")
+    assert (both["n"] == (~few).sum()).all() and (both["estimate"] > 0).all()
+    assert {"first", "first-random", "knockout-random"} < set(contrasts["contrast"])
+    assert set(made["report"]["condition"]) == {"knockout", "random", "first", "first-random"}
+    mine = curves.query("condition == 'first' and anchor == 'all'")
+    assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
+    (one,) = analysis.analyses(table, measured, draws=20)
+    quiet = controls.controls(one, table, drawn.ids, balanced=True)
+    assert tuple(quiet) == controls.columns()
+    assert (
+        quiet[["auc_first", "first_flip_share", "first-random_offset_flip_share"]]
+        .notna()
+        .all(axis=None)
+    )
+
+    curves = curves.assign(model="m", dataset="d")
+    rows = figures.data.select(curves, ("mlp", "final"), "per_layer")[0]
+    delta, flips, _ = figures.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
+    assert len(delta) and set(flips["condition"]) == {"first", "first-random"}
+    named = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
+    shown = figures.choices(curves, **named)
+    assert CUT.name in {one.condition for one in shown}
+    assert figures.title_of("first") == f"ΔP when {CUT.when}"
+
+
+def test_a_control_that_was_not_run_is_complete_nowhere(byte_level: Any) -> None:
+    index = activations.index(planned(answers_table(byte_level), conditions={"knockout": {}}))
+    assert not index["random_complete"].any()
+
+
+REPLICATE = REGISTRY["replicate-knockout"]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([replace(CUT, tokens=None, control=None)], "role cut: it lacks `tokens`"),
+        ([CUT, replace(CONTROL, tokens=None)], "role control: it lacks `tokens`"),
+        ([replace(CUT, settings=(), control=None)], "it lacks `settings`"),
+        ([replace(CUT, role="arm", control=None, tokens=None)], "role arm: it lacks `prompt`"),
+        ([replace(REPLICATE, name="replicate-more", prompt=None)], "it lacks `prompt`"),
+        ([replace(CUT, role="noise", control=None, tokens=None)], "it lacks `own_batch`"),
+        ([replace(CUT, role="", control=None)], "it lacks a role"),
+        ([replace(CUT, when="", control=None)], "it lacks `when`"),
+        ([CUT], "no `control` 'first-random' among clean, knockout"),
+        ([replace(CUT, control="question")], "question has the role cut, and needs control"),
+        ([replace(CUT, control="random")], "random is the `control` of knockout already"),
+        ([CONTROL], "no cut names it as its `control`"),
+        ([CUT, replace(CONTROL, weight=0.5)], "first-random differs in `weight`"),
+        ([CUT, replace(CONTROL, layers=(0, 1))], "first-random differs in `layers`"),
+        ([replace(CUT, tokens="last", control=None)], "no `tokens` 'last' among exact"),
+        ([replace(CUT, role="arm", prompt="other", control=None)], "no `prompt` 'other' among"),
+        ([replace(CUT, control=None, beside="nobody")], "no `beside` 'nobody' among clean"),
+        ([replace(CUT, control=None, beside="clean")], "clean is neither"),
+        ([replace(CUT, prompt="matched", control=None)], "`prompt` is for the roles arm"),
+        ([replace(CUT, own_batch=True, control=None)], "`own_batch` is for the roles noise"),
+        ([replace(CUT, name="knockout")], "there is one of this name already"),
+        ([replace(CUT, name="First.1")], "its `name` is to be of lower-case letters"),
+        (
+            [replace(REPLICATE, name="replicate-other", control=None)],
+            "a condition that cuts the same tokens",
+        ),
+        ([replace(interventions.CLEAN, name="bare")], "there is a clean pass already"),
+    ],
+)
+def test_a_record_that_makes_no_sense_is_refused_with_what_it_lacks(
+    records: list[Intervention], message: str, registry: None
+) -> None:
+    before = list(REGISTRY)
+    with pytest.raises(ValueError, match=message):
+        register(*records)
+    assert list(REGISTRY) == before
+
+
+def test_every_prompt_of_the_registry_is_one_that_planning_finds() -> None:
+    assert set(interventions.prompts()) <= set(interventions.PROMPTS)
+
+
+def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
+    assert interventions.in_contrasts() == ("knockout", "random")
+    assert interventions.arms() == ("matched", "placebo")
+    pairing = {name: interventions.pairing_control(name) for name in REGISTRY}
+    paired = {name for name, control in pairing.items() if control is REGISTRY["random"]}
+    assert paired == {"knockout", "random", "question", "noop"}
+    assert {name for name in REGISTRY if scores.has_refit(name, 0)} == {"knockout", "random"}
+    assert not scores.has_refit("random", 1)
+    offset = {name for name in REGISTRY if scores.has_offset_refit(name, 0)}
+    assert offset == {"knockout", "random", "question"}

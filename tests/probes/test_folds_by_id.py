@@ -1,0 +1,127 @@
+"""Folds belong to ids: whoever takes them from a cell's probes gets them in any order of rows."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from instrument import answers_table
+
+from anchorscope.passes import activations, planning
+from anchorscope.probes import bands, fitting, floors, scores, stored
+from anchorscope.probes.fitting import Settings
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet
+from anchorscope.workflow.jobs import write_scores
+
+SETTINGS = Settings(folds=3, inner_folds=2, refits=2, grid=[0.1])
+CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 1}}
+READOUTS = ["mlp/final"]
+NAMES = ("scores", "floors", "draws", "probes")
+
+
+def cell(tokenizer: Any) -> pd.DataFrame:
+    """Answers of which two share a subject."""
+    table = pd.concat([answers_table(tokenizer, seed=seed) for seed in range(6)], ignore_index=True)
+    number = np.arange(len(table))
+    table["id"] = [f"q{i:02}" for i in number]
+    table["question"] = [f"What is {i * i}?" for i in number]
+    table["subject"] = [f"s{i // 2}" for i in number]
+    table["label"] = np.random.default_rng(0).integers(0, 2, len(table))
+    return table.assign(ea_text="x", response=[f"word {i % 7}" for i in number], relation=None)
+
+
+def mixed(answers: pd.DataFrame) -> pd.DataFrame:
+    return answers.sample(frac=1, random_state=1)
+
+
+def by_id(ids: Any, fold: Any) -> dict[str, int]:
+    return dict(zip(map(str, ids), map(int, fold), strict=True))
+
+
+def written(folder: Path, name: str, answers: pd.DataFrame) -> dict[str, Path]:
+    """The products of scores, of the measured answers in any order."""
+    paths = {product: folder / f"{name}.{product}" for product in NAMES}
+    measured = activations.measured(answers, folder)
+    chosen: dict[str, Any] = {"readouts": READOUTS, "conditions": CONDITIONS, "device": "cpu"}
+    write_scores(SimpleNamespace(**paths), str(folder), measured, SETTINGS, **chosen)
+    return paths
+
+
+def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
+    load: Any, tmp_path: Path
+) -> None:
+    loaded = load("llama")
+    answers = cell(loaded.tokenizer)
+    cut: list[dict[str, int]] = []
+
+    def plan(**more: Any) -> Any:
+        given: dict[str, Any] = {"conditions": CONDITIONS, "blocks": "after", "batch_tokens": 2000}
+        return fitting.plan_passes(loaded, answers, "answers", probe=SETTINGS, **given | more)
+
+    activations.write(tmp_path, loaded, plan(), READOUTS)
+    one, other = (written(tmp_path, str(n), of) for n, of in enumerate((answers, mixed(answers))))
+    for product in NAMES:
+        assert one[product].read_bytes() == other[product].read_bytes(), product
+    probes = stored.read(one["probes"])
+    fold = by_id(probes.ids, probes.fold)
+    table = read_parquet(one["scores"])
+    assert by_id(table["id"], table["fold"]) == fold
+    of_text = read_parquet(one["floors"])
+    assert by_id(of_text["id"], of_text["fold"]) == fold
+    assert bands.Draws.read(one["draws"]).ids.tolist() == probes.ids.tolist()
+
+    real = planning.partners.interchange
+
+    def spy(table: pd.DataFrame, seed: int, folds_of: dict[str, int], *more: Any) -> Any:
+        cut.append(folds_of)
+        return real(table, seed, folds_of, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning.partners, "interchange", spy)
+        plan(conditions=CONDITIONS | {"matched": {}})
+    assert cut == [fold], "partners are of the folds that the probes will have"
+
+
+def test_stored_probes_give_their_folds_to_answers_in_any_order(byte_level: Any) -> None:
+    answers = cell(byte_level)
+    design = fitting.design(answers, SETTINGS)
+    again = fitting.design(mixed(answers), SETTINGS)
+    assert by_id(again.ids, again.fold) != by_id(design.ids, design.fold), "folds depend on order"
+    given = stored.Stored.of(design, {}).design(mixed(answers), SETTINGS, "here")
+    for name in ("ids", "z", "fold", "inner"):
+        assert np.array_equal(getattr(given, name), getattr(design, name))
+    turned = design.of(design.ids[::-1])
+    assert by_id(turned.ids, turned.fold) == by_id(design.ids, design.fold)
+    assert np.array_equal(turned.z[::-1], design.z)
+    assert np.array_equal(turned.inner[:, ::-1], design.inner)
+    assert design.in_order(mixed(answers))["id"].tolist() == answers["id"].tolist()
+
+
+def test_folds_of_other_samples_or_another_cut_are_refused(byte_level: Any) -> None:
+    answers = cell(byte_level)
+    design = fitting.design(answers, SETTINGS)
+    probes = stored.Stored.of(design, {})
+    for others in (answers[1:], answers.assign(id="x" + answers["id"]), answers.iloc[[0] * 48]):
+        with pytest.raises(AnchorscopeError, match="samples are not the 48"):
+            probes.design(others, SETTINGS, "here")
+    fewer = SETTINGS.model_copy(update={"folds": 2})
+    with pytest.raises(AnchorscopeError, match="of 3 folds, not of 2"):
+        probes.design(answers, fewer, "here")
+    table = floors.floors(mixed(answers), SETTINGS).query("floor == 'answer'")
+    with pytest.raises(AnchorscopeError, match="floor answer: .* are in another fold"):
+        design.check_folds(table["id"], table["fold"].to_numpy(), "floor answer")
+
+
+def test_draws_are_by_id_and_those_of_other_folds_are_refused(byte_level: Any) -> None:
+    answers = cell(byte_level)
+    design = fitting.design(answers, SETTINGS)
+    drawn, again = (scores.drawn(of, design) for of in (answers, mixed(answers)))
+    assert (drawn.ids == again.ids).all() and (drawn.weights == again.weights).all()
+    with pytest.raises(AnchorscopeError, match="47 samples are not the 48"):
+        scores.drawn(answers[1:], design)
+    other = scores.drawn(answers, fitting.design(mixed(answers), SETTINGS))
+    with pytest.raises(AnchorscopeError, match="draws and folds are not of the same samples"):
+        scores.fit_readout(lambda *_: ([], np.empty(0)), "mlp/final", design, draws=other)
