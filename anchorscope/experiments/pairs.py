@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import ANY, SHARE, Analysis, Group, Quantity, anchored, count
+from anchorscope.experiments.analysis import SHARE, Analysis, Group, Quantity, anchored, count
 from anchorscope.probes import intervals
-from anchorscope.probes.bands import Means
+from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import Readout
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import (
+    POINTS,
     SHARE,
     Analysis,
     Columns,
@@ -26,7 +27,7 @@ from anchorscope.passes.interventions import (
     in_contrasts,
     pairing_control,
 )
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -120,15 +121,22 @@ def _group(
     `facts` [n] are averaged beside the effects; the condition has so many `draws`.
     """
     counted = members & paired
+    everyone, arm = key["anchor"] == "all", key["condition"] in arms()
+    # What holds by construction is sure though it does not vary.
+    by_own_flips = key["grouping"] == "per_layer" and not everyone and not arm
     averaged = {**facts, "delta_logit": effects.delta_logit}
     return Group(
         columns=key | {"n_paired": count(counted)},
         members=members,
-        support=counted if key["condition"] in arms() else members,
+        support=counted if arm else members,
         quantities={
             "delta_p": Quantity(Means(effects.delta_p, members, draws), "ci"),
-            "share": Quantity(Means(members, np.ones_like(members), draws), "share_ci", SHARE),
-            "flip_share": Quantity(Means(effects.flip, counted, draws), "flip", SHARE),
+            "share": Quantity(
+                Means(members, np.ones_like(members), draws), "share_ci", ANY if everyone else SHARE
+            ),
+            "flip_share": Quantity(
+                Means(effects.flip, counted, draws), "flip", ANY if by_own_flips else SHARE
+            ),
         },
         averages={
             name: Means(values, members & ~np.isnan(values)) for name, values in averaged.items()
@@ -217,6 +225,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     percentage points; a control's draws are averaged within a sample. `<control>_complete` in the
     answers tells where the control acted on as many tokens as the cut. Raises AnchorscopeError: the
     answers lack that column; floors or partners are not of the same samples as the scores.
+    Thin rows (`min_n`, `min_clusters`) are `unclear`: neither an effect nor none is said of them.
     """
     answers, signal = analysis.answers, analysis.strength["signal"]
 
@@ -225,26 +234,33 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
         groups = []
         for (contrast, quantity), means in differences.items():
             members, key = means.members[:1], {"contrast": contrast, "quantity": quantity}
-            groups.append(Group(key, members, members, {"estimate": Quantity(means, "ci")}))
+            estimate = Quantity(means, "ci", _bounds(contrast, quantity))
+            groups.append(Group(key, members, members, {"estimate": estimate}))
         return groups
 
     def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        spread = spreads["estimate"]
-        low, high = spread.interval(0.9)
+        spread, bounds = spreads["estimate"], _bounds(columns["contrast"], columns["quantity"])
+        low, high = spread.interval(0.9, bounds)
         # The first that holds at a layer is said.
         effect = np.select(
             [
                 ~signal,
+                columns["thin"],
                 (low >= -MARGIN) & (high <= MARGIN),
                 (columns["ci_low"] > 0) | (columns["ci_high"] < 0),
             ],
-            [NOT_INTERPRETABLE, NO, YES],
+            [NOT_INTERPRETABLE, UNCLEAR, NO, YES],
             UNCLEAR,
         )
         interval = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
-        return interval | analysis.band(spread, columns["n"] > 0)
+        return interval | analysis.band(spread, columns["n"] > 0, bounds)
 
     return analysis.table(CONTRASTS, groups, (*in_contrasts(), *arms()), describe)
+
+
+def _bounds(contrast: str, quantity: str) -> tuple[float, float]:
+    """Of one sample's value in a contrast, percentage points."""
+    return (0.0, 100.0) if quantity == "share" and "-" not in contrast else POINTS
 
 
 def _against_controls(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
