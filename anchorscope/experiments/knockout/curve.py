@@ -123,7 +123,8 @@ def _group(
     counted = members & paired
     everyone, arm = key["anchor"] == "all", key["condition"] in arms()
     # What holds by construction is sure though it does not vary.
-    by_own_flips = key["grouping"] == "per_layer" and not everyone and not arm
+    whole = everyone and not arm
+    own_flips = key["grouping"] == "per_layer" and not everyone and not arm
     averaged = {**facts, "delta_logit": effects.delta_logit}
     return Group(
         columns=key | {"n_paired": count(counted)},
@@ -132,10 +133,10 @@ def _group(
         quantities={
             "delta_p": Quantity(Means(effects.delta_p, members, draws), "ci"),
             "share": Quantity(
-                Means(members, np.ones_like(members), draws), "share_ci", ANY if everyone else SHARE
+                Means(members, np.ones_like(members), draws), "share_ci", ANY if whole else SHARE
             ),
             "flip_share": Quantity(
-                Means(effects.flip, counted, draws), "flip", ANY if by_own_flips else SHARE
+                Means(effects.flip, counted, draws), "flip", ANY if own_flips else SHARE
             ),
         },
         averages={
