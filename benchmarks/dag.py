@@ -18,11 +18,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
-from anchorscope.config.sections import Readout
+from anchorscope.config.readouts import READOUTS
 
 PROJECT = Path(__file__).resolve().parents[1]
 PANEL = 10
@@ -52,7 +52,7 @@ class Resolved:
 
 def catalogue(models: int, datasets: int, readouts: int) -> dict[str, Any]:
     """A config of made-up entries, every model measured on every dataset."""
-    measured = list(get_args(Readout))[:readouts]
+    measured = list(READOUTS[:readouts])
     names = [f"model-{n:03d}" for n in range(models)]
     sets = [f"dataset-{n:03d}" for n in range(datasets)]
     figures = {

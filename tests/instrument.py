@@ -8,14 +8,14 @@ import pandas as pd
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 
+from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import families
 from anchorscope.passes import planning, runner
-from anchorscope.passes.batches import POSITIONS
 
 TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | dict.fromkeys(
     ("llama", "mistral"), "metaspace"
 )
-READOUTS = [f"{site}/{place}" for site in families.SITES for place in POSITIONS]
+READOUTS = [f"{site}/{place}" for site in SITES for place in POSITIONS]
 CONDITIONS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 3}}
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 EXPERTS = ("qwen3_moe", "mixtral")
@@ -77,7 +77,7 @@ def slow_mask(length, cut, first_query=0):
 
 def outputs(loaded, ids, **given):
     """Site → whole outputs of all layers on one row, and what the model returned; plain hooks."""
-    seen = {site: [] for site in families.SITES}
+    seen = {site: [] for site in SITES}
     handles = [
         families.part(loaded, layer, site).register_forward_hook(
             lambda module, args, output, site=site: seen[site].append(
@@ -85,7 +85,7 @@ def outputs(loaded, ids, **given):
             )
         )
         for layer in families.layers(loaded)
-        for site in families.SITES
+        for site in SITES
     ]
     with torch.inference_mode():
         out = loaded.model.base_model(torch.tensor([ids]), use_cache=False, **given)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import strength
 from anchorscope.experiments.tables import rows_where
-from anchorscope.probes import intervals, samples
+from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world

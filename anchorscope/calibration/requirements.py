@@ -10,8 +10,8 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from anchorscope.experiments.crossing.table import PAIR, TRUTH
-from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.experiments.tables import rows_where
+from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
 
 
@@ -115,10 +115,13 @@ def in_words(
 NULL_COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
     "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
+    "forbids",
     "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "n_right", "pair_right",
     "pair_right_low", "pair_right_high", "truth", "truth_low", "truth_high", "share_question",
     "reads",
 )  # fmt: skip
+CLAIMS = {"signal": "signal", "pair": "reads_pair"}
+"""Claim that a null control may forbid → the column that says whether a read-out makes it."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = {
     "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
@@ -150,7 +153,7 @@ def null_controls(
     curves: Sequence[pd.DataFrame],
     crossings: Sequence[pd.DataFrame],
 ) -> pd.DataFrame:
-    """Say of every null control whether it came out empty.
+    """Say of every null control whether it came out empty: none of the claims that it forbids.
 
     `nulls` are their entries in the config by name; the tables are those of their cells, in the
     same order. A row for each control and read-out with the columns `NULL_COLUMNS`
@@ -175,15 +178,18 @@ def null_controls(
             what = "a read-out has no headline layer" if headless else unknown
             where = f"null control {name}, {null['model']} on {null['dataset']}"
             raise stale(what, where, "the cell's tables of ΔP")
-        said = {key: null[key] for key in ("expectation", "model", "dataset")}
-        frames.append(found.assign(control=name, empty=_empty(found), **said))
+        named = {key: null[key] for key in ("expectation", "model", "dataset")}
+        named |= {"control": name, "forbids": ", ".join(null["forbids"])}
+        frames.append(found.assign(empty=_empty(found, null["forbids"]), **named))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 
 
-def _empty(found: pd.DataFrame) -> pd.Series:
-    """Whether the read-outs have no signal and read no pair, as far as that was measured."""
-    pair = found.get("reads_pair", False)
-    return ~(found["signal"].astype(bool) | pair)
+def _empty(found: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
+    """Whether none of these claims is made, of those that were measured; blank where none was."""
+    measured = [CLAIMS[claim] for claim in forbids if CLAIMS[claim] in found]
+    if not measured:
+        return pd.Series([None] * len(found), index=found.index, dtype=object)
+    return ~found[measured].astype(bool).any(axis=1)
 
 
 def _with_groups(

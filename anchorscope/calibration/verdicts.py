@@ -15,9 +15,10 @@ import torch
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
+from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import planning, runner
-from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, arrange, narrowed
+from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -15,17 +15,18 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from anchorscope.config.readouts import READOUTS
 from anchorscope.storage.errors import nearest
 
-Readout = Literal[
-    "attn/final", "attn/before_answer", "attn/last_answer", "attn/prompt_end",
-    "mlp/final", "mlp/before_answer", "mlp/last_answer", "mlp/prompt_end",
-    "resid/final", "resid/before_answer", "resid/last_answer", "resid/prompt_end",
-]  # fmt: skip
+if TYPE_CHECKING:
+    Readout = str
+else:
+    Readout = Literal[READOUTS]
+Claim = Literal["signal", "pair"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
     "null-surname", "null-property", "null-template", "null-length", "null-lead-in", "null-closer",
-    "null-additive",
+    "null-additive", "null-order", "null-type", "null-familiar", "null-familiar-strong",
 ]  # fmt: skip
 Item = TypeVar("Item")
 
@@ -189,6 +190,9 @@ class TrainSettings(Section):
     """Weight of the verdict's loss at each layer of the deeper half."""
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts learned wrong (`plain`).")
+    embedded_numbers: Annotated[float, Field(ge=0)] = 0
+    """Size of the numbers that an untrained network holds of the words of a `null-familiar` or
+    `null-type` world, written into their embeddings, in lengths of an embedding. 0: none."""
     seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
     @model_validator(mode="after")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-SITES = ("attn", "mlp", "resid")
-
 
 @dataclass(frozen=True)
 class Family:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import parse
 from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions
 from anchorscope.storage import partial
@@ -150,7 +151,6 @@ def read(
     prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
     from anchorscope.passes.features import StoredStates
-    from anchorscope.passes.runner import parse
 
     folder = Path(folder)
     ((site, position),) = parse([readout])

@@ -11,7 +11,6 @@ from anchorscope.models.cache import common, grouped
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
-POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 FEW_SHOT = "few-shot"
 """Stands for a partner's id where the second prompt shows other worked examples."""
 NOISE_SAMPLES = 64
@@ -29,7 +28,7 @@ class Sample:
 
     id: str
     input_ids: tuple[int, ...]
-    positions: Mapping[str, int]
+    positions: Mapping[str, int]  # token of each of `readouts.POSITIONS`
     question_tokens: tuple[int, ...]
     eq_tokens: tuple[int, ...]
     answer_start: int

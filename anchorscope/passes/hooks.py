@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from anchorscope.config.readouts import SITES
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample
@@ -66,7 +67,7 @@ def recording(
     """
     recorder = Recorder(*(list(dict.fromkeys(names)) for names in zip(*pairs, strict=True)))
     blocks = families.layers(loaded)
-    final = max(recorder.sites, key=families.SITES.index)
+    final = max(recorder.sites, key=SITES.index)
     with ExitStack() as hooks:
         for block, site in itertools.product(blocks, recorder.sites):
             last = early and block is blocks[-1] and site == final

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
@@ -18,6 +19,13 @@ from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
 
+TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
+    "final": lambda row: row["final"],
+    "before_answer": lambda row: row["ea_start"] - 1,
+    "last_answer": lambda row: row["ea_end"] - 1,
+    "prompt_end": lambda row: row["prompt_length"] - 1,
+}
+"""Position → index of its token in a row of the answers table."""
 Limits = Mapping[str, int | None]
 """Reason to drop a sample → the most tokens that it may have."""
 
@@ -114,12 +122,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
     sample = Sample(
         id=str(record["id"]),
         input_ids=_ints(record["input_ids"]),
-        positions={
-            "final": int(record["final"]),
-            "before_answer": int(record["ea_start"]) - 1,
-            "last_answer": int(record["ea_end"]) - 1,
-            "prompt_end": int(record["prompt_length"]) - 1,
-        },
+        positions={name: int(TOKEN[name](record)) for name in POSITIONS},
         question_tokens=_ints(record["question_tokens"]),
         eq_tokens=_ints(record["eq_tokens"]),
         answer_start=int(record["prompt_length"]),

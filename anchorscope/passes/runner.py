@@ -12,36 +12,18 @@ from typing import Any
 
 import torch
 
+from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import sharing
-from anchorscope.passes.batches import POSITIONS, Batch, Plan, narrowed
+from anchorscope.passes.batches import Batch, Plan, narrowed
 from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
 from anchorscope.passes.mask import mask
 from anchorscope.passes.sharing import Step
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype."""
-Pair = tuple[str, str]
-"""Site and position."""
-
-
-def parse(readouts: Sequence[str]) -> list[Pair]:
-    """(site, position) of each read-out such as `mlp/final`.
-
-    Raises AnchorscopeError: there is no such read-out.
-    """
-    pairs = []
-    for name in readouts:
-        site, _, position = name.partition("/")
-        if site not in families.SITES or position not in POSITIONS:
-            what = f"there is no read-out {name!r}"
-            do = f"write <site>/<position>: {', '.join(families.SITES)}; {', '.join(POSITIONS)}"
-            raise AnchorscopeError(what, "readouts", do, see="not-measured")
-        pairs.append((site, position))
-    return pairs
 
 
 @dataclass(frozen=True)

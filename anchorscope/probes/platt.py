@@ -1,10 +1,11 @@
-"""What is learned from a probe's held-out logits: its penalty, its calibration, a mere shift."""
+"""What a probe's held-out logits decide: its penalty, its calibration, a mere shift."""
 
 import numpy as np
 
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SLOPE = 1e-3
+BINS = 10
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -60,6 +61,16 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
         equal = np.ones(others.sum())
         moved[:, fold == k] = _newton(ones, z[others], equal, logits[:, others])
     return moved
+
+
+def ece(p: np.ndarray, z: np.ndarray) -> float:
+    """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
+
+    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class).
+    """
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(bins, weights=z - p, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(p))
 
 
 def _newton(

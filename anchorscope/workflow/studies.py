@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from anchorscope.calibration import sensitivity
-from anchorscope.config.sections import Readout
+from anchorscope.config.readouts import READOUTS
 from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.passes import interventions
@@ -86,7 +86,7 @@ def _calibration(config: RunConfig) -> Study:
             "random": {"draws": chosen.random_draws},
             **{name: {} for name in ("crossed", "replicate")},
         },
-        "readouts": list(get_args(Readout)),
+        "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
         "probe": {"refits": 0},
     }

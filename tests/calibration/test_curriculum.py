@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from anchorscope.calibration import curriculum, training, truth
-from anchorscope.questions import world
+from anchorscope.questions import null_worlds, world
+from anchorscope.storage.errors import AnchorscopeError
 
 QUESTIONS = pd.DataFrame(
     {
@@ -58,7 +60,7 @@ RECIPE = {
     "architecture": "llama", "layers": 2, "width": 16, "heads": 2, "kv_heads": 1, "mlp": 24,
     "vocabulary": 300, "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
     "batch_rows": 8, "learning_rate": 4e-3, "warmup": 0.2, "early_verdict": 0.05, "steps": 9,
-    "settle": 5, "settle_frameless": 3, "wrong_share": 0.5,
+    "settle": 5, "settle_frameless": 3, "wrong_share": 0.5, "embedded_numbers": 0,
 }  # fmt: skip
 
 
@@ -120,3 +122,38 @@ def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing() -> None:
     assert shares[0] == pytest.approx(0.05) and shares[19] == shares[39] == 1.0
     assert shares[99] == 0.0
     assert shares == [*sorted(shares[:20]), *sorted(shares[20:], reverse=True)]
+
+
+def test_numbers_are_written_into_the_embeddings_of_their_words_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
+    style = {"style": "null-familiar", "seed": 0}
+    questions = {"w": null_worlds.samples("null-familiar", seed=0)}
+    recipe = RECIPE | {"curriculum": "plain", "steps": 0, "embedded_numbers": 2.0}
+    training.make(tmp_path / "m", questions, worlds={"w": style}, train=recipe, recipe="hash")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
+    before = training.new_model(recipe, tokenizer, seed=0).get_input_embeddings().weight
+    added = (model.get_input_embeddings().weight - before).detach()
+    length, rest = before.norm(dim=1).mean().item(), torch.ones(len(added), dtype=torch.bool)
+    numbers = null_worlds.numbers(**style)
+    assert set(numbers) == {"familiarity", "prior"}
+    for of_word in numbers.values():
+        rows = tokenizer.convert_tokens_to_ids(list(of_word))
+        assert tokenizer.unk_token_id not in rows and len(set(rows)) == len(of_word)
+        rest[rows] = False
+        expected = 2.0 * length * torch.tensor([*of_word.values()])
+        found = added[rows]
+        assert torch.linalg.matrix_rank(found, tol=1e-4) == 1
+        along = found @ (found[0] / found[0].norm()) * expected[0].sign()
+        assert torch.allclose(along, expected, atol=1e-5)
+    assert torch.equal(added[rest], torch.zeros_like(added[rest]))
+    question = questions["w"].iloc[0]
+    pieces = tokenizer.tokenize(f"{question['question']} {question['response']}")
+    assert {question["subject"], question["response"][:-1]} <= set(pieces)
+
+
+def test_numbers_of_worlds_that_have_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AnchorscopeError, match="embedded_numbers"):
+        recipe = RECIPE | {"embedded_numbers": 1.0}
+        training.make(tmp_path / "m", {"w": FACTS}, worlds={"w": SETTINGS}, train=recipe, recipe="")

@@ -1,6 +1,7 @@
 """Floors and null controls on small tables: what holds, what is called empty, and what is not."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,14 @@ def crossing(**changed: Any) -> pd.DataFrame:
 
 
 def judged(
-    *names: str, without: str = "", crossed: pd.DataFrame | None = None, **changed: Any
+    *names: str,
+    without: str = "",
+    crossed: pd.DataFrame | None = None,
+    forbids: Sequence[str] = ("signal", "pair"),
+    **changed: Any,
 ) -> pd.DataFrame:
     """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
-    entry = {"model": "m", "dataset": "d", "expectation": "nothing is there"}
+    entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "forbids": forbids}
     nulls = {name: entry | {"shuffled": name == "shuffled"} for name in names}
     others = curve().query(f"condition != '{without}'"), crossing() if crossed is None else crossed
     tables = ([table] * len(names) for table in (controls(**changed), *others))
@@ -159,6 +164,19 @@ def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> No
     assert (row["probe_auc"], row["floor"], row["gain_low"]) == (0.62, "question", -0.08)
     # two other layers of the table have a signal of their own
     assert row["n_signal"] == 2 + (not signal)
+
+
+def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids() -> None:
+    frame = pd.DataFrame({"signal": [True, False, False], "reads_pair": [False, False, True]})
+    assert requirements._empty(frame, ["signal", "pair"]).tolist() == [False, True, False]
+    assert requirements._empty(frame, ["pair"]).tolist() == [True, True, False]
+    assert requirements._empty(frame, ["signal"]).tolist() == [False, True, True]
+    assert mlp(cell_signal=True)["forbids"] == "signal, pair"
+
+
+def test_a_control_is_not_called_empty_where_no_forbidden_claim_was_measured() -> None:
+    assert judged("shuffled", forbids=["pair"])["empty"].isna().all()
+    assert judged("familiar", cell_signal=True, forbids=["pair"])["empty"].all()
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:

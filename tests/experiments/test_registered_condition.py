@@ -109,7 +109,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     mine = curves.query("condition == 'first' and anchor == 'all'")
     assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
     (one,) = analysis.analyses(table, measured, draws=20)
-    quiet = controls.controls(one, table, measured, balanced=True)
+    quiet = controls.controls(one, table, drawn.ids, balanced=True)
     assert tuple(quiet) == controls.columns()
     assert (
         quiet[["auc_first", "first_flip_share", "first-random_offset_flip_share"]]

@@ -21,9 +21,9 @@ from instrument import (
 )
 from safetensors import safe_open
 
+from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import families, loading
 from anchorscope.passes import activations, runner
-from anchorscope.passes.batches import POSITIONS
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -43,7 +43,7 @@ def test_one_pass_equals_the_literal_loop_over_layers(loaded, answers):
     for (id_, condition, draw), (sample, cut) in cuts(plan).items():
         for layer in range(LAYERS):
             slow = layer_by_layer(loaded, sample, cut, layer)
-            for site, position in itertools.product(families.SITES, POSITIONS):
+            for site, position in itertools.product(SITES, POSITIONS):
                 state = found[id_, f"{condition}.{draw}/{site}.{position}"][layer]
                 expected = slow[site][layer][sample.positions[position]]
                 torch.testing.assert_close(state, expected, **CLOSE)

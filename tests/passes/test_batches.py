@@ -19,10 +19,9 @@ from instrument import (
     slow_mask,
 )
 
-from anchorscope.models import families
+from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import activations, planning
-from anchorscope.passes.batches import POSITIONS
 from anchorscope.storage.errors import AnchorscopeError
 
 PARTNERED = CONDITIONS | {"crossed": {}, "replicate": {}}
@@ -101,7 +100,7 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
             assert len(cut) == len(eq) and not {*cut} & {*eq}
         start = positions["before_answer"] + 1 if blocks == "answer" else 0
         slow, _ = outputs(loaded, ids, attention_mask=slow_mask(len(ids), cut, start))
-        for site, position in itertools.product(families.SITES, POSITIONS):
+        for site, position in itertools.product(SITES, POSITIONS):
             expected = torch.stack([states[positions[position]] for states in slow[site]])
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)

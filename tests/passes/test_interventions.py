@@ -4,8 +4,10 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from anchorscope.config import readouts
 from anchorscope.config.settings import Conditions
-from anchorscope.passes import interventions
+from anchorscope.models import families
+from anchorscope.passes import interventions, planning
 from anchorscope.passes.interventions import random_tokens, runs
 from anchorscope.passes.mask import mask
 
@@ -88,6 +90,14 @@ def test_each_condition_cuts_what_its_name_says():
         "knockout": exact, "replicate-knockout": exact,
         "random": as_many, "replicate-random": as_many, "question": (3, 4, 5, 6, 7),
     }  # fmt: skip
+
+
+def test_every_site_and_position_of_the_config_can_be_read(load):
+    assert set(planning.TOKEN) == set(readouts.POSITIONS)
+    loaded = load("llama")
+    layer = families.layers(loaded)[0]
+    assert len({id(families.part(loaded, layer, site)) for site in readouts.SITES}) == 3
+    assert readouts.parse(readouts.READOUTS) == [tuple(r.split("/")) for r in readouts.READOUTS]
 
 
 def test_unknown_conditions_are_refused():

@@ -21,9 +21,9 @@ from instrument import (
 )
 from test_batches import with_second
 
+from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import cache, families, generation, loading
 from anchorscope.passes import sharing
-from anchorscope.passes.batches import POSITIONS
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
@@ -74,7 +74,7 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
     every = measured(loaded, plan)
     ran, block = Counter(), families.layers(loaded)[-1]
-    parts = {site: families.part(loaded, block, site) for site in families.SITES}
+    parts = {site: families.part(loaded, block, site) for site in SITES}
     handles = [
         part.register_forward_pre_hook(lambda *_, name=name: ran.update([name]))
         for name, part in {**parts, "norm": final_norm(loaded)}.items()

@@ -13,8 +13,7 @@ from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.experiments import strength
-from anchorscope.probes import bands, fitting, platt, probes, samples, scores
+from anchorscope.probes import bands, fitting, platt, probes, samples, scores, strength
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts

@@ -133,12 +133,14 @@ def spreads(own: Split, refits: Split | None, found: Pairs, level: float) -> dic
     probes = _of_probes(own, refits, found)
     spread = {}
     for name, estimate in _means(own, found).items():
-        known, freedom = _variance(drawn[name]), max(1, clusters.get(name, min(right, wrong)) - 1)
+        least = clusters.get(name, min(right, wrong))
+        known, freedom = _variance(drawn[name]), max(1, least - 1)
         sampled = known * (freedom + 1) / freedom  # a draw divides by n
         width = _half_width((sampled, freedom), probes[name], level)
         normal = np.sqrt(known) * stats.norm.ppf((1 + level) / 2)
         factor = np.divide(width, normal, out=np.ones_like(width), where=normal > 0)
-        spread[name] = Spread(estimate, estimate + factor * (drawn[name] - estimate), factor)
+        replicates = estimate + factor * (drawn[name] - estimate)
+        spread[name] = Spread(estimate, replicates, factor, np.full(len(estimate), least))
     return spread
 
 

@@ -35,8 +35,8 @@ def tables(
 
     Args:
         scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
-        answers: its measured answers.
-        refits: scores of the refitted probes, for the bands.
+        answers: its measured answers, in any order.
+        refits: scores of the refitted probes, for the bands; its ids are in the order of scoring.
         probe, bootstrap: sections of the config; of `probe` `scoring` and `prior`.
         seed: of the bootstrap.
     """
@@ -44,11 +44,17 @@ def tables(
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
         "curve": curve.curve,
         "contrasts": curve.contrasts,
-        "controls": partial(controls.controls, scores=scores, answers=answers, balanced=balanced),
+        "controls": partial(
+            controls.controls, scores=scores, scored_ids=refits.ids, balanced=balanced
+        ),
         "crossing": crossing.report,
         "strata": strata.report,
         "density": controls.density,
     }
-    given = analyses(scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed)
-    made = [{name: make(one) for name, make in makers.items()} for one in given]
-    return {name: stacked([one[name] for one in made], COLUMNS[name]) for name in COLUMNS}
+    by_readout = [
+        {name: make(analysis) for name, make in makers.items()}
+        for analysis in analyses(
+            scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed
+        )
+    ]
+    return {name: stacked([one[name] for one in by_readout], COLUMNS[name]) for name in COLUMNS}

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from anchorscope.experiments import strength
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.passes import interventions
-from anchorscope.probes import intervals, samples
+from anchorscope.probes import intervals, platt, samples, strength
 from anchorscope.probes.intervals import auc, mean_known, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
 
@@ -27,9 +26,9 @@ CONTROLS = (
 FURTHER = ("auc_{}", "{}_flip_share", "{}_offset_flip_share")
 """Columns of each cut and control that `CONTROLS` does not name."""
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
-"""Columns of a strength that a cell's name otherwise than with `cell_` before them."""
+"""Column of a strength → the column of the whole cell, where that is not `cell_` and its name."""
+DEALS = 100
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
-BINS = 10
 
 
 def columns() -> tuple[str, ...]:
@@ -44,7 +43,7 @@ def columns() -> tuple[str, ...]:
 
 
 def controls(
-    analysis: Analysis, scores: pd.DataFrame, answers: pd.DataFrame, *, balanced: bool
+    analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray, *, balanced: bool
 ) -> pd.DataFrame:
     """What flips by itself, and what the probes know, of one read-out.
 
@@ -56,13 +55,14 @@ def controls(
         analysis: its seed is also that of the permutations, and must be that of the run (for the
             shuffled labels).
         scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
-        answers: in the order in which they were scored (for the shuffled labels alone).
+        scored_ids: of the samples, [n], in the order in which they were scored: the shuffled
+            labels were dealt out in it.
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.
     """
-    readout, whole = analysis.readout, analysis.cell_strength
+    readout, of_cell = analysis.readout, analysis.cell_strength
     layers = np.arange(len(readout.clean))
     values: Columns = {
         **dict.fromkeys(columns(), np.nan),
@@ -73,9 +73,9 @@ def controls(
         "share_wrong": analysis.z.mean(),
         "headline": layers == readout.headline,
         **analysis.strength,
-        **{CELL.get(name, f"cell_{name}"): values[0] for name, values in whole.items()},
+        **{CELL.get(name, f"cell_{name}"): of[0] for name, of in of_cell.items()},
         **_fitted(analysis, scores, balanced),
-        **_quality(analysis, answers),
+        **_quality(analysis, scored_ids),
         **_before_the_answer(analysis, scores),
         **_flips(analysis),
         **_null(readout, analysis.drawn.seed),
@@ -83,7 +83,7 @@ def controls(
     return pd.DataFrame(values)[list(columns())]
 
 
-def _clean(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
+def _clean_scores(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
     """The scores of the clean probe on the clean pass."""
     rows = scores[(scores["readout"] == readout) & (scores["condition"] == "clean")]
     return rows[rows["probe"] == "clean"]
@@ -92,44 +92,36 @@ def _clean(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
 def _fitted(analysis: Analysis, scores: pd.DataFrame, balanced: bool) -> Columns:
     """C and slope (medians over folds), and calibration error."""
     readout, z, fold = analysis.readout, analysis.z, analysis.readout.fold
-    rows = _clean(scores, readout.name)
+    rows = _clean_scores(scores, readout.name)
     by_fold = rows.groupby(["layer", "fold"])[["c", "t"]].first().groupby("layer").median()
     medians = {name: by_fold[name].to_numpy(dtype=np.float64) for name in ("c", "t")}
     prior: np.ndarray | float = 0.0
     if balanced:  # the scores have been freed of the log odds outside each sample's fold
         share = np.array([z[fold != k].mean() for k in range(fold.max() + 1)])[fold]
         prior = np.log(share / (1 - share))
-    return medians | {"ece": [ece(sigmoid(s + prior), z) for s in readout.clean]}
+    return medians | {"ece": [platt.ece(sigmoid(s + prior), z) for s in readout.clean]}
 
 
-def ece(p: np.ndarray, z: np.ndarray) -> float:
-    """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
-
-    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class).
-    """
-    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    gaps = np.bincount(bins, weights=z - p, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(p))
-
-
-def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
-    """What floors and probes know: the clean probe under each condition, and probes fitted anew."""
+def _quality(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
+    """AUC of the floors, of the clean probe under each condition, and of probes fitted anew."""
     readout, z = analysis.readout, analysis.z
-    found: Columns = {}
+    columns: Columns = {}
     if analysis.floors is not None:
-        known = strength.scores(analysis.floors, analysis.answers)
-        found |= {f"{name}_auc": auc(s, z) for name, s in known.items()}
-    for condition, effects in readout.effects.items():
-        if interventions.REGISTRY[condition].role in ("cut", "control"):
+        of_floor = strength.scores(analysis.floors, analysis.answers)
+        columns |= {f"{name}_auc": auc(s, z) for name, s in of_floor.items()}
+    for cut in interventions.of_role("cut", "control"):
+        if effects := readout.effects.get(cut.name):
             some = effects.measured
-            each = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
-            found[f"auc_{condition}"] = np.mean(each, axis=0)
-    for key in {("refit", "knockout"), ("shuffled", "clean")} & readout.others.keys():
-        s, name = readout.others[key], f"auc_{key[0]}"
-        learned = _shuffled(answers, analysis) if key[0] == "shuffled" else z
-        found[name] = [auc(layer, learned) for layer in s]
-        found |= _ends(name, analysis.drawn.aucs(s, learned), analysis.level)
-    return found
+            by_draw = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
+            columns[f"auc_{cut.name}"] = np.mean(by_draw, axis=0)
+    learned = {("refit", "knockout"): z, ("shuffled", "clean"): _shuffled(analysis, scored_ids)}
+    for (probe, condition), labels in learned.items():
+        s = readout.others.get((probe, condition))
+        if s is not None:
+            name = f"auc_{probe}"
+            columns[name] = [auc(layer, labels) for layer in s]
+            columns |= _ends(name, analysis.drawn.aucs(s, labels), analysis.level)
+    return columns
 
 
 def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
@@ -137,49 +129,54 @@ def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
     return {f"{name}_low": low, f"{name}_high": high}
 
 
-def _shuffled(answers: pd.DataFrame, analysis: Analysis) -> np.ndarray:
-    """The shuffled labels of the samples, [n]: dealt out in the order of scoring."""
-    scored = samples.kept(answers)
-    labels = scored["label"].to_numpy(dtype=np.int64)
-    dealt = scored.assign(dealt=samples.shuffled(labels, analysis.drawn.seed))
-    return samples.aligned(dealt, analysis.answers, "dealt", "answers").astype(np.int64)
+def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
+    """The shuffled labels of the samples, int64 [n], as they were dealt out for scoring."""
+    ids = pd.DataFrame({"id": scored_ids})
+    rows = samples.places(analysis.answers, ids)
+    if rows is None:
+        what = f"{len(ids)} samples were scored, which are not the {len(analysis.z)} answers"
+        raise samples.mismatch(what, f"read-out {analysis.readout.name}")
+    labels = np.empty(len(rows), dtype=np.int64)
+    labels[rows] = samples.shuffled(analysis.z[rows], analysis.drawn.seed)
+    return labels
 
 
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
     """AUC at the same site before the answer is read, and what reading it adds, paired."""
     readout, drawn, level = analysis.readout, analysis.drawn, analysis.level
-    rows = _clean(scores, f"{readout.site}/prompt_end")
+    rows = _clean_scores(scores, f"{readout.site}/prompt_end")
     if rows.empty or readout.position == "prompt_end":
         return {}
     before = next(samples.readouts(rows, analysis.answers))
     earlier, now = (drawn.aucs(one.clean, analysis.z) for one in (before, readout))
-    found: Columns = {"prompt_end_auc": before.auc, "added_auc": readout.auc - before.auc}
-    return found | _ends("prompt_end", earlier, level) | _ends("added", now - earlier, level)
+    columns: Columns = {"prompt_end_auc": before.auc, "added_auc": readout.auc - before.auc}
+    return columns | _ends("prompt_end", earlier, level) | _ends("added", now - earlier, level)
 
 
 def _flips(analysis: Analysis) -> Columns:
+    """Shares of flips, and mean ΔP among them, under every cut, control and replicate."""
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
-    found: Columns = {}
+    columns: Columns = {}
     for cut in interventions.of_role("cut", "control"):
         prefix = "" if cut.name == "knockout" else f"{cut.name}_"
         if one := effects.get(cut.name):
-            found[f"{prefix}flip_share"] = _share(one)
-            found[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
-        if ("offset", cut.name) in readout.others:
-            flips = (readout.others["offset", cut.name] > 0) != (readout.clean > 0)
-            found[f"{prefix}offset_flip_share"] = flips.mean(-1)
+            columns[f"{prefix}flip_share"] = _share(one)
+            columns[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
+        s = readout.others.get(("offset", cut.name))
+        if s is not None:
+            columns[f"{prefix}offset_flip_share"] = ((s > 0) != (readout.clean > 0)).mean(-1)
     if "knockout" in readout.replicate:
-        found["replicate_flip_share"] = _share(readout.replicate["knockout"])
-    noise = [one.name for one in interventions.of_role("noise") if one.name in effects]
+        columns["replicate_flip_share"] = _share(readout.replicate["knockout"])
+    noise = [effects[one.name] for one in interventions.of_role("noise") if one.name in effects]
     if noise:
-        moved = [np.abs(effects[name].delta_p).max((0, 2)) for name in noise]
-        found["noise_floor"] = np.max(moved, axis=0)
+        largest = [np.abs(one.delta_p).max((0, 2)) for one in noise]
+        columns["noise_floor"] = np.max(largest, axis=0)
     if "repeats_subject" in answers:
         repeats = answers["repeats_subject"].to_numpy(dtype=bool)
-        found["n_repeats"] = int(repeats.sum())
+        columns["n_repeats"] = int(repeats.sum())
         if "knockout" in effects:
-            found["repeats_flip_share"] = _share(effects["knockout"], repeats)
-    return found
+            columns["repeats_flip_share"] = _share(effects["knockout"], repeats)
+    return columns
 
 
 def _share(effects: Effects, among: np.ndarray | bool = True) -> np.ndarray:
@@ -189,20 +186,25 @@ def _share(effects: Effects, among: np.ndarray | bool = True) -> np.ndarray:
 
 
 def _null(readout: Readout, seed: int) -> Columns:
-    """Flips, and mean ΔP among them, when Δlogit is dealt out among the samples, 100 times."""
+    """What chance gives: flips, and mean ΔP among them, with Δlogit dealt out among the samples.
+
+    Means over `DEALS` permutations, which the seed decides.
+    """
     if "knockout" not in readout.effects:
         return {}
     generator, n = np.random.default_rng(seed), readout.clean.shape[1]
-    dealt = np.stack([generator.permutation(n) for _ in range(100)])
-    moved = readout.effects["knockout"].delta_logit[0]
+    permutations = np.stack([generator.permutation(n) for _ in range(DEALS)])
     shares, depths = [], []
-    for clean, delta_logit in zip(readout.clean, moved, strict=True):
-        sign = np.where(clean > 0, 1.0, -1.0)
-        s = clean + sign * delta_logit[dealt]
-        flip = (s > 0) != (clean > 0)
-        points = 100 * sign * (sigmoid(s) - sigmoid(clean))
+    moved = readout.effects["knockout"].delta_logit[0]
+    for clean, delta_logit in zip(readout.clean, moved, strict=True):  # of each layer
+        wrong = clean > 0
+        sign = np.where(wrong, 1.0, -1.0)
+        s = clean + sign * delta_logit[permutations]  # [permutations, n]
+        flip = (s > 0) != wrong
+        delta_p = 100 * sign * (sigmoid(s) - sigmoid(clean))
+        of_flippers = ratio((flip * delta_p).sum(-1), flip.sum(-1))
         shares.append(flip.mean())
-        depths.append(float(mean_known(ratio((flip * points).sum(-1), flip.sum(-1)), axis=0)))
+        depths.append(float(mean_known(of_flippers, axis=0)))
     return {"null_share": shares, "null_delta_p": depths}
 
 
@@ -216,19 +218,22 @@ def density(analysis: Analysis) -> pd.DataFrame:
     """
     readout = analysis.readout
     layer = int(np.argmax(np.nan_to_num(readout.auc)))
-    run = [name for name in ("knockout", "random") if name in readout.effects]
-    found = {name: readout.effects[name].delta_logit[:, layer].ravel() for name in run}
-    if not found:
+    measured = [name for name in ("knockout", "random") if name in readout.effects]
+    if not measured:
         return pd.DataFrame(columns=list(DENSITY))
-    low, high = np.quantile(np.concatenate([*found.values()]), [0.01, 0.99])
+    moved = {name: readout.effects[name].delta_logit[:, layer].ravel() for name in measured}
+    low, high = np.quantile(np.concatenate([*moved.values()]), [0.01, 0.99])
     x = np.linspace(low, high, 101) if low < high else np.linspace(low - 1, high + 1, 101)
     frames = []
-    for name, values in found.items():
-        quartiles = np.quantile(values, [0.25, 0.75])
-        spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
-        # narrower than two points lie apart, a kernel would make a spike and no line
-        width = max(0.9 * spread * len(values) ** -0.2, x[1] - x[0])
+    for name, values in moved.items():
         columns = readout.key | {"condition": name, "layer": layer, "x": x}
-        columns["density"] = norm.pdf(x[:, None], values, width).mean(1)
+        columns["density"] = norm.pdf(x[:, None], values, _kernel_width(values, x)).mean(1)
         frames.append(pd.DataFrame(columns)[list(DENSITY)])
     return pd.concat(frames, ignore_index=True)
+
+
+def _kernel_width(values: np.ndarray, x: np.ndarray) -> float:
+    """Silverman's, but no narrower than two points x lie apart: that would draw a spike."""
+    quartiles = np.quantile(values, [0.25, 0.75])
+    spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
+    return float(max(0.9 * spread * len(values) ** -0.2, x[1] - x[0]))

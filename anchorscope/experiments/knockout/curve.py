@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import (
+    POINTS,
     SHARE,
     Analysis,
     Columns,
@@ -24,7 +25,7 @@ from anchorscope.passes.interventions import (
     in_contrasts,
     pairing_control,
 )
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -47,27 +48,38 @@ NOT_INTERPRETABLE = "not interpretable"
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
-    """A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
+    """ΔP, flips and probe strength of every condition, grouping and anchor, by layer.
 
-    The answers have, where known, `popularity` and `n_blocked_<condition>`. `replicate` groups one
-    prompt by the flips behind a second one for the same question, and the other way round,
-    averaged, over the samples that have one. Of several random draws every number is found for each
-    draw, then averaged; the bootstrap draws among them, too. An empty group has n = 0, share = 0
-    and blanks. Raises AnchorscopeError: floors are not of the same samples as the
-    scores.
+    Every number of a control is found for each of its draws, then averaged; the bootstrap draws
+    among them, too. An empty group has n = 0, share = 0 and blanks. The grouping `replicate` takes
+    the groups from the flips behind a second prompt for the same question, and the depth from the
+    first prompt, and the other way round, and averages the two.
+
+    Args:
+        analysis: its answers have `<control>_complete` of each control measured; where known also
+            `popularity` and `n_blocked_<condition>`.
+
+    Returns:
+        A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
+
+    Raises:
+        AnchorscopeError: the answers do not tell where a control is complete; floors are
+            not of the same samples as the scores.
     """
     return stacked([_of_condition(analysis, name) for name in analysis.readout.effects], CURVE)
 
 
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     answers = analysis.answers
-    right = (answers["label"] == 0).to_numpy()
-    paired = right if condition in arms() else complete(analysis.readout, answers, condition)
-    beside = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
+    if condition in arms():
+        paired = (answers["label"] == 0).to_numpy()
+    else:
+        paired = complete(analysis.readout, answers, condition)
+    strength = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
     groups = partial(_groups, answers=answers, condition=condition, paired=paired)
 
-    def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        return beside | analysis.band(spreads["delta_p"], ~found["thin"])
+    def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
+        return strength | analysis.band(spreads["delta_p"], ~columns["thin"])
 
     return analysis.table(CURVE, groups, ("knockout", condition), describe)
 
@@ -75,32 +87,69 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
 def _groups(
     readout: Readout, answers: pd.DataFrame, condition: str, paired: np.ndarray
 ) -> list[Group]:
-    """The groups of a condition, by every grouping for which it has what that needs."""
-    means = partial(Means, placements=len(readout.effects[condition].flip))
-    known = {"popularity": _known(answers, "popularity")}
-    known["answer_accuracy"] = (answers["label"] == 0).to_numpy()
-    acts = REGISTRY[condition].tokens is not None
-    blocked = _known(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
-    found = []
-    for grouping in GROUPINGS:
-        if grouping == "replicate" and condition not in readout.replicate:
-            continue
+    """Both anchors and all samples, by every grouping that the condition was measured for.
+
+    `paired` tells whose flips are counted, bool [n].
+    """
+    groupings = [name for name in GROUPINGS if name != "replicate"]
+    if condition in readout.replicate:
+        groupings.append("replicate")
+    facts = _facts(answers, condition)
+    groups = []
+    for grouping in groupings:
         flips, effects = _grouped(readout, condition, grouping)
-        averaged = known | {"n_blocked": blocked, "delta_logit": effects.delta_logit}
         for anchor, everyone in anchored(flips).items():
+            key = {"condition": condition, "grouping": grouping, "anchor": anchor}
             members = everyone & effects.measured
-            counted = members & paired
-            support = counted if condition in arms() else members
-            key: Columns = {"condition": condition, "grouping": grouping, "anchor": anchor}
-            key |= {"n_paired": count(counted)}
-            quantities = {
-                "delta_p": Quantity(means(effects.delta_p, members), "ci"),
-                "share": Quantity(means(members, np.ones_like(members)), "share_ci", SHARE),
-                "flip_share": Quantity(means(effects.flip, counted), "flip", SHARE),
-            }
-            averages = {name: Means(of, members & ~np.isnan(of)) for name, of in averaged.items()}
-            found.append(Group(key, members, support, quantities, averages))
-    return found
+            draws = len(readout.effects[condition].flip)
+            groups.append(_group(key, effects, members, paired, facts, draws))
+    return groups
+
+
+def _group(
+    key: Columns,
+    effects: Effects,
+    members: np.ndarray,
+    paired: np.ndarray,
+    facts: Mapping[str, np.ndarray],
+    draws: int,
+) -> Group:
+    """One group; of `members` [ways, layers, n], the `paired` ones [n] are those whose flips count.
+
+    `facts` [n] are averaged beside the effects; the condition has so many `draws`.
+    """
+    counted = members & paired
+    everyone, arm = key["anchor"] == "all", key["condition"] in arms()
+    # What holds by construction is sure though it does not vary.
+    whole = everyone and not arm
+    own_flips = key["grouping"] == "per_layer" and not everyone and not arm
+    averaged = {**facts, "delta_logit": effects.delta_logit}
+    return Group(
+        columns=key | {"n_paired": count(counted)},
+        members=members,
+        support=counted if arm else members,
+        quantities={
+            "delta_p": Quantity(Means(effects.delta_p, members, draws), "ci"),
+            "share": Quantity(
+                Means(members, np.ones_like(members), draws), "share_ci", ANY if whole else SHARE
+            ),
+            "flip_share": Quantity(
+                Means(effects.flip, counted, draws), "flip", ANY if own_flips else SHARE
+            ),
+        },
+        averages={
+            name: Means(values, members & ~np.isnan(values)) for name, values in averaged.items()
+        },
+    )
+
+
+def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
+    """What is known of each sample under a condition, float64 [n]; NaN where it is not."""
+    acts = REGISTRY[condition].tokens is not None
+    blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
+    right = (answers["label"] == 0).to_numpy()
+    popularity = _numbers(answers, "popularity")
+    return {"popularity": popularity, "answer_accuracy": right, "n_blocked": blocked}
 
 
 def _grouped(readout: Readout, condition: str, grouping: str) -> tuple[np.ndarray, Effects]:
@@ -120,19 +169,27 @@ def _grouped(readout: Readout, condition: str, grouping: str) -> tuple[np.ndarra
 
 
 def _crossed(first: Effects, second: Effects) -> tuple[np.ndarray, Effects]:
-    """Groups of one prompt with the depth of the other, each way a draw."""
+    """Flips of one prompt, and the effects of the other, each way a draw: first, then second.
+
+    Arrays are [2 · draws, layers, n]; a second prompt with one draw serves all of the first's.
+    """
+    draws = len(first.flip)
 
     def both(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        shape = (len(first.flip), *one.shape[1:])
-        return np.concatenate([np.broadcast_to(one, shape), np.broadcast_to(other, shape)])
+        each = (np.broadcast_to(values, (draws, *values.shape[1:])) for values in (one, other))
+        return np.concatenate([*each])
 
-    fields = ("s", "flip", "delta_p", "delta_logit")
-    crossed = {name: both(getattr(first, name), getattr(second, name)) for name in fields}
-    effects = Effects(measured=first.measured & second.measured, **crossed)
+    effects = Effects(
+        measured=first.measured & second.measured,
+        s=both(first.s, second.s),
+        flip=both(first.flip, second.flip),
+        delta_p=both(first.delta_p, second.delta_p),
+        delta_logit=both(first.delta_logit, second.delta_logit),
+    )
     return both(second.flip, first.flip), effects
 
 
-def _known(answers: pd.DataFrame, column: str) -> np.ndarray:
+def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
     """A column of numbers, float64 [n]; NaN where unknown."""
     values = pd.to_numeric(answers[column]) if column in answers else pd.Series(index=answers.index)
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -163,30 +220,42 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     percentage points; a control's draws are averaged within a sample. `<control>_complete` in the
     answers tells where the control acted on as many tokens as the cut. Raises AnchorscopeError: the
     answers lack that column; floors are not of the same samples as the scores.
+    Thin rows (`min_n`, `min_clusters`) are `unclear`: neither an effect nor none is said of them.
     """
     answers, signal = analysis.answers, analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
-        found = _against_controls(readout, answers)
+        differences = _against_controls(readout, answers)
         groups = []
-        for (contrast, quantity), means in found.items():
+        for (contrast, quantity), means in differences.items():
             members, key = means.members[:1], {"contrast": contrast, "quantity": quantity}
-            groups.append(Group(key, members, members, {"estimate": Quantity(means, "ci")}))
+            estimate = Quantity(means, "ci", _bounds(contrast, quantity))
+            groups.append(Group(key, members, members, {"estimate": estimate}))
         return groups
 
-    def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        spread = spreads["estimate"]
-        low, high = spread.interval(0.9)
-        said = {
-            NOT_INTERPRETABLE: ~signal,
-            NO: (low >= -MARGIN) & (high <= MARGIN),
-            YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
-        }
-        effect = np.select(list(said.values()), list(said), UNCLEAR)
-        more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
-        return more | analysis.band(spread, found["n"] > 0)
+    def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
+        spread, bounds = spreads["estimate"], _bounds(columns["contrast"], columns["quantity"])
+        low, high = spread.interval(0.9, bounds)
+        # The first that holds at a layer is said.
+        effect = np.select(
+            [
+                ~signal,
+                columns["thin"],
+                (low >= -MARGIN) & (high <= MARGIN),
+                (columns["ci_low"] > 0) | (columns["ci_high"] < 0),
+            ],
+            [NOT_INTERPRETABLE, UNCLEAR, NO, YES],
+            UNCLEAR,
+        )
+        interval = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
+        return interval | analysis.band(spread, columns["n"] > 0, bounds)
 
     return analysis.table(CONTRASTS, groups, in_contrasts(), describe)
+
+
+def _bounds(contrast: str, quantity: str) -> tuple[float, float]:
+    """Of one sample's value in a contrast, percentage points."""
+    return (0.0, 100.0) if quantity == "share" and "-" not in contrast else POINTS
 
 
 def _against_controls(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.experiments import strength
-from anchorscope.probes import samples
+from anchorscope.probes import samples, strength
 from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
 

@@ -1,0 +1,34 @@
+"""Read-outs: where in a block, and at which token, a hidden state is read. The one table of both.
+
+A site needs its module in `models.families.part`, a position its token in `passes.planning.TOKEN`.
+"""
+
+from collections.abc import Sequence
+
+from anchorscope.storage.errors import AnchorscopeError
+
+SITES = ("attn", "mlp", "resid")
+"""Outputs of a block's attention, of its MLP, and of the block, in the order of computation."""
+POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
+"""Tokens: the closing token, the one before E_A, the last of E_A, and the last of the prompt."""
+READOUTS = tuple(f"{site}/{position}" for site in SITES for position in POSITIONS)
+"""Such as `mlp/final`, in the order of tables."""
+
+Pair = tuple[str, str]
+"""Site and position."""
+
+
+def parse(readouts: Sequence[str]) -> list[Pair]:
+    """(site, position) of each read-out such as `mlp/final`.
+
+    Raises AnchorscopeError: there is no such read-out.
+    """
+    if unknown := [name for name in readouts if name not in READOUTS]:
+        what = f"there is no read-out {unknown[0]!r}"
+        do = f"write <site>/<position>: {', '.join(SITES)}; {', '.join(POSITIONS)}"
+        raise AnchorscopeError(what, "readouts", do, see="not-measured")
+    pairs = []
+    for name in readouts:
+        site, _, position = name.partition("/")
+        pairs.append((site, position))
+    return pairs
