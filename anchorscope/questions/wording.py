@@ -34,13 +34,16 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
         return float("nan"), float("nan")
     spans = sorted(candidates(question, words))
     subject = " ".join(question[s.start : s.end].lower() for s in spans if s.role == SUBJECT)
-    kind = _answer_kind(words)
+    kind = asked_for(words)
     head = _head(words, [s for s in spans if s.role != SUBJECT], kind)
     return subject or float("nan"), f"{kind}: {head}" if kind and head else float("nan")
 
 
-def _answer_kind(words: Sequence[Word]) -> str | None:
-    """The kind of answer that the question word asks for; None where no word asks."""
+def asked_for(words: Sequence[Word]) -> str | None:
+    """The kind of answer that the question word asks for; None where no word asks.
+
+    `who`, `when`, `where`, `what`, `why`, `yes/no`, or `how` with the word behind it.
+    """
     lower = [w.lower for w in words]
     places = [i for i, word in enumerate(lower) if word in WH]
     asks_first = bool(places) and places[0] < 2
