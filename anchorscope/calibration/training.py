@@ -124,7 +124,7 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
 
 def embed(
     numbers: Sequence[Numbers],
-    model: PreTrainedModel,
+    model: Any,
     tokenizer: PreTrainedTokenizerFast,
     *,
     size: float,
