@@ -9,6 +9,7 @@ import pandas as pd
 from anchorscope.config.settings import Config
 from anchorscope.models import loading, vocabulary
 from anchorscope.models.loading import fits
+from anchorscope.probes import power
 from anchorscope.questions import datasets, folds, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.around import check_room
@@ -180,6 +181,9 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         yield Finding("error", "dataset", what, do, "too-few-samples")
     else:
         yield Finding("ok", "dataset", usable)
+        if sentence := power.too_small(counts.kept):
+            do = "raise `sample_size` or `limit`, or add rows; see Power in docs/validity.md"
+            yield Finding("warning", "dataset", f"{name}: {sentence}", do)
     yield from mixed_answers(name, prepared.sampled)
 
 

@@ -165,11 +165,12 @@ def _caption(
         f"Left out: {data.span(headline['n'] - headline['n_paired'])} of "
         f"{data.span(headline['n'])} samples of a group at the headline layer."
         if len(headline)
-        else "Not measured: no sample has what the experiment needs."
+        else ""
     )
+    missing = "" if len(headline) else "Not measured: no sample has what the experiment needs."
     thin = f"{thin_marks}: too few samples to rely on." if data.true(rows["thin"]).any() else ""
     return Caption(
-        ["; ".join(filter(None, [f"{words.what}, {where}", size, intervals])) + ".", thin],
+        ["; ".join(filter(None, [f"{words.what}, {where}", size, intervals])) + ".", missing, thin],
         [
             f"{words.how} Groups are formed by the knockout's flips.",
             f"A sample counts if its control acts on as many tokens. {words.counted} {left_out}",

@@ -304,6 +304,7 @@ def caption_of(
             verdict(whole, condition),
             data.grey_note(cells),
             data.cross_note(cells, condition),
+            small_note(everyone),
             f"{len(missing)} curves or cells were not measured." if missing else "",
         ],
         [
@@ -315,6 +316,24 @@ def caption_of(
             *data.missing_note(missing),
         ],
     )
+
+
+def small_note(everyone: pd.DataFrame) -> str:
+    """The caption's words on cells too small to be called a signal; none where none is.
+
+    Of the rows of all samples; cells that have a signal at some layer are large enough.
+    """
+    from anchorscope.probes.power import too_small  # loads scipy, which most pictures can spare
+
+    small = []
+    for _, cell in everyone.groupby(["model", "dataset"]):
+        n, right = int(cell["n"].max()), float(cell["answer_accuracy"].max())
+        if not data.true(cell["signal"]).any() and too_small(n, 1 - right):
+            small.append(n)
+    if not small:
+        return ""
+    cells = "1 cell is" if len(small) == 1 else f"{len(small)} cells are"
+    return f"{cells} too small to be called a signal ({data.size_note(small)})."
 
 
 def verdict(rows: pd.DataFrame, condition: str) -> str:

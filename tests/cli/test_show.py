@@ -73,7 +73,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "20 left out of the questions: outside the sample",
         "15 left out of the answers: no answer anchor",
         "noted: 3 empty golds left out",
-        "The probe knows more than the text: AUC",
+        "The probe knows more than these text models: AUC",
         "effect on the mean ΔP: no (within ±5 points)",
         "The probe compares the answer with the question and tells truth by that: pair term 1.90 "
         "logits [1.80, 2.00] of right and −1.10 [−1.20, −1.00] of wrong answers, truth 1.50 "
