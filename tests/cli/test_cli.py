@@ -143,10 +143,17 @@ def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
     (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     entry = {"sample_size": 100, "fields": {"question": "q", "answers": ["a"], "response": "r"}}
     (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
-    (ok, _), (status, text) = run("check", "--config", "more.yaml").about("dataset")
+    mixed = "4 rows bring an answer of their own, the model answers the other 8"
+    (ok, _), *warned = run("check", "--config", "more.yaml").about("dataset")
+    assert ok == "ok" and {status for status, _ in warned} == {"warning"}
+    assert any(mixed in text for _, text in warned)
+    assert not any("answer of their own" in text for _, text in run("check").about("dataset"))
+
+
+def test_rows_too_few_to_call_a_signal_are_warned_of(run, clone):
+    (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
-    assert "4 rows bring an answer of their own, the model answers the other 8" in text
-    assert len(run("check").about("dataset")) == 1
+    assert "no probe is called a signal" in text or "only if its AUC is" in text
 
 
 def test_a_chat_model_without_a_template_is_an_error(run, clone):
