@@ -27,8 +27,8 @@ from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens probe"
-    " readouts seed".split()
+    "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens"
+    " no_answer probe readouts seed".split()
 )
 """Keys of the config that `measure` takes."""
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
@@ -150,7 +150,11 @@ def measure(
         seed=chosen.seed,
     )
     asking = answers.Settings(
-        style, chosen.generation.max_new_tokens, chosen.max_prompt_tokens, chosen.batch_tokens
+        style,
+        chosen.generation.max_new_tokens,
+        chosen.max_prompt_tokens,
+        chosen.batch_tokens,
+        chosen.no_answer,
     )
     answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
     planned = fitting.plan_passes(

@@ -137,10 +137,14 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
         return span
     lead_in = answer[sentence : span[0]]
     predicate = bool(_COPULA.search(lead_in)) and "?" not in lead_in
-    if predicate and not restated.adds(answer[slice(*span)], question):
-        whole = _proper(answer, sentence)
-        if whole and restated.adds(answer[slice(*whole)], question):
-            span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
+    whole = _proper(answer, sentence) if predicate and ":" not in lead_in else None
+    if whole is not None and (
+        restated.continues(answer[slice(*whole)], question)
+        # "The rabbit is the animal": the lead-in answers.
+        or restated.adds(answer[slice(*whole)], question)
+        > restated.adds(answer[slice(*span)], question)
+    ):
+        span, predicate = whole, False
     place = restated.added(answer[slice(*span)], question, predicate=predicate)
     if place is None or place == (0, span[1] - span[0]):
         return span

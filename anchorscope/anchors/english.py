@@ -93,7 +93,7 @@ ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 ANSWER_ABBREVIATIONS = word_set("""
     st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres jr sr bros
     mt ft ave blvd vs vol approx ca pop etc inc ltd co corp op feat dept univ mme mlle wm chas geo
-    thos jan feb mar apr jun jul aug sep sept oct nov dec
+    thos sq jan feb mar apr jun jul aug sep sept oct nov dec
 """)
 # Ranks and the like that go on with a name after a comma: "Adele Capell, Countess of Essex".
 RANKS = word_set("""

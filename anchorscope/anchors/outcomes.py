@@ -20,6 +20,7 @@ REFUSAL = "refusal"
 ECHO = "echo of the question"
 UNFINISHED = "unfinished"
 REASONS = (UNFINISHED, ECHO, REFUSAL)
+MOST_CUT = 5  # characters of a word that may be cut off right behind E_A
 MOST_NAME = 7  # words of a name that stands in the question and is no clause
 
 _GIVEN = (
@@ -64,7 +65,8 @@ def no_answer(
         return UNFINISHED
     if _echoes(response, question, anchor):
         return ECHO
-    if not finished and not response[anchor.end :].strip(" ,;:-–"):
+    rest = response[anchor.end :].strip(" ,;:-–")
+    if not finished and (not rest or (rest.isalnum() and len(rest) < MOST_CUT)):
         return UNFINISHED
     return REFUSAL if _refuses(response, question, anchor) else None
 
@@ -84,16 +86,18 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor) -> bool
         return True
     if restated.adds(sentence, question) or not (long or is_clause):
         return False
+    if asking.answer_kind(words_of(question)) == asking.YES_NO:
+        return False
     if _says_it_twice(response[start : anchor.start], text):
         return True
     return 2 * repeated > len(said) and 2 * len(words_of(text)) > n_words
 
 
 def _says_it_twice(before: str, text: str) -> bool:
-    """Whether a text, neither quoted nor a number, has no word that was not said before it."""
+    """Whether a text, no quotation, number or name, has no word that was not said before it."""
     quoted = before.endswith(tuple("\"“„«'‘"))
-    number = any(char.isdigit() for char in text)
-    return not quoted and not number and restated.stems(text) <= restated.stems(before)
+    small = not any(char.isdigit() or char.isupper() for char in text)
+    return small and not quoted and restated.stems(text) <= restated.stems(before)
 
 
 def _first(text: str) -> str:

@@ -133,7 +133,7 @@ def verblike(word: Word) -> bool:
     return word.lower in english.VERBS or (regular and word.lower not in english.NO_VERBS)
 
 
-def _acts(word: Word) -> bool:
+def acts(word: Word) -> bool:
     """The same where a verb is likely: at its place in a query."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
     return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
@@ -150,7 +150,7 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
     verbs: set[int] = set()
     for start, end in _stretches(words, taken):
         titled = _title(words, start, end) == start
-        if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
+        if start - 1 in taken and acts(words[start]) and not titled:  # "which apostle spoke at"
             verbs.add(start)
             start += 1
         first, rest, stretch_verbs = _read(words, start, end)
@@ -207,9 +207,9 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
     if lower[opening + 1 : opening + 2] and lower[opening + 1] in english.SUBJECT_PRONOUNS:
         return next((i for i in range(opening + 2, end) if not words[i].function), None)
     asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
-    if asks and opening + 1 < end and _acts(words[opening + 1]):  # "who has won the cup"
+    if asks and opening + 1 < end and acts(words[opening + 1]):  # "who has won the cup"
         return opening + 1
-    verbs = [i for i in range(opening + 2, end) if _acts(words[i])]
+    verbs = [i for i in range(opening + 2, end) if acts(words[i])]
     behind = english.PARTICLES | english.SEPARATORS
     closing = [i for i in verbs if i + 1 == end or lower[i + 1] in behind]
     if closing:
@@ -273,7 +273,7 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
         end -= 1
     behind = words[end].lower if end < run.stop else ""
     follows = behind in english.PARTICLES | english.PREPOSITIONS
-    if follows and end - start > 1 and _acts(words[end - 1]):
+    if follows and end - start > 1 and acts(words[end - 1]):
         end -= 1  # "the roadrunner belongs to"
     return range(start, end)
 

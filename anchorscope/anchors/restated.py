@@ -5,7 +5,8 @@ occupation?"; "Paris is the capital of France." adds "Paris" to "What is the cap
 Read off question and answer alone, with the short lists of `english`:
 
 1. a yes/no question is answered by a first "yes" or "no";
-2. "when" and "how many" are answered by the one date or number that the clause adds;
+2. "when" and "how many" are answered by the one date or number that the clause adds, "when" also
+   by what follows a "when" of the answer;
 3. where the answer begins with all that stands before the question word ("It was written by what
    author?"), the answer proper is what follows;
 4. else the clause is split at a verb, and the answer is the side that adds words: behind the last
@@ -23,22 +24,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anchorscope.anchors import asking, english
+from anchorscope.anchors.properties import acts
 from anchorscope.anchors.words import Word, words_of
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s|ers?|ors?)$")
 _DOUBLED = re.compile(r"(?<=\w\w)([bdgklmnprt])\1$")
 _PRONOUNS = english.word_set("it he she they this that these those there i")
+_BESIDE_VERBS = english.word_set("also been be first out up off down away over back")
 # Words by which an answer speaks of itself.
 _OF_ITSELF = english.word_set("answer question correct right only available final possible")
 _YES_NO = re.compile(r"(?i:yes|no)(?=\s*[,.;:!–—-]|$)")
 _PREPOSITIONS = english.word_set("in on at by from to as for with")
 _AT_THE_FRONT = re.compile(
-    r"(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|probably|likely|also|the|an|a|be|"
-    r"been)\s+)+"
+    r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|between|the|an|a|be|been|"
+    r"probably|likely|also|actually|currently|usually|always|mainly|mostly|none other than|"
+    r"the (?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
 )
 _NAMED = re.compile(
     r"\b(?:named|called|titled|entitled|nicknamed|known as|by the name of)\s+"
-    r"(?=[\"“‘'*]|(?:[Tt]he\s)?[A-Z\d])"
+    r"(?=(?:[Aa]n?\s|[Tt]he\s)?[\"“‘'*A-Z\d])"
 )
 _RELATIVE = re.compile(
     r",?\s(?:who|which|that|whose|whom|where)\s(?=[a-z])"
@@ -46,7 +50,10 @@ _RELATIVE = re.compile(
     r"|,?\sand\s(?:is|was|are|were|has|had)\s|\s(?:or|and|but)$"
 )
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
-_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s(?=[a-z])")
+_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
+_BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during)\s")
+_NONE_OF_THEM = re.compile(r"\bno [a-z]+")
+_WHEN = re.compile(r"\bwhen\s")
 _JOINED = re.compile(r"\s*(?:to|and|until|or|[-–—])\s*")
 _DATED = re.compile(rf"\s(?:in|on|from|since|until)\s(?:the\s)?(?:{english.DATE.pattern})$")
 _PATTERNS = {asking.WHEN: english.DATE, **dict.fromkeys(asking.HOW_MANY, english.NUMBER)}
@@ -76,7 +83,7 @@ class _Clause:
         """Index of the word behind a verb and those that follow it: "has been called |"."""
         end = verb + 1
         while end in self.verbs or (
-            end < len(self.words) and self.words[end].lower in ("also", "been", "be", "first")
+            end < len(self.words) and self.words[end].lower in _BESIDE_VERBS
         ):
             end += 1
         return end
@@ -97,27 +104,45 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
     """
     question_words = words_of(question)
     kind = asking.answer_kind(question_words)
-    if kind == asking.YES_NO and (verdict := _YES_NO.match(text)):
-        return verdict.span()
+    if kind == asking.YES_NO:
+        verdict = _YES_NO.match(text)
+        return verdict.span() if verdict else None
+    if (start := _continuation(_clause(text, stems(question)), question_words)) is not None:
+        return _head(_clause(text, stems(question)), start, kind)
     clause = _clause(_first_clause(text, predicate), stems(question))
+    if kind in asking.HOW_MANY and clause.verbs and (none := _NONE_OF_THEM.search(clause.text)):
+        return none.span()
     if english.denial(clause.text):
         return None
     pattern = _PATTERNS.get(kind or "")
     if (clause.verbs or predicate) and pattern and (only := _only(pattern, clause.text, question)):
         return only
-    start = _behind_the_beginning(clause, question_words)
-    if start is not None or predicate:
-        return _head(clause, start or 0, kind)
-    side = _side(clause, asking.doing(question_words)) if clause.verbs else None
+    if kind == asking.WHEN and (when := _WHEN.search(clause.text, 1)):
+        return when.start(), len(clause.text)
+    side = (0, len(clause.words)) if predicate else _side(clause, question_words)
     if side is None:
         return None
     start, end = side
-    return _head(clause, start, kind) if start else _before_verb(clause, end)
+    if not predicate and start == 0:
+        return _before_verb(clause, end)
+    head = _head(clause, start, kind)
+    if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
+        return head[0] + only[0], head[0] + only[1]
+    return head
+
+
+def continues(text: str, question: str) -> bool:
+    """Whether an answer goes on where a question asks at its end: "It was written by | what"."""
+    return _continuation(_clause(text, stems(question)), words_of(question)) is not None
 
 
 def _first_clause(text: str, predicate: bool) -> str:
-    """The text up to a "but" or the like behind its first verb."""
+    """The text up to a "but" or the like behind its first verb; a predicate without relatives."""
     plain = english.without_quotations(text)
+    if predicate:
+        for relative in _RELATIVE.finditer(plain):
+            if any(says_something(word) for word in words_of(text[: relative.start()])):
+                return text[: relative.start()]
     for other in _OTHER_CLAUSE.finditer(plain):
         if predicate or is_clause(text[: other.start()]):
             return text[: other.start()]
@@ -175,7 +200,7 @@ def _clause(text: str, question: frozenset[str]) -> _Clause:
 
 def _may_be_verb(word: Word, question: frozenset[str]) -> bool:
     """Whether a word may be a verb: by its form, or as a verb that the question has as well."""
-    listed = word.lower in english.QUERY_VERBS or word.lower in english.IRREGULAR
+    listed = acts(word) or word.lower in english.IRREGULAR or word.lower in ("mean", "means")
     asked = listed and _stem(word.lower) in question
     return asking.is_verb(word) or (asked and not word.capital)
 
@@ -195,7 +220,7 @@ def _only(pattern: re.Pattern[str], text: str, question: str) -> tuple[int, int]
     return chosen[-1] if len(texts) == 1 else None
 
 
-def _behind_the_beginning(clause: _Clause, question: Sequence[Word]) -> int | None:
+def _continuation(clause: _Clause, question: Sequence[Word]) -> int | None:
     """Index of the word behind what the answer repeats of a question that asks at its end."""
     at = asking.question_word(question)
     if at is None or at < 3:
@@ -206,34 +231,49 @@ def _behind_the_beginning(clause: _Clause, question: Sequence[Word]) -> int | No
     return None if clause.words[at].lower in english.WH else at
 
 
-def _side(clause: _Clause, doing: str | None) -> tuple[int, int] | None:
+def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
     """Words [start, end) on the side of a verb that answers the question; start 0: before it."""
-    size = len(clause.words)
+    size, doer = len(clause.words), asking.answer_kind(question) == "who"
+    doer = doer or any(word.lower == "by" for word in question)
+    if not clause.verbs:
+        return None
+    if any(word.lower == "or" for word in question) and _names_an_option(clause):
+        return (0, clause.verbs[0])
     before: tuple[int, int] | None = None
     behind: tuple[int, int] | None = None
     for verb in clause.verbs:
         after = clause.after_verbs(verb)
         left, left_new = clause.count(0, verb)
         right_new = clause.count(after, size)[1]
-        if not left_new and right_new and _passive(clause, verb, after):
+        if not left_new and right_new and doer and _passive(clause, verb, after):
             return (after, size)
         restates = left - left_new > 0 or any(w.lower in _PRONOUNS for w in clause.words[:verb])
         if not left_new and restates and right_new:
             behind = (after, size)
         if before is None and left_new and not right_new:
             before = (0, verb)
-    return behind or before or _told_by_the_question(clause, doing)
+    return behind or before or _told_by_the_question(clause, asking.doing(question), doer)
 
 
-def _told_by_the_question(clause: _Clause, doing: str | None) -> tuple[int, int] | None:
+def _names_an_option(clause: _Clause) -> bool:
+    """Whether a name of the question stands before the first verb: "Ada is older"."""
+    left = range(clause.verbs[0])
+    named = any(clause.words[i].capital and clause.content[i] for i in left)
+    return named and not any(clause.new[i] for i in left)
+
+
+def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tuple[int, int] | None:
     """The side of a verb where both sides add words to the question, or neither does."""
     size = len(clause.words)
     for verb in clause.verbs:
         word, after = clause.words[verb].lower, clause.after_verbs(verb)
         left, left_new = clause.count(0, verb)
         right, right_new = clause.count(after, size)
-        if _passive(clause, verb, after):
+        if doer and _passive(clause, verb, after):
             return (after, size)
+        names = any(word.capital for word in clause.words[after:])
+        if doing is None and _stem(word) in clause.question and names and not left_new + right_new:
+            return (after, size)  # "Iron ore comes from Australia"
         says = [i for i in range(after, size) if clause.content[i]]
         if word in english.BE and left == left_new > 0 and says and not clause.new[says[0]]:
             return (0, verb)  # "Jupiter is the largest planet of our solar system"
@@ -251,9 +291,11 @@ def _passive(clause: _Clause, verb: int, after: int) -> bool:
 
 
 def _says_it_twice(clause: _Clause, verb: int, after: int) -> bool:
-    """Whether "X is Y" has no word in Y that X lacks, and quotes nothing."""
+    """Whether "X is Y" has no word in Y that X lacks, and no name in it or quotation."""
     text, edge = clause.text, clause.words[verb].start
     behind = text[clause.words[after].start :]
+    if any(word.capital for word in clause.words[after:]):
+        return False
     return stems(behind) <= stems(text[:edge]) and behind == english.without_quotations(behind)
 
 
@@ -279,11 +321,13 @@ def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | No
     dated = _RANGE.search(text, first) or _DATED.search(text, first)
     if dated and kind != asking.WHEN:
         last = dated.start()
+    plain = english.without_quotations(text)
     inside = [i for i in range(start, len(words)) if words[i].end <= last]
     for i in inside[1:-1]:  # "the Cybermen by | a group of ..."
         repeated, new = clause.count(start, i)
         adds_later = any(clause.new[i : inside[-1] + 1])
-        if words[i].lower in _PREPOSITIONS and repeated and not new and adds_later:
+        joins = plain[words[i].start : words[i].end].lower() in _PREPOSITIONS
+        if joins and repeated and not new and adds_later:
             first, start = words[i].end, i + 1
     first += len(text[first:]) - len(text[first:].lstrip())
     if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
@@ -294,6 +338,9 @@ def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | No
         if any(says_something(word) for word in words_of(text[first : follows.start()])):
             last = follows.start()
             break
+    quoted = text.startswith(tuple(_QUOTE_MARKS), first)
+    if quoted and (behind := _BEHIND_A_QUOTATION.search(text, first, last)):
+        last = behind.start()
     if kind == "who" and (apposition := _APPOSITION.search(text, first, last)):
         last = apposition.start()
     return (first, last) if first < last else None
