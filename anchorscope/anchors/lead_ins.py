@@ -160,8 +160,9 @@ def _match_ends(
 def _after_clause(text: str, start: int, end: int) -> int | None:
     """The end of a clause such as "The capital is"; None where none begins at `start`."""
     for clause_end in _match_ends(_CLAUSES, text, start, end):
-        # A whole clause without an object is the answer itself.
-        if text[clause_end:end].strip() and not denial(text, start, clause_end):
+        # A whole clause without an object is the answer itself, unless it announces one.
+        announces = text[clause_end - 1] == ":" and text[clause_end:].strip()
+        if (announces or text[clause_end:end].strip()) and not denial(text, start, clause_end):
             return clause_end
     return None
 
