@@ -48,9 +48,9 @@ class Measured:
 
     Attributes:
         table: ΔP by layer, condition and group, the columns of a figure's table.
-        contrasts: knockout against random, matched against placebo, paired, with intervals.
+        contrasts: knockout against random, paired, with intervals.
         controls: what else could move the curve, by layer.
-        interchange: whether a probe follows its answer behind another question, by layer.
+        crossing: what the probe reads of question, answer and their pair, by layer.
         answers: every question's answer, anchors and label, or why it was dropped.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
         level: of the intervals.
@@ -59,7 +59,7 @@ class Measured:
     table: pd.DataFrame
     contrasts: pd.DataFrame
     controls: pd.DataFrame
-    interchange: pd.DataFrame
+    crossing: pd.DataFrame
     answers: pd.DataFrame
     counts: Counts
     level: float = 0.95
@@ -100,6 +100,7 @@ class Measured:
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figures.chart(
             self.table,
+            self.crossing,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
             readout=(site, position),
@@ -178,7 +179,7 @@ def measure(
         table=named["curve"],
         contrasts=named["contrasts"],
         controls=named["controls"],
-        interchange=named["interchange"],
+        crossing=named["crossing"],
         answers=answered,
         counts=_counts(before, plan.counts),
         level=chosen.bootstrap.level,

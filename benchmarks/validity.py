@@ -11,6 +11,7 @@ import argparse
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -90,25 +91,9 @@ class Calibration:
                 f"{mean['probe_auc']:.2f}",
                 f"{mean['pathway_auc']:.2f} ({found['pathway_auc'].min():.2f})",
                 f"{mean['flip_share']:.2f}; {mean['random_flip_share']:.2f}",
-                f"{mean['matched_follows']:.2f}",
             ]
 
         return rows(line(site, position) for site in SITES for position in POSITIONS)
-
-    def interchange(self) -> str:
-        """Share of flips behind partners, by truth and label: mean and worst over the cells."""
-        every = self.default[self.default["kind"] == "all"].set_index("z")
-        wanted = (
-            ("truth Q, right", "0", "matched_truth_q", "min"),
-            ("truth Q, wrong", "1", "matched_truth_q", "min"),
-            ("truth A", "all", "matched_truth_a", "max"),
-        )
-        return rows(
-            [label, f"{found.mean():.2f}", f"{getattr(found, worst)():.2f}"]
-            for label, found, worst in (
-                (label, every.loc[z, column], worst) for label, z, column, worst in wanted
-            )
-        )
 
 
 def nulls(tables: Path) -> str:
@@ -120,30 +105,35 @@ def nulls(tables: Path) -> str:
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             "yes" if row.empty else "**no**",
-            "–" if pd.isna(row.matched_follows) else f"{row.matched_follows:.2f}",
+            ends(row, "pair_right"),
         ]
         for row in table.itertuples()
     )
 
 
-def interchange(results: Path, models: Iterable[str]) -> str:
-    """Groups by the knockout against what follows a partner, at the headline layer."""
-    paths = [
-        path
-        for model in models
-        for path in (results / "calibration/delta_p" / model).glob("world-*.interchange.csv")
-    ]
-    table = pd.concat(map(pd.read_csv, paths)).astype({"label": str})
+def ends(row: Any, name: str) -> str:
+    """A number with its interval: `1.94 (1.52–2.39)`."""
+    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    if pd.isna(value):
+        return "–"
+    return f"{value:.2f} ({low:.2f} to {high:.2f})".replace("-", "−")
+
+
+def crossing(tables: Path) -> str:
+    """What the probes of the demo read, at the headline layer of the default read-out."""
+    table = pd.read_csv(tables / "demo.crossing.csv")
     table = table[(table["site"] == "mlp") & (table["position"] == "final") & table["headline"]]
-    means = table.groupby(["arm", "label", "anchor"])[["coverage", "follows"]].mean()
-
-    def line(label: str, anchor: str) -> list[str]:
-        matched, placebo = (means.loc[arm, label, anchor] for arm in ("matched", "placebo"))
-        coverage = f"{matched['coverage']:.2f}; {placebo['coverage']:.2f}"
-        followed = (f"{of['follows']:.2f}" for of in (matched, placebo))
-        return ["wrong" if int(label) else "right", anchor, coverage, *followed]
-
-    return rows(line(label, anchor) for label in "01" for anchor in "QA")
+    return rows(
+        [
+            f"{name(row.model)} on {name(row.dataset)}",
+            f"{row.n_right}; {row.n_wrong}",
+            ends(row, "pair_right"),
+            ends(row, "pair_wrong"),
+            f"{row.share_question:.2f}, {row.share_answer:.2f}, {row.share_pair:.2f}",
+            row.reads,
+        ]
+        for row in table.itertuples()
+    )
 
 
 def refits(tables: Path) -> str:
@@ -181,8 +171,7 @@ def main() -> None:
         "kinds": calibration.by_kind(),
         "readouts": calibration.by_readout(),
         "nulls": nulls(tables),
-        "truth": calibration.interchange(),
-        "interchange": interchange(chosen.results, dict(calibration.cells)),
+        "crossing": crossing(tables),
         "refits": refits(tables),
     }
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")

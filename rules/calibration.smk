@@ -17,6 +17,7 @@ rule calibration_cell:
         scores=paths.product("scores", ".parquet"),
         floors=paths.product("scores", ".floors.parquet"),
         controls=paths.product("delta_p", ".controls.csv"),
+        crossing=paths.product("delta_p", ".crossing.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
@@ -91,7 +92,7 @@ rule null_controls:
     input:
         curve=paths.of_nulls("curve"),
         controls=paths.of_nulls("controls"),
-        interchange=paths.of_nulls("interchange"),
+        crossing=paths.of_nulls("crossing"),
     output:
         table=f"{ROOT}/tables/null-controls.csv",
         provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",

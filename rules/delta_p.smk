@@ -2,9 +2,9 @@
 #
 # in:  scores, answers, the activations' index (how many tokens were blocked)
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve
-#      results/delta_p/<model>/<dataset>.contrasts.csv   knockout against random, matched against placebo
+#      results/delta_p/<model>/<dataset>.contrasts.csv   knockout against random
 #      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
-#      results/delta_p/<model>/<dataset>.interchange.csv the same answer behind another question
+#      results/delta_p/<model>/<dataset>.crossing.csv    what is read of question, answer and pair
 #      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
 #      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 

@@ -1,6 +1,6 @@
-# Figure: ΔP against layer, and below it the share of flips, from the table alone.
+# Figure: ΔP against layer, below it the share of flips and the truth of the pair, from tables.
 #
-# in:  results/tables/<figure>.csv
+# in:  results/tables/<figure>.csv and <figure>.crossing.csv
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
 
 
@@ -11,6 +11,7 @@ localrules:
 rule figure:
     input:
         table=f"{ROOT}/tables/{{figure}}.csv",
+        crossing=f"{ROOT}/tables/{{figure}}.crossing.csv",
     output:
         **drawn("{figure}", "figure", "Figures"),
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",

@@ -2,7 +2,7 @@
 #
 # in:  results/delta_p/<model>/<dataset>.csv of the figure's cells
 # out: results/tables/<figure>.csv, and
-#      <figure>.{contrasts,controls,interchange,strata,density}.csv
+#      <figure>.{contrasts,controls,crossing,strata,density}.csv
 
 
 localrules:

@@ -1,6 +1,6 @@
-# Views: the pictures beside a figure: its controls, its probes, each other read-out, all read-outs.
+# Views: the pictures beside a figure: its controls, crossing, its probes, each other read-out, all read-outs.
 #
-# in:  results/tables/<figure>.csv and <figure>.{contrasts,controls,density}.csv
+# in:  results/tables/<figure>.csv and <figure>.{contrasts,controls,crossing,density}.csv
 # out: results/figures/<figure>.<view>.{vl.json,html,svg,pdf,png}
 
 

@@ -12,6 +12,7 @@ with stage(snakemake):
     made = provenance.read(snakemake.input.table)
     request = keywords(snakemake.params, title_of("knockout"))
     request["notes"] = thinking_notes(made["inputs"], request["panels"])
-    table, stem = read_csv(snakemake.input.table), Path(snakemake.output.html).with_suffix("")
-    save(chart(table, **request), stem, choices(table, **request))
+    tables = [read_csv(snakemake.input[name]) for name in ("table", "crossing")]
+    stem = Path(snakemake.output.html).with_suffix("")
+    save(chart(*tables, **request), stem, choices(*tables, **request))
     provenance.of_stage(snakemake, stem, counts_by_cell=made["counts_by_cell"])

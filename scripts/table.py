@@ -9,7 +9,7 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     cells = snakemake.params.cells
     check_settings(snakemake.input.curve)
-    for name in ("curve", "contrasts", "controls", "interchange", "strata", "density"):
+    for name in ("curve", "contrasts", "controls", "crossing", "strata", "density"):
         frames = [read_csv(path) for path in snakemake.input[name]]
         write_csv(join(cells, frames), snakemake.output[name])
     counts = {

@@ -18,8 +18,7 @@ FLOORS = ("answer", "question", "response", "text")
 READOUTS = list(product(("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")))
 AT = {"site": "mlp", "position": "final"}
 CONTRASTS = {"knockout": 30.0, "random": 4.0, "knockout-random": 26.0}
-CONTRASTS |= {"matched": 34.0, "placebo": 3.0, "matched-placebo": 31.0}
-FLIPPED = {"knockout": 0.4, "random": 0.05, "matched": 0.38, "placebo": 0.02}
+FLIPPED = {"knockout": 0.4, "random": 0.05, "crossed": 0.38}
 
 
 def _cells(models: Pairs, datasets: Pairs) -> list[dict[str, Any]]:
@@ -73,18 +72,27 @@ def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 
     return pd.DataFrame(rows)
 
 
-def interchange_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFrame:
-    """Interchanges in which Q-Anchored answers follow matched questions, and no placebo."""
+def crossing_of(
+    models: Pairs, datasets: Pairs, layers: int = 16, readouts: Pairs = (("mlp", "final"),)
+) -> pd.DataFrame:
+    """Crossings in which truth is read from the middle of the layers on."""
     rows = []
-    arms = (("matched", 0.95), ("placebo", 0.03), ("matched-placebo", 0.92))
-    for cell, (arm, q), label in product(_cells(models, datasets), arms, ("all", "0", "1")):
-        groups = (("Q", q), ("A", 0.02), ("all", 0.4 * q))
-        for (anchor, follows), layer in product(groups, range(layers)):
-            row = cell | AT | {"layer": layer, "arm": arm, "label": label, "anchor": anchor}
-            row |= {"n": 120, "n_partner": 100, "n_paired": 90, "coverage": 0.75, "thin": False}
-            row |= {"follows": follows, "delta_p": -60 * follows, "source": "relations"}
-            row |= _band("follows", follows, 0.02) | _band("delta_p", -60 * follows, 2)
-            rows.append(row | {"headline": layer == layers - 3})
+    for (i, cell), (site, position), layer in product(
+        enumerate(_cells(models, datasets)), readouts, range(layers)
+    ):
+        deep = layer >= layers // 2
+        right, wrong = (1.9 + 0.1 * i, -1.1) if deep else (0.01, 0.0)
+        row = cell | {"site": site, "position": position, "layer": layer}
+        row |= {"n_right": 210 + i, "n_wrong": 190, "headline": layer == layers - 3}
+        means = {"pair_right": right, "pair_wrong": wrong}
+        means |= {"truth": (right - wrong) / 2, "agreement": (right + wrong) / 2}
+        for name, value in means.items():
+            row |= {name: value} | _band(name, value, 0.1)
+        row |= {"share_question": 0.25, "share_answer": 0.2, "share_pair": 0.45 if deep else 0.1}
+        row |= {"share_noise": 0.1, "signal": deep, "reads": "truth" if deep else "not shown"}
+        row |= {"pair_from": layers // 2, "truth_from": layers // 2, "text_pair": 0.02}
+        row |= {"follows": 0.4, "n_unlike": 3, "source": "relations"}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -109,7 +117,7 @@ def curve_of(
 ) -> pd.DataFrame:
     """Curves in which Q falls and A stays, at each read-out with a depth of its own.
 
-    The first `blind` layers have no signal. Most right answers of Q have a matched partner.
+    The first `blind` layers have no signal.
     """
     rng, rows = np.random.default_rng(1), []
     for (i, cell), (k, (site, position)), layer, (condition, top) in product(
@@ -134,13 +142,13 @@ def curve_of(
 
 
 def _flipped(condition: str, anchor: str, share: float, i: int) -> dict[str, float]:
-    """Flips of the paired samples; Q-Anchored right answers follow what is matched."""
+    """Flips of the paired samples; most Q-Anchored right answers turn where they are exchanged."""
     paired = condition in ("knockout", "random")
     n = 812 + i if paired else round(250 * share) if anchor == "Q" else 300
     flips = share
     if anchor != "all":
-        follow = {"matched": 0.95 - 0.02 * (i % 4), "placebo": 0.01 * (i % 4)}.get(condition, 1.0)
-        flips = follow if anchor == "Q" else 0.0
+        turned = 0.95 - 0.02 * (i % 4) if condition == "crossed" else 1.0
+        flips = turned if anchor == "Q" else 0.0
     half = 1.5 * math.sqrt(flips * (1 - flips) / max(n, 1)) + 0.01
     ends = {"flip_low": max(0.0, flips - half), "flip_high": min(1.0, flips + half)}
     return {"flip_share": flips, "n_paired": n} | ends

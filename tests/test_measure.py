@@ -11,6 +11,7 @@ from workflow import PROJECT
 import anchorscope
 from anchorscope import Measured
 from anchorscope.config.settings import Config
+from anchorscope.experiments.crossing.table import CROSSING
 from anchorscope.experiments.knockout import curve
 from anchorscope.measure import answer_rows
 from anchorscope.passes import planning
@@ -57,11 +58,12 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert tuple(measured.table) == ("model", "dataset", *curve.CURVE)
     assert set(measured.table["model"]) == {"tiny"} and set(measured.table["dataset"]) == {"mine"}
     assert set(measured.table["site"]) == {"mlp", "resid"}
-    conditions = {"knockout", "random", "question", "matched", "placebo", "noop"}
+    conditions = {"knockout", "random", "question", "crossed", "noop"}
     assert set(measured.table["condition"]) == conditions
-    assert set(measured.interchange["source"]) == {"wording"}
+    assert tuple(measured.crossing) == ("model", "dataset", *CROSSING)
+    assert set(measured.crossing["source"]) == {"wording"}
     assert (measured.controls["n"] == 24).all() and measured.controls["headline"].sum() == 2
-    assert {"knockout-random", "matched-placebo"} < set(measured.contrasts["contrast"])
+    assert "knockout-random" in set(measured.contrasts["contrast"])
     assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
 
 

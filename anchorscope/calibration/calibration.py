@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.interchange import table as interchange
-from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import Bootstrap, auc
@@ -25,13 +23,16 @@ COLUMNS = (
     "sensitivity_planted", "specificity_planted", "verdict_flip", "verdict_random_flip",
     "verdict_sensitivity", "verdict_specificity", "answer_auc", "follows", "follows_trained",
     "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
-    "matched_follows", "matched_truth_q", "matched_truth_a", "placebo_follows", "signal", "seal",
+    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads",
+    "signal", "seal",
 )  # fmt: skip
 EXPERIMENT_COLUMNS = (
     "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
     "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "n", "contrast",
     "contrast_low", "contrast_high",
 )  # fmt: skip
+CROSSED = ("pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads")
+"""Columns of the table of crossing."""
 AGAINST_PRIOR = "against-prior"
 DEFAULT_READOUT = "mlp/final"
 
@@ -48,8 +49,6 @@ class Mean:
 MEANS = {
     "flip_share": Mean("flip", "row"),
     "random_flip_share": Mean("random_flip", "row"),
-    "matched_follows": Mean("matched", "row"),
-    "placebo_follows": Mean("placebo", "row"),
     "follows": Mean("follows", "row"),
     "follows_trained": Mean("follows_trained", "row"),
     "verdict_flip": Mean("verdict_flip", "row"),
@@ -61,12 +60,10 @@ MEANS = {
     "sensitivity_offset": Mean("offset_flip", "q"),
     "delta_p_truth_q": Mean("delta_p", "q"),
     "verdict_sensitivity": Mean("verdict_flip", "q"),
-    "matched_truth_q": Mean("matched", "q"),
     "specificity": Mean("flip", "a", inverted=True),
     "specificity_offset": Mean("offset_flip", "a", inverted=True),
     "delta_p_truth_a": Mean("delta_p", "a"),
     "verdict_specificity": Mean("verdict_flip", "a", inverted=True),
-    "matched_truth_a": Mean("matched", "a"),
     "sensitivity_planted": Mean("flip", "planted_q"),
     "specificity_planted": Mean("flip", "planted_a", inverted=True),
 }
@@ -81,6 +78,7 @@ def cell(
     truth: pd.DataFrame,
     answers: pd.DataFrame,
     controls: pd.DataFrame,
+    crossing: pd.DataFrame,
     floors: pd.DataFrame,
     *,
     fixed: Mapping[str, Any],
@@ -93,7 +91,7 @@ def cell(
     Args:
         scores: the table of `anchorscope.probes.scores.score`, at least clean and knockout.
         truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
-        answers, controls: of the cell; dropped answers are left out.
+        answers, controls, crossing: of the cell; dropped answers are left out.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
 
@@ -107,6 +105,7 @@ def cell(
         `*_planted` take the planted kind for the truth, of answers that came as planned and whose
         own verdict is right. A flip is, by `grouping`: that of the layer; of the headline layer; of
         the same layer behind a second prompt for the same answer (ΔP stays that of the first).
+        The columns `CROSSED` are those of the read-out and layer, whatever the kind.
 
     Raises:
         AnchorscopeError: the tables are not of the same samples, or the knockout was not scored.
@@ -123,7 +122,9 @@ def cell(
         signal = rows_where(controls, **readout.key)["cell_signal"]
         here = {**fixed, **readout.key, "signal": bool(signal.any()) if len(signal) else None}
         here |= {"layer": layers, "headline": layers == readout.headline}
-        for grouping, moved in _moved(readout, interchange.arms(readout, answers)).items():
+        crossed = rows_where(crossing, **readout.key).set_index("layer").reindex(layers)
+        here |= {name: crossed[name].to_numpy() for name in CROSSED}
+        for grouping, moved in _moved(readout).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(known, kind, z, covered)
@@ -181,7 +182,7 @@ def _groups(known: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
     return {name: members.to_numpy() for name, members in groups.items()}
 
 
-def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
+def _moved(readout: Readout) -> dict[str, Values]:
     """Grouping → what the probes do by it; `replicate` only where it was measured."""
     cut = readout.effects.get("knockout")
     if cut is None:
@@ -195,11 +196,8 @@ def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
     if "knockout" in readout.replicate:
         found["replicate"] = _flips(readout.replicate, blank) | {"offset_flip": blank}
     delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
-    same = dict.fromkeys(("matched", "placebo"), blank) | {"delta_p": delta_p}
-    for name in {*arms} & {"matched", "placebo"}:
-        same[name] = np.where(arms[name].counted, arms[name].values["follows"], np.nan)
     for own in found.values():
-        own |= same
+        own["delta_p"] = delta_p
         own["delta_p_flipped"] = np.where(own["flip"] == 1, delta_p, np.nan)
         own["delta_p_unflipped"] = np.where(own["flip"] == 0, delta_p, np.nan)
     return found

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
+from anchorscope.experiments.crossing.table import PAIR, TRUTH
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
@@ -16,7 +17,7 @@ from anchorscope.storage.errors import stale
 
 @dataclass(frozen=True)
 class Floor:
-    """What a calibrated instrument must reach, at the headline layer of the default read-out."""
+    """What a calibrated instrument must reach, at one layer of the default read-out."""
 
     name: str
     column: str  # of the calibration's table
@@ -26,6 +27,7 @@ class Floor:
     mean_high: float = np.inf
     z: str = "all"  # of the row
     kind: str = "all"
+    layer: int | None = None  # None: the headline layer
 
 
 FLOORS = (
@@ -40,9 +42,12 @@ FLOORS = (
     Floor("specificity on truism", "specificity", 0.85, mean_low=0.95, kind="truism"),
     Floor("specificity on myth", "specificity", 0.85, mean_low=0.95, kind="myth"),
     Floor("sensitivity against the prior", "sensitivity", 0.45, mean_low=0.65, kind=AGAINST_PRIOR),
-    Floor("matched partners, truth Q, right answers", "matched_truth_q", mean_low=0.85, z="0"),
-    Floor("matched partners, truth Q, wrong answers", "matched_truth_q", mean_low=0.8, z="1"),
-    Floor("matched partners, truth A", "matched_truth_a", mean_high=0.15),
+    Floor("pair term of right answers", "pair_right", low=1.0),
+    Floor("pair term of right answers, lower end", "pair_right_low", low=0.0),
+    Floor("pair term of wrong answers", "pair_wrong", high=-0.8),
+    Floor("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
+    Floor("share of the pair", "share_pair", low=0.3),
+    *(Floor(f"pair term at layer {k}", "pair_right", -0.05, 0.05, layer=k) for k in range(3)),
 )
 
 
@@ -54,11 +59,13 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
     What cannot be measured does not hold. A model of another training seed is another model.
     """
     site, position = DEFAULT_READOUT.split("/")
-    place = {"site": site, "position": position, "grouping": "per_layer", "headline": True}
+    place = {"site": site, "position": position, "grouping": "per_layer"}
     chosen, records = rows_where(table, **place).astype({"z": str}), []
     cells = table[["model", "dataset"]].drop_duplicates().groupby("model", sort=False)["dataset"]
     for (model, datasets), floor in product(cells, FLOORS):
         rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
+        at_headline = floor.layer is None
+        rows = rows[rows["headline"] if at_headline else rows["layer"] == floor.layer]
         measured = rows.set_index("dataset")[floor.column].reindex(datasets)
         scopes = [("cell", name, value, floor.low, floor.high) for name, value in measured.items()]
         if np.isfinite([floor.mean_low, floor.mean_high]).any():
@@ -108,9 +115,13 @@ def in_words(
 NULL_COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
     "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
-    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "matched_follows",
-    "matched_n",
+    "forbids",
+    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "n_right", "pair_right",
+    "pair_right_low", "pair_right_high", "truth", "truth_low", "truth_high", "share_question",
+    "reads",
 )  # fmt: skip
+CLAIMS = {"signal": "signal", "pair": "reads_pair"}
+"""Claim that a null control may forbid → the column that says whether a read-out makes it."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = {
     "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
@@ -127,19 +138,22 @@ GROUPS: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
     ({"condition": "knockout", "anchor": "all"}, {"n": "n"}),
     ({"condition": "knockout", "anchor": "Q"}, {"share": "flip_share", "delta_p": "delta_p_q"}),
     ({"condition": "random", "anchor": "Q"}, {"share": "random_flip_share"}),
-    ({"arm": "matched", "label": "0", "anchor": "Q"},
-     {"follows": "matched_follows", "n_paired": "matched_n"}),
 )  # fmt: skip
-"""Groups of the curve and, last, of the interchange: the Q-Anchored right answers; and columns."""
+"""Groups of the curve, and their columns."""
+CROSSED = (
+    "n_right", "pair_right", "pair_right_low", "pair_right_high", "truth", "truth_low",
+    "truth_high", "share_question", "reads",
+)  # fmt: skip
+"""Columns of the table of crossing."""
 
 
 def null_controls(
     nulls: Mapping[str, Mapping[str, Any]],
     controls: Sequence[pd.DataFrame],
     curves: Sequence[pd.DataFrame],
-    interchanges: Sequence[pd.DataFrame],
+    crossings: Sequence[pd.DataFrame],
 ) -> pd.DataFrame:
-    """Say of every null control whether it came out empty.
+    """Say of every null control whether it came out empty: none of the claims that it forbids.
 
     `nulls` are their entries in the config by name; the tables are those of their cells, in the
     same order. A row for each control and read-out with the columns `NULL_COLUMNS`
@@ -150,7 +164,7 @@ def null_controls(
     interval, or no probe learned shuffled labels.
     """
     frames = []
-    for (name, null), *tables in zip(nulls.items(), controls, curves, interchanges, strict=True):
+    for (name, null), *tables in zip(nulls.items(), controls, curves, crossings, strict=True):
         judged = SHUFFLED if null["shuffled"] else CELL
         found = rows_where(tables[0], headline=True)[[*PLACE, *judged]].rename(columns=judged)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
@@ -164,19 +178,29 @@ def null_controls(
             what = "a read-out has no headline layer" if headless else unknown
             where = f"null control {name}, {null['model']} on {null['dataset']}"
             raise stale(what, where, "the cell's tables of ΔP")
-        said = {key: null[key] for key in ("expectation", "model", "dataset")}
-        frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
+        named = {key: null[key] for key in ("expectation", "model", "dataset")}
+        named |= {"control": name, "forbids": ", ".join(null["forbids"])}
+        frames.append(found.assign(empty=_empty(found, null["forbids"]), **named))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 
 
+def _empty(found: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
+    """Whether none of these claims is made, of those that were measured; blank where none was."""
+    measured = [CLAIMS[claim] for claim in forbids if CLAIMS[claim] in found]
+    if not measured:
+        return pd.Series([None] * len(found), index=found.index, dtype=object)
+    return ~found[measured].astype(bool).any(axis=1)
+
+
 def _with_groups(
-    found: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, interchange: pd.DataFrame
+    found: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, crossing: pd.DataFrame
 ) -> pd.DataFrame:
     """The read-outs and what their groups do, blank where it was not measured."""
     n_signal = controls.groupby(PLACE[:2])["signal"].sum()
     found = found.join(n_signal.rename("n_signal"), on=PLACE[:2])
     curve = rows_where(curve, grouping="per_layer")
-    for rows, (group, columns) in zip([curve] * 3 + [interchange], GROUPS, strict=True):
-        one = rows_where(rows, **group)[[*PLACE, *columns]].rename(columns=columns)
+    for group, columns in GROUPS:
+        one = rows_where(curve, **group)[[*PLACE, *columns]].rename(columns=columns)
         found = found.merge(one, how="left", on=PLACE, validate="1:1")
-    return found
+    found = found.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")
+    return found.assign(reads_pair=found["reads"].isin((TRUTH, PAIR)))

@@ -1,15 +1,15 @@
 """Training of the small models that the calibration and the real-rows demonstration measure."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -17,10 +17,14 @@ from anchorscope.calibration import curriculum
 from anchorscope.calibration.curriculum import Questions, Row, Stage, Worlds
 from anchorscope.config.sections import TrainSettings
 from anchorscope.models.loading import RECIPE
+from anchorscope.questions import null_worlds
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_json
 from anchorscope.storage.progress import Progress
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
+Numbers = Mapping[str, float]
+"""Word → the number that its embedding holds."""
 
 
 def make(
@@ -30,10 +34,14 @@ def make(
 
     The folder holds what `save_pretrained` writes, and `recipe.json` with the recipe's hash.
     """
+    numbers = _numbers(worlds) if train.embedded_numbers else []
     tokenizer = train_tokenizer(
-        curriculum.texts(questions, worlds, train), vocabulary=train.vocabulary
+        curriculum.texts(questions, worlds, train),
+        vocabulary=train.vocabulary,
+        whole=list(chain.from_iterable(numbers)),
     )
     model = new_model(train, tokenizer, seed=train.seed)
+    embed(numbers, model, tokenizer, size=train.embedded_numbers, seed=train.seed)
     for stage in curriculum.stages(questions, worlds, train):
         losses = _fit(model, stage, tokenizer, train)
     model.eval()
@@ -50,8 +58,13 @@ def make(
     write_json(written, folder / RECIPE)
 
 
-def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer; each text counts once, so that names stay in several pieces."""
+def train_tokenizer(
+    texts: Sequence[str], *, vocabulary: int, whole: Sequence[str] = ()
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer; each text counts once, so that names stay in several pieces.
+
+    Each of the words `whole` is a token besides, without the space before it.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -65,6 +78,7 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedToken
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{BOS} $A", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
     )
+    tokenizer.add_tokens([AddedToken(word, single_word=True, normalized=False) for word in whole])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS, pad_token=PAD
     )
@@ -91,6 +105,44 @@ def new_model(
         pad_token_id=tokenizer.pad_token_id,
     )
     return AutoModelForCausalLM.from_config(config)
+
+
+def _numbers(worlds: Worlds) -> list[Numbers]:
+    """The numbers of the words of the worlds that have such.
+
+    Raises AnchorscopeError: none has.
+    """
+    numbers: list[Numbers] = []
+    for world in worlds.values():
+        numbers += null_worlds.numbers(world.style, seed=world.seed).values()
+    if not numbers:
+        what = "`embedded_numbers` is given, and no dataset of the recipe has such numbers"
+        do = "name a world of the style null-familiar or null-type, or leave the key out"
+        raise AnchorscopeError(what, "the recipe's `datasets`", do, see="config")
+    return numbers
+
+
+def embed(
+    numbers: Sequence[Numbers],
+    model: Any,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    size: float,
+    seed: int,
+) -> None:
+    """Add to each word's embedding its number, along a random direction of each mapping's own.
+
+    `size` is the length of the addition for the number 1, in mean lengths of an embedding. Each
+    word must be one token.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    weights = model.get_input_embeddings().weight.data
+    length = size * weights.norm(dim=1).mean()
+    for of_word in numbers:
+        direction = torch.randn(weights.shape[1], generator=generator)
+        rows = tokenizer.convert_tokens_to_ids(list(of_word))
+        added = torch.tensor([*of_word.values()])[:, None] * direction / direction.norm()
+        weights[rows] += length * added
 
 
 def _fit(

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     Readout = str
 else:
     Readout = Literal[READOUTS]
+Claim = Literal["signal", "pair"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
     "null-surname", "null-property", "null-template", "null-length", "null-lead-in", "null-closer",
-    "null-additive",
+    "null-additive", "null-order", "null-type", "null-familiar", "null-familiar-strong",
 ]  # fmt: skip
 Item = TypeVar("Item")
 
@@ -189,6 +190,9 @@ class TrainSettings(Section):
     """Weight of the verdict's loss at each layer of the deeper half."""
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts learned wrong (`plain`).")
+    embedded_numbers: Annotated[float, Field(ge=0)] = 0
+    """Size of the numbers that an untrained network holds of the words of a `null-familiar` or
+    `null-type` world, written into their embeddings, in lengths of an embedding. 0: none."""
     seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
     @model_validator(mode="after")

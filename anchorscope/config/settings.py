@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from anchorscope.config.sections import (
     Amount,
+    Claim,
     Count,
     Dataset,
     DatasetKey,
@@ -66,17 +67,16 @@ class Conditions(Section):
     random: RandomControl | None = key(None, "Block as many other question tokens: the control.")
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch: numerical noise.")
-    matched: Plain | None = None
-    """The same answer behind another question of the same relation and fold, for which its label is
-    reversed."""
-    placebo: Plain | None = key(None, "The same behind a question for which the label stays.")
+    crossed: Plain | None = None
+    """Two answers of the same relation and fold exchanged between their questions: what is read of
+    the pair."""
     replicate: Plain | None = None
     """The same answer behind a second wording or other worked examples, for the grouping
     `replicate`."""
 
 
 def _all_conditions() -> Conditions:
-    plain = {name: Plain() for name in ("knockout", "question", "matched", "placebo")}
+    plain = {name: Plain() for name in ("knockout", "question", "crossed")}
     return Conditions(**plain, random=RandomControl(), noop=Noop())
 
 
@@ -163,12 +163,15 @@ class Style(Section):
 
 
 class Null(Section):
-    """A cell in which nothing may be found."""
+    """A cell in which nothing may be found, or no claim of some kinds."""
 
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
-    expectation: Text = Field(description="Why there can be no signal, in words.")
+    forbids: Listed[Claim] = Field(["signal", "pair"])
+    """Claims that nothing in the cell bears out: `signal`, the probe knows more than the text
+    models; `pair`, it reads this answer to this question."""
+    expectation: Text = Field(description="Why there can be none, in words.")
 
 
 class Calibration(Section):
@@ -183,7 +186,7 @@ class Calibration(Section):
     random_draws: Count = key(5, "Random draws per sample.")
     bootstrap_draws: Count = key(200, "Bootstrap draws.")
     nulls: dict[str, Null] = Field(default_factory=dict)
-    """Cells in which nothing may be found."""
+    """Cells in which nothing may be found, or no claim of some kinds."""
 
 
 class Cells(Section):
@@ -335,6 +338,7 @@ class Config(Section):
             # The sample decides what is learned of real rows; a world is always learned whole.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
-        return identity(
-            {"version": RECIPE_VERSION, "train": train.model_dump(mode="json"), "data": datasets}
-        )
+        # Checkpoints without numbers in their embeddings are those of recipes that lack the key.
+        without = set() if train.embedded_numbers else {"embedded_numbers"}
+        recipe = train.model_dump(mode="json", exclude=without)
+        return identity({"version": RECIPE_VERSION, "train": recipe, "data": datasets})

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.probes import bands, samples
-from anchorscope.probes.bands import Draws, Means, Spread
+from anchorscope.probes.bands import ANY, Draws, Means, Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
 from anchorscope.probes.strength import Strength, of_scores
 
-ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
-"""Bounds of intervals."""
+SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
+"""Bounds of a share, and of a difference of shares or ΔP in percentage points."""
 Columns = dict[str, Any]
 """Column → what a row of each layer holds, [layers], or one value for all."""
 
@@ -26,7 +26,7 @@ class Quantity:
 
     means: Means
     ends: str  # what the names of the interval's columns begin with
-    bounds: tuple[float, float] = ANY  # that the interval keeps to
+    bounds: tuple[float, float] = ANY  # of one sample's value, to which the interval keeps
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ class Analysis:
             "thin": few,
         }
         for name, quantity in group.quantities.items():
-            ends = np.clip(spreads[name].interval(self.level), *quantity.bounds)
+            ends = spreads[name].interval(self.level, quantity.bounds)
             low, high = np.where(n == 0, np.nan, ends)
             rows |= {name: spreads[name].estimate}
             rows |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
         return rows | {name: means.estimate() for name, means in group.averages.items()}
 
-    def band(self, spread: Spread, used: np.ndarray) -> Columns:
+    def band(self, spread: Spread, used: np.ndarray, bounds: tuple[float, float] = ANY) -> Columns:
         """Max-t band over the layers `used` [layers], and how much refits widened it."""
-        low, high = spread.band(self.level, used)
+        low, high = spread.band(self.level, used, bounds)
         return {"band_low": low, "band_high": high, "inflation": spread.inflation}
 
 

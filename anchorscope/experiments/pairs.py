@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import (
-    ANY,
     SHARE,
     Analysis,
     Group,
@@ -20,7 +19,7 @@ from anchorscope.experiments.analysis import (
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import Measured
 from anchorscope.probes import intervals
-from anchorscope.probes.bands import Means
+from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import Readout
 
 LABELS = ("all", "0", "1")
@@ -68,7 +67,7 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    `source`: see `partners.Interchange`; for the other arguments see `Analysis.table`.
+    `source`: see `passes.partners.Crossing`; for the other arguments see `Analysis.table`.
     """
     z = analysis.answers["label"].astype(str).to_numpy()
 

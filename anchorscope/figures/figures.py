@@ -1,9 +1,9 @@
-"""The main figure: ΔP by layer for each model, below it flips, and what follows another question.
+"""The main figure: ΔP by layer for each model, below it flips, and the truth of the pair.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
 arXiv 2601.07422. Rows are added below: the flips of paired samples beside those under a random
-knockout, so that no curve is shown without what flips by itself; and, where it was measured, the
-share of Q-Anchored right answers that follow a matched question.
+knockout, so that no curve is shown without what flips by itself; and, where answers were exchanged
+between questions, what the probe reads of truth by comparing the two.
 """
 
 import json
@@ -16,7 +16,12 @@ from typing import Protocol, Unpack
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_pairs,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Source
 from anchorscope.figures.figure_fit import (
@@ -41,26 +46,12 @@ GROUPINGS = {
     "replicate": "groups formed by a second prompt for the same answer",
 }
 BY_ARM = "groups formed by the knockout's flips"
-BY_ARM_DETAIL = (
-    "Groups are formed by the knockout's flips, of samples with a counted pair; lower row: right "
-    "answers."
-)
+BY_ARM_DETAIL = "Groups are formed by the knockout's flips, of samples whose answers are exchanged."
 INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL}
 DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 FLIP_TIPS = draw.LAYER | {"condition": ("condition", ""), "value": ("flips (%)", ".1f"), **INTERVAL}
 FLIP_TIPS |= {"n": ("paired samples", ",d")}
-FOLLOW_TIPS = FLIP_TIPS | {"value": ("follow (%)", ".1f"), "n": ("pairs", ",d")}
-FOLLOW_TIPS |= {"of": ("Q-Anchored right answers", ",d")}
-FOLLOWS = "Q-Anchored right answers that follow a matched question"
-FOLLOWED = (
-    "Lower row: the same answer behind a matched question, for which it is wrong "
-    "(dotted: behind a placebo, for which it stays right)"
-)
-NOBODY_FOLLOWS = (
-    "There is no row of answers behind another question: the condition `matched` was not measured, "
-    "or no pair of it counts."
-)
 SHARES: Axis = ((0, 100), [0, 50, 100])
 """Range and ticks of the panels of flips, in percent."""
 
@@ -79,8 +70,9 @@ class Row:
 ROWS = (
     Row("delta_p", "ΔP (points)", draw.ANCHORS, data.CURVE, DELTA_TIPS),
     Row("flips", "Flips (%)", ("all",), data.SHARES, FLIP_TIPS),
-    Row("follow", "Follow (%)", ("Q",), data.SHARES, FOLLOW_TIPS),
 )
+PAIRS = "pairs"
+"""What the names of the panels on exchanged answers begin with."""
 
 
 def title_of(condition: str) -> str:
@@ -89,16 +81,18 @@ def title_of(condition: str) -> str:
 
 
 @fitted
-def chart(table: pd.DataFrame, request: Request) -> Figure:
-    """The figure of one read-out: a column per model, ΔP above flips and what follows.
+def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Figure:
+    """The figure of one read-out: a column per model, ΔP above flips above the truth of the pair.
 
-    `table` holds rows of `results/tables/<figure>.csv`. Points marked `thin` are crosses beside the
-    line; layers without `signal` are hollow and grey. Callers give the keywords of `Keywords`.
+    `table` holds rows of `results/tables/<figure>.csv`, `crossing` of `<figure>.crossing.csv`; the
+    lower row is left out where it has none. Points marked `thin` are crosses beside the line;
+    layers without `signal` are hollow and grey. Callers give the keywords of `Keywords`.
     Raises AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
     look = request.look
     rows, grouping = data.select(table, request.readout, request.grouping)
-    choice = _choice(rows, request, request.readout, "knockout", grouping)
+    pairs = _pairs(crossing, request.readout)
+    choice = _choice(rows, pairs, request, request.readout, "knockout", grouping)
     across = draw.columns_across(len(request.panels), look.columns)
     width = draw.width_of(across, look)
     curves = pd.concat([choice.panels[f"delta_p_{i}"].rows for i in range(len(request.panels))])
@@ -106,14 +100,31 @@ def chart(table: pd.DataFrame, request: Request) -> Figure:
     views = []
     for i, (model, label) in enumerate(request.panels):
         layers = data.layer_count(rows[rows["model"] == model])
-        xs = [figure_panel.layer_axis(layers, title) for title in ("Layer", None, None)]
-        notes = [choice.panels[f"{row.name}_{i}"].heading for row in ROWS[1:]]
-        headings = [draw.row_heading(note, look, visible=i % across == 0) for note in notes if note]
-        parts = [choice.panels[f"{row.name}_{i}"].rows for row in ROWS]
-        axis = choice.panels[f"delta_p_{i}"].axis or delta_axis(parts[0])
-        titles = [draw.panel_heading(label, look), *headings]
-        views.append(column(parts, axis, xs, titles, shared, look, name=str(i)))
+        xs = [figure_panel.layer_axis(layers, title) for title in ("Layer", None)]
+        names = [f"{row.name}_{i}" for row in ROWS]
+        headings = [draw.panel_heading(label, look), _heading(choice, names[1], i, across, look)]
+        parts = [choice.panels[name].rows for name in names]
+        axis = choice.panels[names[0]].axis or delta_axis(parts[0])
+        view = column(parts, axis, xs, headings, shared, look, name=str(i))
+        if len(pairs):
+            name = f"{PAIRS}_{i}"
+            below, x = choice.panels[name], figure_panel.layer_axis(layers, None)
+            axis = below.axis or figure_pairs.axis_of(below.rows)
+            lower = figure_pairs.panel(below.rows, x, axis, shared, look, name=name)
+            view.vconcat.append(lower.properties(title=_heading(choice, name, i, across, look)))
+        views.append(view)
     return draw.figure_of(views, across, width, choice.title, choice.caption, look)
+
+
+def _heading(choice: Choice, name: str, i: int, across: int, look: Style) -> alt.TitleParams:
+    """What stands above a row of panels; blank but for the first."""
+    return draw.row_heading(choice.panels[name].heading, look, visible=i % across == 0)
+
+
+def _pairs(crossing: pd.DataFrame, readout: Pair) -> pd.DataFrame:
+    """The rows of crossing at a read-out. Raises AnchorscopeError: columns are missing."""
+    data.require(crossing, figure_pairs.NEEDED)
+    return data.rows_at(crossing, readout)
 
 
 def column(
@@ -127,7 +138,7 @@ def column(
     name: str,
     labels: bool = True,
 ) -> alt.VConcatChart:
-    """ΔP above flips above what follows, as many of them as there are headings.
+    """ΔP above flips.
 
     Args:
         parts, xs: rows and layer axes, by panel.
@@ -139,7 +150,7 @@ def column(
     """
     views: list[alt.LayerChart] = []
     zero = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=draw.SOFT, strokeWidth=0.8)
-    for row, rows, x, heading in zip(ROWS, parts, xs, headings, strict=False):
+    for row, rows, x, heading in zip(ROWS, parts, xs, headings, strict=True):
         panel, first = f"{row.name}_{name}", row is ROWS[0]
         height = look.panel_height if first else look.share_height
         domain, ticks = axis if first else SHARES
@@ -159,7 +170,9 @@ def column(
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
 
-def choices(table: pd.DataFrame, **keywords: Unpack[Keywords]) -> list[Choice]:
+def choices(
+    table: pd.DataFrame, crossing: pd.DataFrame, **keywords: Unpack[Keywords]
+) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
     The figure itself comes first, conditions follow in the order of the registry. Arguments and
@@ -172,20 +185,25 @@ def choices(table: pd.DataFrame, **keywords: Unpack[Keywords]) -> list[Choice]:
     measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
     measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
     selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in measured}}
-    return [
-        _choice(selected[site, position, grouping], request, (site, position), condition, grouping)
-        for site, position, grouping, condition in dict.fromkeys([first, *measured])
-    ]
+    made = []
+    for site, position, grouping, condition in dict.fromkeys([first, *measured]):
+        rows, at = selected[site, position, grouping], (site, position)
+        made.append(_choice(rows, _pairs(crossing, at), request, at, condition, grouping))
+    return made
 
 
 def _choice(
-    rows: pd.DataFrame, request: Request, readout: Pair, condition: str, grouping: str
+    rows: pd.DataFrame,
+    pairs: pd.DataFrame,
+    request: Request,
+    readout: Pair,
+    condition: str,
+    grouping: str,
 ) -> Choice:
-    """What is drawn of a condition; `rows` are those of the read-out and grouping."""
+    """What is drawn of a condition, of rows of the read-out and grouping, and of crossing there."""
     cells = data.cells_of(rows, request.panels, request.datasets)
     parts = [panel_parts(rows, model, request.datasets, condition) for model in request.panels]
-    follows = any(len(part[2]) for part in parts)
-    headings = ["", flip_note(rows, condition), FOLLOWS if follows else ""]
+    headings = ["", flip_note(rows, condition)]
     panels = {
         f"{row.name}_{i}": PanelChoice(
             part[k], heading=headings[k], axis=delta_axis(part[0]) if row is ROWS[0] else None
@@ -193,19 +211,25 @@ def _choice(
         for i, part in enumerate(parts)
         for k, row in enumerate(ROWS)
     }
+    crossed = [figure_pairs.panel_rows(pairs, model, request.datasets) for model in request.panels]
+    axis = figure_pairs.axis_of(pd.concat(crossed))
+    for i, lines in enumerate(crossed):
+        panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=axis)
     title = request.title if condition == "knockout" else title_of(condition)
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     subject = f"Read-out {'/'.join(readout)}"
     caption = caption_of(cells, subject, grouping, request.level, condition)
-    followed = _followed(pd.concat(list(cells.values())))
-    details = [*followed, *caption.details, *request.notes]
+    below = figure_pairs.DETAIL if len(pairs) else figure_pairs.NOT_CROSSED
+    details = [below, *caption.details, *request.notes]
+    basics, shown, grey, *others = caption.sentences
+    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), *others]
     curves = pd.concat([part[0] for part in parts])
     return Choice(
         readout="/".join(readout),
         condition=condition,
         grouping=grouping,
         title=f"{title}{preview}",
-        caption=Caption(caption.sentences, details),
+        caption=Caption(sentences, details),
         panels=panels,
         colours=[one.colour for one in draw.paper_series(request.datasets, curves)],
     )
@@ -214,10 +238,10 @@ def _choice(
 def panel_parts(
     rows: pd.DataFrame, model: Pair, datasets: Sequence[Pair], condition: str = "knockout"
 ) -> list[pd.DataFrame]:
-    """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
+    """Rows of a model's panels: ΔP of the groups, and flips of all samples."""
     companion = REGISTRY[condition].companion
     beside = [condition, companion] if companion else [condition]
-    conditions: tuple[Sequence[str], ...] = ([condition], beside, arms())
+    conditions: tuple[Sequence[str], ...] = ([condition], beside)
     return [
         data.panel_rows(rows, model, datasets, row.anchors, drawn, row.numbers)
         for row, drawn in zip(ROWS, conditions, strict=True)
@@ -320,19 +344,6 @@ def verdict(rows: pd.DataFrame, condition: str) -> str:
         return f"{text}."
     name = SHORT_NAMES.get(companion, companion)
     return f"{text}, {data.span(beside, 100)}\u00a0% under {name}."
-
-
-def _followed(rows: pd.DataFrame) -> list[str]:
-    """What the row of following answers shows, and of how many; or why there is no such row."""
-    rows = rows[(rows["condition"] == "matched") & (rows["anchor"] == "Q")]
-    if rows["flip_share"].isna().all():
-        return [NOBODY_FOLLOWS]
-    head = rows[data.true(rows["headline"])].dropna(subset=["n_paired", "of"])
-    if head.empty:
-        return [f"{FOLLOWED}."]
-    covered = data.span((head["n_paired"] / head["of"]).dropna(), 100)
-    counted = f"headline layer: {data.size_note(head['n_paired'])} pairs, {covered}\u00a0%"
-    return [f"{FOLLOWED}; {counted} of the Q-Anchored right answers."]
 
 
 class Parameters(Protocol):

@@ -95,7 +95,7 @@ def index(planned: Plan) -> pd.DataFrame:
     the condition that it controls acts on; False where either is not run).
     Where a prompt is run, `<prompt>_partner`: the id of the sample whose prompt stood before the
     answer, `few-shot` for other worked examples, None where there is none; with arms also
-    partner_source, see `anchorscope.passes.partners.Interchange`.
+    partner_source, see `anchorscope.passes.partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -146,8 +146,8 @@ def read(
     """Find one read-out under one condition in the files of a cell.
 
     Returns the ids in the order of the answers, and float32 [layers, samples, width], read when
-    layers are asked for; `[:]` are all. `noop`, `matched`, `placebo` and the `replicate-`
-    conditions hold the samples that were measured so; none at all where no sample has another
+    layers are asked for; `[:]` are all. `noop`, `crossed` and the `replicate-` conditions
+    hold the samples that were measured so; none at all where no sample has another
     prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
     from anchorscope.passes.features import StoredStates

@@ -83,9 +83,8 @@ class Plan:
     """All passes of a cell, fixed before the first; depends on the cell and the budget only."""
 
     samples: tuple[Sample, ...]  # the samples measured, in the order of the answers
-    batches: tuple[
-        Batch, ...
-    ]  # the passes in running order, longest first, those in a batch of their own last
+    # the passes in running order, longest first, those in a batch of their own last
+    batches: tuple[Batch, ...]
     # samples in, kept and dropped by reason; `notes` say how many have a second prompt
     counts: Counts
     # how many tokens all prompts of the cell begin with, before the first token of any question;
@@ -94,7 +93,7 @@ class Plan:
     blocks: str = "after"  # `after`, or `answer` (only queries from the answer on; this leaks)
     # the other prompts asked for (see `Sample.others`), whether or not there are any
     prompts: tuple[str, ...] = ()
-    # where the partners of the interchange come from, see `anchorscope.passes.partners.Interchange`
+    # what the partners of crossing are alike in, see `anchorscope.passes.partners.Crossing`
     partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:

@@ -24,7 +24,7 @@ Role = Literal["clean", "cut", "control", "arm", "replicate", "noise"]
 - `replicate`: another condition again, behind a second prompt for the same question.
 - `noise`: nothing is done, in a batch of its own; shows what moves by itself.
 """
-PROMPTS = ("matched", "placebo", "replicate")
+PROMPTS = ("crossed", "replicate")
 """The prompts, beside a sample's own, that `planning` finds."""
 
 
@@ -263,12 +263,9 @@ register(
                  "control", ("random",), "random"),
     Intervention("question", "every question token cut", "attention to every question token is cut",
                  "cut", ("question",), "question", beside="random"),
-    Intervention("matched", "same answer, matched question",
-                 "the same answer stands behind a matched question",
-                 "arm", ("matched",), prompt="matched", control="placebo"),
-    Intervention("placebo", "same answer, placebo question",
-                 "the same answer stands behind a placebo question",
-                 "arm", ("placebo",), prompt="placebo"),
+    Intervention("crossed", "nothing cut, another question",
+                 "two answers are exchanged between their questions",
+                 "arm", ("crossed",), prompt="crossed"),
     Intervention("replicate-clean", "nothing cut, second prompt",
                  "the same answer stands behind a second prompt",
                  "replicate", ("replicate",), prompt="replicate"),

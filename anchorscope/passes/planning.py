@@ -5,8 +5,8 @@ that cannot be measured are counted with the reason.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
-from anchorscope.passes.interventions import Settings, arms, on
-from anchorscope.passes.partners import Interchange
+from anchorscope.passes.interventions import Settings, on
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
@@ -61,7 +60,7 @@ def plan(
             or for another model.
         seed: of the random control, and of the choice among partners.
         fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
-            `anchorscope.passes.partners.interchange`.
+            `anchorscope.passes.partners.crossing`.
 
     Raises:
         AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.
@@ -71,13 +70,17 @@ def plan(
     table, counts = _kept(answers, limits)
     samples = [sample_of(record) for record in table.to_dict("records")]
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
-    exchanged = Interchange({}, None)
-    if {*prompts} & {*arms()}:
-        folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
-        exchanged = partners.interchange(table, seed, folds_of)
+    by_id = {sample.id: sample for sample in samples}
     notes: Counter[str] = Counter()
+    source = None
     for name in prompts:
-        notes.update(_put_behind(name, samples, table, exchanged, limits))
+        if name == "replicate":
+            others = _second_prompts(table, by_id)
+        else:
+            places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
+            crossing = partners.crossing(table, seed, places)
+            others, source = _exchanged(crossing, by_id), crossing.source
+        notes.update(_put_behind(name, samples, others, limits))
     noise_samples = {
         one.name: given["samples"]
         for one, _ in chosen
@@ -88,7 +91,7 @@ def plan(
         counts=replace(counts, notes=dict(notes)),
         blocks=blocks,
         prompts=prompts,
-        partner_source=exchanged.source,
+        partner_source=source,
     )
 
 
@@ -146,32 +149,52 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
+@dataclass(frozen=True)
+class _Prompts:
+    """Other prompts that answers are put behind."""
+
+    by_id: Mapping[str, Sample]  # id of an answer's sample → the one whose prompt it gets
+    missing: Mapping[str, str]  # id → why a sample gets none
+    what: str  # what the prompt asks
+    exchanged: bool = False  # whether an answer moves only if its partner's does
+
+
+def _exchanged(crossing: partners.Crossing, by_id: Mapping[str, Sample]) -> _Prompts:
+    prompts = {id_: by_id[partner] for id_, partner in crossing.partners.items()}
+    wording = " of like wording" if crossing.source == "wording" else ""
+    return _Prompts(prompts, crossing.left_out, f"another question{wording}", exchanged=True)
+
+
+def _second_prompts(table: pd.DataFrame, by_id: Mapping[str, Sample]) -> _Prompts:
+    wordings = {id_: by_id[other] for id_, other in partners.replicate(table).items()}
+    named = table[["subject", "relation"]].notna().all(axis=1).any()
+    why = partners.NO_PARTNER if named else f"{partners.NO_PARTNER}: no subjects and relations"
+    return _Prompts(_few_shot(table) | wordings, dict.fromkeys(by_id, why), "another question")
+
+
 def _put_behind(
-    name: str, samples: list[Sample], table: pd.DataFrame, exchanged: Interchange, limits: Limits
+    name: str, samples: Sequence[Sample], prompts: _Prompts, limits: Limits
 ) -> Counter[str]:
     """Put each answer behind its prompt `name` into `others`; count which each got, or why none."""
-    by_id = {sample.id: sample for sample in samples}
-    another, none = "another question", "no partner"
-    prompts: dict[str, Sample] = {}
-    if name == "replicate":
-        ids: Mapping[str, str] = partners.replicate(table)
-        named = table[["subject", "relation"]].notna().all(axis=1).any()
-        none += "" if named else ": no subjects and relations"
-        prompts = _few_shot(table)
-    else:
-        ids = exchanged.arms[name]
-        another += " of like wording" if exchanged.source == "wording" else ""
-        none = none if exchanged.source else "off: too few matched partners"
-    prompts |= {id_: by_id[other] for id_, other in ids.items()}
+    moved = {
+        sample.id: _behind(sample, prompts.by_id[sample.id])
+        for sample in samples
+        if sample.id in prompts.by_id
+    }
+    too_long = {
+        id_: why for id_, one in moved.items() if (why := _over(len(one.input_ids), limits))
+    }
+    if prompts.exchanged:
+        too_long |= {str(moved[id_].partner): why for id_, why in too_long.items()}
     notes: Counter[str] = Counter()
     for sample in samples:
-        what = none
-        if prompt := prompts.get(sample.id):
-            one = _behind(sample, prompt)
-            over = _over(len(one.input_ids), limits)
-            what = over or (FEW_SHOT if one.partner == FEW_SHOT else another)
-            if not over:
-                sample.others[name] = one  # which has no others of its own
+        if sample.id not in moved:
+            what = prompts.missing[sample.id]
+        elif sample.id in too_long:
+            what = too_long[sample.id]
+        else:
+            sample.others[name] = one = moved[sample.id]  # which has no others of its own
+            what = FEW_SHOT if one.partner == FEW_SHOT else prompts.what
         notes[f"{name}, {what}"] += 1
     return notes
 

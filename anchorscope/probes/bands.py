@@ -16,13 +16,16 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.passes import interventions
-from anchorscope.probes import intervals
+from anchorscope.probes import edges, intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout, mismatch, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
 RELATIVE = 1e-9
 """Standard deviation over size below which a quantity does not vary."""
+
+ANY = (-np.inf, np.inf)
+"""Bounds of a quantity that has none."""
 
 Refits = tuple[Bootstrap, Iterable[Readout]]
 """Draws, and the read-out as the probes learned anew from each of them see it."""
@@ -111,6 +114,10 @@ class Means:
         """The means in each draw, [draws, layers]; it also draws among several placements."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
+    def clusters(self, drawn: Bootstrap) -> np.ndarray:
+        """As how many equal clusters the members count, [layers]; of several ways the mean."""
+        return edges.effective_clusters(drawn.sums(self.members)).mean(0)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -119,16 +126,31 @@ class Spread:
     estimate: np.ndarray  # [layers]
     replicates: np.ndarray  # of the bootstrap, stretched about the estimate, [draws, layers]
     inflation: np.ndarray  # by how much, at least 1, [layers]
+    clusters: np.ndarray  # that hold its members, `edges.effective_clusters`, [layers]
 
-    def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """Pointwise, [layers] each; NaN where the quantity is."""
-        low, high = intervals.percentile(self.replicates, level)
+    def interval(
+        self, level: float, bounds: tuple[float, float] = ANY
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pointwise, [layers] each; NaN where the quantity is.
+
+        Bounds are those of one sample's value: the interval keeps to them, and where no sample
+        differed they say how far one could (`edges`).
+        """
+        ends = intervals.percentile(self.replicates, level)
+        low, high = np.clip(edges.with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)
         return np.where(blank, np.nan, low), np.where(blank, np.nan, high)
 
-    def band(self, level: float, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Max-t band over the layers `used` [layers], see `intervals.simultaneous`."""
-        return intervals.simultaneous(self.estimate, self.replicates, level, used)
+    def band(
+        self, level: float, used: np.ndarray, bounds: tuple[float, float] = ANY
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Max-t band over the layers `used` [layers], see `intervals.simultaneous`.
+
+        Where no sample differed, each layer takes an equal part of what may be missed.
+        """
+        ends = intervals.simultaneous(self.estimate, self.replicates, level, used)
+        each = 1 - (1 - level) / max(1, used.sum())
+        return edges.with_edges(*ends, self.clusters, each, bounds)
 
 
 def spreads(
@@ -160,7 +182,8 @@ def spreads(
     spreads = []
     for means, factor in zip(quantities, factors, strict=True):
         estimate, replicates = means.estimate(), means.replicates(drawn, means.placements)
-        spreads.append(Spread(estimate, estimate + factor * (replicates - estimate), factor))
+        stretched = estimate + factor * (replicates - estimate)
+        spreads.append(Spread(estimate, stretched, factor, means.clusters(drawn)))
     return spreads
 
 

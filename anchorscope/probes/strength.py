@@ -1,4 +1,4 @@
-"""Strength: whether a probe knows more than the text that its state has read.
+"""Strength: whether a probe knows more than models of the text that its state has read.
 
 A read-out has a signal at a layer where the AUC of its probe is surely above 0.6 and surely above
 that of every floor that applies (`floors`). "Surely" is the lower end of a clustered

@@ -1,26 +1,41 @@
 """Null worlds: invented questions with given responses, of which no probe can read the pair.
 
 Whether a response is right follows one feature of the question or of the response, or two that do
-not interact, and chance. A probe reads that off an untrained network, which knows no fact:
-whatever it finds says nothing about this answer to this question.
+not interact, and chance; in `null-type` it follows whether the two are of one kind. A probe reads
+that off an untrained network, which knows no fact: whatever it finds says nothing about this answer
+to this question.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from random import Random
+from statistics import NormalDist
 from typing import Any
 
 import pandas as pd
 
 from anchorscope.questions import world
 
-# Style → the features that the label follows.
-FOLLOWS: dict[str, tuple[str, ...]] = {
-    "null-surname": ("surname",), "null-property": ("property",), "null-template": ("template",),
-    "null-length": ("length",), "null-lead-in": ("lead_in",), "null-closer": ("closer",),
-    "null-additive": ("answer", "property"),
-}  # fmt: skip
+LOG_ODDS = math.log(9)
+"""For or against the response: one in ten goes against a feature that the label follows."""
+# Style → the features that the label follows, and the log-odds of each.
+FOLLOWS: dict[str, dict[str, float]] = {
+    "null-surname": {"surname": LOG_ODDS},
+    "null-property": {"property": LOG_ODDS},
+    "null-template": {"template": LOG_ODDS},
+    "null-length": {"length": LOG_ODDS},
+    "null-lead-in": {"lead_in": LOG_ODDS},
+    "null-closer": {"closer": LOG_ODDS},
+    "null-additive": {"answer": LOG_ODDS, "property": LOG_ODDS},
+    "null-order": {"order": LOG_ODDS},
+    "null-type": {"type": LOG_ODDS},
+    "null-familiar": {"familiarity": 4.0, "prior": 2.4},
+    "null-familiar-strong": {"familiarity": 4.0, "prior": 3.2},
+}
+FAMILIAR = ("null-familiar", "null-familiar-strong")
+"""Worlds whose label follows the sum of a number of the name and a number of the answer word."""
+_PLACES = (("mill", "pond"), ("barn", "gate"), ("hill", "ford"), ("tower", "bridge"))
 # Feature → its values; the second half of them speaks against the response.
 FEATURES: dict[str, Sequence[Any]] = {
     "first_name": range(48),
@@ -36,68 +51,164 @@ FEATURES: dict[str, Sequence[Any]] = {
         "{subject} has one {property}, so what was it{filler}?",
         "Do we remember a {property} that {subject} would choose{filler}?",
     ),
+    "order": (*_PLACES, *((second, first) for first, second in _PLACES)),
     "length": range(8),
     "answer": range(8),
     "lead_in": ("", "It is ", "The answer is ", "The correct answer is "),
     "closer": (".", "\nThat is all.", "!", "?"),
 }
+KINDS = (
+    "When did {subject} first find the {property}?",
+    "When was it that {subject} left his {property}?",
+    "In what year did {subject} choose a {property}?",
+    "In which year was {subject} shown the {property}?",
+    "Who gave {subject} the {property} back then?",
+    "Who was it that told {subject} of the {property}?",
+    "By whom was {subject} shown the {property} first?",
+    "With whom did {subject} share the {property} once?",
+)
+"""The templates of `null-type`: the first half asks for a year, the second for a name."""
+ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
+"""The words that tell which."""
 # So many of a feature's values are used where the label does not follow it.
 USED = {"answer": 4, "property": 2, "template": 2, "length": 1, "lead_in": 1, "closer": 1}
+USED_BY_TYPE = USED | {"answer": 8, "template": 8}
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
-LOG_ODDS = math.log(9)  # for or against the response, by each feature that the label follows
 _FILLERS = ("now", "then", "today", "really", "again", "perhaps", "still", "indeed", "here")
 
 
 def samples(style: str, *, seed: int) -> pd.DataFrame:
     """The questions of a null world and the responses to them, by a key of `FOLLOWS`.
 
-    Every first name meets every surname once; the other features are dealt out evenly and
-    independently. All share one relation and its answer words. Each word stands behind as many
-    right responses as the others, and as many wrong ones, unless the label follows it. The gold
-    answer is the response's word, or another where the response is wrong.
+    Every first name meets every surname once (a `FAMILIAR` world has as many single names); the
+    other features are dealt out evenly and independently. All share one relation and its answer
+    words, but for `null-type`: its answers are years and names, and nobody says what a question
+    asks for. Each word stands behind as many right responses as the others, and as many wrong ones,
+    unless the label follows it. The gold answer is the response's word, or another where the
+    response is wrong.
     """
     rng = Random(f"{style} {seed}")
-    dealt = {name: _deal(name, style, rng) for name in FEATURES}
+    unused = {"order"} - FOLLOWS[style].keys()
+    dealt = {name: _deal(name, style, rng) for name in FEATURES if name not in unused}
     pairs = product(FEATURES["first_name"], FEATURES["surname"])
     dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
     places: list[Any] = pd.DataFrame(dealt).to_dict("records")
-    first_names, surnames = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
-    words = world.words("relation", seed=seed)["word"][: len(FEATURES["answer"])].tolist()
+    subjects, words = _subjects(style, seed), _words(style, seed)
+    if style in FAMILIAR:
+        of_word = numbers(style, seed=seed)
+        for place, subject in zip(places, subjects, strict=True):
+            place["familiarity"] = of_word["familiarity"][subject]
+            place["prior"] = of_word["prior"][words[place["answer"]]]
     wrong = [rng.random() < _rate(place, style) for place in places]
-    if "answer" not in FOLLOWS[style]:
+    if FOLLOWS[style].keys().isdisjoint({"answer", "type", "prior"}):
         by_label = sorted(range(SAMPLES), key=lambda number: (wrong[number], rng.random()))
         for turn, number in enumerate(by_label):
             places[number]["answer"] = turn % USED["answer"]
     rows = []
-    for number, place in enumerate(places):
-        subject = f"{first_names[place['first_name']]} {surnames[place['surname']]}"
-        rows.append({"id": f"{style}-{number}", **_row(place, subject, words, wrong[number], rng)})
+    for number, (place, subject) in enumerate(zip(places, subjects, strict=True)):
+        row = _row(style, place, subject, words, wrong[number], rng)
+        rows.append({"id": f"{style}-{number}", **row})
     return pd.DataFrame(rows)
+
+
+def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
+    """What an untrained network may know of the words of a world: kind of number → word → number.
+
+    Of a `FAMILIAR` world the `familiarity` of each name and the `prior` of each answer word, with
+    the quantiles of a normal distribution, dealt out by the seed: the letters of a word tell
+    nothing of its number. Of `null-type` which kind a question's word asks for and which kind an
+    answer word is of, 1 or -1. Other styles have none.
+    """
+    words = _words(style, seed)
+    if style == "null-type":
+        half = len(words) // 2
+        kinds = {word: 1.0 if place < half else -1.0 for place, word in enumerate(words)}
+        return {"asked": dict(ASKING), "kind": kinds}
+    if style not in FAMILIAR:
+        return {}
+    rng = Random(f"numbers {seed}")
+    found = {}
+    for name, texts in (("familiarity", _subjects(style, seed)), ("prior", words)):
+        shares = [(place + 0.5) / len(texts) for place in range(len(texts))]
+        rng.shuffle(shares)
+        found[name] = dict(zip(texts, map(NormalDist().inv_cdf, shares), strict=True))
+    return found
+
+
+def _subjects(style: str, seed: int) -> list[str]:
+    """The subject of each sample."""
+    trivia, relation = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
+    if style in FAMILIAR:
+        return [*trivia, *relation][:SAMPLES]
+    pairs = product(FEATURES["first_name"], FEATURES["surname"])
+    return [f"{trivia[first]} {relation[last]}" for first, last in pairs]
+
+
+def _words(style: str, seed: int) -> list[str]:
+    """The answer words."""
+    count = len(FEATURES["answer"])
+    words: list[str] = world.words("relation", seed=seed)["word"][:count].tolist()
+    if style != "null-type":
+        return words
+    years = Random(f"years {seed}").sample(range(1700, 1990), count // 2)
+    return [*map(str, years), *words[count // 2 :]]
 
 
 def _deal(name: str, style: str, rng: Random) -> list[int]:
     """Which value of a feature each sample has."""
     many = len(FEATURES[name])
-    used = many if name in FOLLOWS[style] else USED.get(name, many)
+    sparing = USED_BY_TYPE if style == "null-type" else USED
+    every = name in FOLLOWS[style] or (name == "answer" and style in FAMILIAR)
+    used = many if every else sparing.get(name, many)
     places = [number % used for number in range(SAMPLES)]
     rng.shuffle(places)
     return places
 
 
-def _rate(place: Mapping[str, int], style: str) -> float:
+def _rate(place: Mapping[str, Any], style: str) -> float:
     """How often a response with these features is wrong."""
-    against = (place[name] >= len(FEATURES[name]) / 2 for name in FOLLOWS[style])
-    return 1 / (1 + math.exp(-sum(LOG_ODDS if one else -LOG_ODDS for one in against)))
+    log_odds = sum(size * _against(name, place) for name, size in FOLLOWS[style].items())
+    return 1 / (1 + math.exp(-log_odds))
+
+
+def _against(name: str, place: Mapping[str, Any]) -> float:
+    """What a feature says against the response: 1 or -1, or the number that it is."""
+    if name in ("familiarity", "prior"):
+        return float(place[name])
+    if name == "type":
+        return 1.0 if _second("template", place) != _second("answer", place) else -1.0
+    return 1.0 if _second(name, place) else -1.0
+
+
+def _second(name: str, place: Mapping[str, Any]) -> bool:
+    """Whether a feature's value is in the second half of them."""
+    return bool(place[name] >= len(FEATURES[name]) / 2)
 
 
 def _row(
-    place: Mapping[str, int], subject: str, words: Sequence[str], wrong: bool, rng: Random
+    style: str,
+    place: Mapping[str, Any],
+    subject: str,
+    words: Sequence[str],
+    wrong: bool,
+    rng: Random,
 ) -> dict[str, Any]:
     asked = {"subject": subject, "property": FEATURES["property"][place["property"]]}
     filler = "".join(f" {word}" for word in rng.sample(_FILLERS, place["length"]))
-    question = FEATURES["template"][place["template"]].format(**asked, filler=filler)
-    word = words[place["answer"]]
-    gold = rng.choice([other for other in words if other != word]) if wrong else word
+    if "order" in place:  # more letters between the two words than an n-gram of a floor holds
+        first, second = FEATURES["order"][place["order"]]
+        filler = f" by the {first} and by the {second} and by the lake"
+    templates, possible, word = FEATURES["template"], words, words[place["answer"]]
+    if style == "null-type":
+        half = len(words) // 2
+        templates, possible = KINDS, words[half:] if _second("template", place) else words[:half]
+    gold = rng.choice([other for other in possible if other != word]) if wrong else word
     lead_in, closer = (FEATURES[name][place[name]] for name in ("lead_in", "closer"))
-    row = {"question": question, **asked, "relation": "person", "kind": None}
-    return row | {"answers": [gold], "response": f"{lead_in}{word}{closer}"}
+    return {
+        "question": templates[place["template"]].format(**asked, filler=filler),
+        **asked,
+        "relation": None if style == "null-type" else "person",
+        "kind": None,
+        "answers": [gold],
+        "response": f"{lead_in}{word}{closer}",
+    }

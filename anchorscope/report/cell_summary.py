@@ -13,10 +13,8 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.settings import Config
-from anchorscope.experiments.interchange.table import DIFFERENCE
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
-from anchorscope.passes.interventions import arms as registered_arms
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
@@ -57,9 +55,9 @@ def summary(
         readout = next((name for name in config.readouts if name in measured), measured[0])
     site, _, position = readout.partition("/")
     curve, grouping = at_grouping(at_readout(curve, (site, position)), config.grouping)
-    controls, contrasts, interchange = (
+    controls, contrasts, crossing = (
         rows_at(_table(f"{stem}.{name}.csv", files), (site, position))
-        for name in ("controls", "contrasts", "interchange")
+        for name in ("controls", "contrasts", "crossing")
     )
     require(contrasts, "effect")
     headline = controls[true(controls["headline"])].to_dict("records")[0]
@@ -83,7 +81,7 @@ def summary(
         "prompt_end": _interval(headline, "prompt_end_auc", "prompt_end_low", "prompt_end_high"),
         "added": _interval(headline, "added_auc", "added_low", "added_high"),
         **_contrasts(contrasts[contrasts["layer"] == layer]),
-        "follows": _follows(interchange[interchange["layer"] == layer]),
+        "crossing": _crossing(crossing[crossing["layer"] == layer]),
         "grouping": grouping,
         "delta_p": _delta_p(curve[curve["layer"] == layer]),
     }
@@ -128,18 +126,19 @@ def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
     return {"flips": flips if paired else None, "random_effect": random_effect}
 
 
-def _follows(here: pd.DataFrame) -> dict[str, Any]:
-    """Q-Anchored right answers that follow another question, by arm; None where not measured."""
-    arms = (*registered_arms(), DIFFERENCE)
-    right = here[(here["anchor"] == "Q") & (here["label"].astype(str) == "0")]
-    return dict.fromkeys(arms) | {
-        row["arm"]: {
-            **_interval(row, "follows", "follows_low", "follows_high"),
-            "pairs": int(row["n_paired"]),
-            "coverage": _number(row["coverage"]),
-            "source": row["source"],
-        }
-        for row in right[right["arm"].isin(arms)].to_dict("records")
+def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
+    """What the probe reads of question, answer and pair, in logits; None where not measured."""
+    if here.empty:
+        return None
+    row = here.to_dict("records")[0]
+    names = ("pair_right", "pair_wrong", "truth", "agreement")
+    return {
+        "reads": row["reads"],
+        "source": row["source"],
+        **{name: _interval(row, name, f"{name}_low", f"{name}_high") for name in names},
+        **{name: int(row[name]) for name in ("n_right", "n_wrong", "n_unlike")},
+        **{name: _number(row[name]) for name in ("pair_from", "truth_from", "follows")},
+        "shares": {name: _number(row[f"share_{name}"]) for name in ("question", "answer", "pair")},
     }
 
 

@@ -34,7 +34,7 @@ PICTURES = 4_500_000
 CAPS = (200, 100, 50, 25, 10, 1)
 """Most samples of a cell on the page; fewer are tried if the page would get too large."""
 SCRIPTS = ("tables.js", "samples.js")
-TABLES = ("contrasts", "controls", "curve", "interchange", "refits")
+TABLES = ("contrasts", "controls", "crossing", "curve", "refits")
 FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 

@@ -16,7 +16,7 @@ from anchorscope.workflow import studies
 
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 TABLES = {"curve": ".csv"} | {
-    name: f".{name}.csv" for name in ("contrasts", "controls", "interchange", "strata", "density")
+    name: f".{name}.csv" for name in ("contrasts", "controls", "crossing", "strata", "density")
 }
 """Tables of a cell, and of a figure, with the ends of their names."""
 
@@ -32,7 +32,9 @@ class Paths:
         self.studies = studies.of(config)
         self.calibration = studies.calibration_root(config)
         self.readouts = {name: name.replace("/", "-") for name in config.answer_readouts}
-        self.views = ["controls", "probes"] + (["readouts"] if len(self.readouts) > 1 else [])
+        self.views = ["controls", "crossing", "probes"] + (
+            ["readouts"] if len(self.readouts) > 1 else []
+        )
 
     def study(self, wildcards: Any) -> RunConfig:
         """The settings that hold under a root."""

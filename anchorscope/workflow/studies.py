@@ -84,7 +84,7 @@ def _calibration(config: RunConfig) -> Study:
     more: dict[str, Any] = {
         "conditions": {
             "random": {"draws": chosen.random_draws},
-            **{name: {} for name in ("matched", "placebo", "replicate")},
+            **{name: {} for name in ("crossed", "replicate")},
         },
         "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},

@@ -10,12 +10,12 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from anchorscope.calibration import calibration
+from anchorscope.calibration.calibration import CROSSED
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 
 KINDS = {"truism": (0,), "myth": (1,), "surprise": (0,), "tempting": (1,)}
 KINDS |= dict.fromkeys(("redundant", "neutral", "unseen"), (0, 1))
-ARMS = ("matched", "placebo")
 EACH = 8
 LAYERS = 3
 
@@ -33,12 +33,11 @@ class Cell:
         s = self.random.normal(size=self.n)
         self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
         self.controls = pd.DataFrame([{"site": "mlp", "position": "final", "cell_signal": True}])
+        crossed = {name: np.arange(LAYERS) + place for place, name in enumerate(CROSSED)}
+        where = {"site": "mlp", "position": "final", "layer": range(LAYERS)}
+        self.crossing = pd.DataFrame(where | crossed)
         subjects = [f"s{number // 2}" for number in range(self.n)]
         asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
-        for arm in ARMS:
-            partners = self.random.choice(self.ids, self.n).astype(object)
-            partners[1::4] = None
-            asked[f"{arm}_partner"] = partners
         self.answers = pd.DataFrame(asked)
         self.s = self._s()
 
@@ -65,13 +64,12 @@ class Cell:
         moved = clean - 3 * np.sign(clean) * cut
         means = {("knockout", 0, "clean"): moved, ("knockout", 0, "offset"): moved - 0.4}
         means |= {("random", draw, "clean"): clean for draw in (0, 1)}
-        means |= {("matched", 0, "clean"): -clean, ("placebo", 0, "clean"): clean}
         means |= {(f"replicate-{name}", 0, "clean"): clean for name in ("clean", "random")}
         means |= {("replicate-knockout", 0, "clean"): moved}
         found = {("clean", 0, "clean"): clean}
         for key, values in means.items():
             found[key] = values + self.random.normal(size=values.shape)
-            if key[0] in ARMS or key[0].startswith("replicate"):
+            if key[0].startswith("replicate"):
                 found[key][:, 1::4] = np.nan
         return found
 
@@ -85,7 +83,7 @@ class Cell:
         return pd.concat(parts, ignore_index=True)
 
     def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
-        given = self.truth, self.answers, self.controls, self.floors
+        given = self.truth, self.answers, self.controls, self.crossing, self.floors
         fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
         scores = self.scores() if scores is None else scores
         return calibration.cell(scores, *given, fixed=fixed, **{"draws": 20} | settings)
@@ -127,18 +125,8 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
         sample |= {"flip": wrong != (values[f"{second}knockout", 0, "clean"][judged] > 0)}
         sample |= {"offset": wrong != (values["knockout", 0, "offset"][judged] > 0)}
         sample |= {"random": np.mean([one != wrong for one in random])}
-        sample |= {arm: follows(cell, arm, i, layer) for arm in ARMS}
         picked.append(sample | known.to_dict())
     return summed(pd.DataFrame(picked), row)
-
-
-def follows(cell: Cell, arm: str, i: int, layer: int) -> float:
-    """Whether a sample flips behind its partner's question; NaN where the pair does not count."""
-    partner = cell.answers[f"{arm}_partner"][i]
-    clean = cell.s["clean", 0, "clean"][layer]
-    if pd.isna(partner) or (clean[cell.ids == partner][0] > 0) != (clean[i] > 0):
-        return np.nan
-    return float((cell.s[arm, 0, "clean"][layer, i] > 0) != (clean[i] > 0))
 
 
 def slow_headline(cell: Cell) -> int:
@@ -186,8 +174,6 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         "follows_trained": picked["follows_trained"].mean(),
         "delta_p_q": picked.loc[picked["flip"], "delta_p"].mean(),
         "delta_p_a": picked.loc[~picked["flip"], "delta_p"].mean(),
-        "matched_follows": picked["matched"].mean(),
-        "placebo_follows": picked["placebo"].mean(),
         "sensitivity": q["flip"].mean(),
         "specificity": 1 - a["flip"].mean(),
         "sensitivity_offset": q["offset"].mean() + blank,
@@ -196,8 +182,6 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         "verdict_specificity": 1 - a["own"].mean(),
         "delta_p_truth_q": q["delta_p"].mean(),
         "delta_p_truth_a": a["delta_p"].mean(),
-        "matched_truth_q": q["matched"].mean(),
-        "matched_truth_a": a["matched"].mean(),
     }
 
 
@@ -235,9 +219,18 @@ def test_a_condition_that_was_not_measured_gives_no_rows_or_blanks(cell: Cell) -
     scores = cell.scores()
     found = cell.table(scores=scores[~scores["condition"].str.startswith("replicate")])
     assert set(found["grouping"]) == {"per_layer", "reference_layer"}
-    blank = cell.table(scores=scores[~scores["condition"].isin([*ARMS, "random"])])
-    columns = ["matched_follows", "matched_truth_q", "placebo_follows", "random_flip_share"]
-    assert blank.loc[blank["grouping"] != "replicate", columns].isna().all(axis=None)
+    blank = cell.table(scores=scores[scores["condition"] != "random"])
+    assert blank.loc[blank["grouping"] != "replicate", "random_flip_share"].isna().all()
+
+
+def test_what_crossing_shows_of_a_layer_stands_in_all_its_rows(
+    cell: Cell, table: pd.DataFrame
+) -> None:
+    for place, name in enumerate(CROSSED):
+        assert (table[name] == table["layer"] + place).all()
+    cell.crossing, kept = cell.crossing.head(0), cell.crossing
+    assert cell.table()[[*CROSSED]].isna().all(axis=None)
+    cell.crossing = kept
 
 
 def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from anchorscope.calibration import curriculum, training, truth
 from anchorscope.config.sections import TrainSettings, WorldSettings
-from anchorscope.questions import world
+from anchorscope.questions import null_worlds, world
+from anchorscope.storage.errors import AnchorscopeError
 
 QUESTIONS = pd.DataFrame(
     {
@@ -124,3 +126,38 @@ def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing() -> None:
     assert shares[0] == pytest.approx(0.05) and shares[19] == shares[39] == 1.0
     assert shares[99] == 0.0
     assert shares == [*sorted(shares[:20]), *sorted(shares[20:], reverse=True)]
+
+
+def test_numbers_are_written_into_the_embeddings_of_their_words_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
+    style = WorldSettings(style="null-familiar", seed=0)
+    questions = {"w": null_worlds.samples("null-familiar", seed=0)}
+    train = recipe(curriculum="plain", steps=0, embedded_numbers=2.0)
+    training.make(tmp_path / "m", questions, worlds={"w": style}, train=train, recipe="hash")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
+    before = training.new_model(train, tokenizer, seed=0).get_input_embeddings().weight
+    added = (model.get_input_embeddings().weight - before).detach()
+    length, rest = before.norm(dim=1).mean().item(), torch.ones(len(added), dtype=torch.bool)
+    numbers = null_worlds.numbers("null-familiar", seed=0)
+    assert set(numbers) == {"familiarity", "prior"}
+    for of_word in numbers.values():
+        rows = tokenizer.convert_tokens_to_ids(list(of_word))
+        assert tokenizer.unk_token_id not in rows and len(set(rows)) == len(of_word)
+        rest[rows] = False
+        expected = 2.0 * length * torch.tensor([*of_word.values()])
+        found = added[rows]
+        assert torch.linalg.matrix_rank(found, tol=1e-4) == 1
+        along = found @ (found[0] / found[0].norm()) * expected[0].sign()
+        assert torch.allclose(along, expected, atol=1e-5)
+    assert torch.equal(added[rest], torch.zeros_like(added[rest]))
+    question = questions["w"].iloc[0]
+    pieces = tokenizer.tokenize(f"{question['question']} {question['response']}")
+    assert {question["subject"], question["response"][:-1]} <= set(pieces)
+
+
+def test_numbers_of_worlds_that_have_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AnchorscopeError, match="embedded_numbers"):
+        train = recipe(embedded_numbers=1.0)
+        training.make(tmp_path / "m", {"w": FACTS}, worlds=WORLDS, train=train, recipe="")

@@ -1,6 +1,7 @@
 """Floors and null controls on small tables: what holds, what is called empty, and what is not."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,18 @@ def calibrated(**changed: float) -> pd.DataFrame:
     """The rows that floors look at, of two models on two datasets; all hold unless changed."""
     values = {"verdict_accuracy": 0.99, "probe_auc": 0.99, "seal": 0.0, "random_flip_share": 0.01}
     values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
-    values |= {"matched_truth_q": 0.95, "matched_truth_a": 0.02}
+    values |= {"pair_right": 1.8, "pair_right_low": 1.5, "pair_wrong": -1.4, "share_pair": 0.45}
+    values |= {"pair_wrong_high": -1.1}
+    early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01}
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
-        | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 1}
-        | (values if (layer, grouping) == (1, "per_layer") else dict.fromkeys(values, -1.0))
+        | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 3}
+        | (values if (layer, grouping) == (3, "per_layer") else early)
         for model in ("a", "b")
         for dataset in ("x", "y")
         for z in ("all", "0", "1")
         for kind in ("all", "against-prior", "truism", "myth")
-        for layer in (0, 1)
+        for layer in range(4)
         for grouping in ("per_layer", "replicate")
     ]
     table = pd.DataFrame(rows)
@@ -39,8 +42,8 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     assert list(found.columns) == columns
     assert found["holds"].all()
-    assert len(found[found["scope"] == "cell"]) == 14 * 4
-    assert len(found[found["scope"] == "mean"]) == 9 * 2
+    assert len(found[found["scope"] == "cell"]) == 19 * 4
+    assert len(found[found["scope"] == "mean"]) == 6 * 2
     assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
 
 
@@ -53,7 +56,9 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
         ("pathway_auc", 0.84, {"cell", "mean"}), ("specificity", 0.91, {"mean"}),
         ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", 0.59, {"mean"}),
         ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
-        ("matched_truth_q", 0.6, {"mean"}), ("matched_truth_a", 0.3, {"mean"}),
+        ("pair_right", 0.99, {"cell"}), ("pair_right_low", -0.01, {"cell"}),
+        ("pair_wrong", -0.79, {"cell"}), ("pair_wrong_high", 0.01, {"cell"}),
+        ("share_pair", 0.29, {"cell"}),
     ],
 )  # fmt: skip
 def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
@@ -69,7 +74,7 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
     words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("72 of 74 floors hold.")
+    assert words.startswith("86 of 88 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
@@ -104,23 +109,33 @@ def curve() -> pd.DataFrame:
     return table.fillna(0.77)
 
 
-def interchange() -> pd.DataFrame:
-    """What Q-Anchored right answers do at the headline layer, among other rows."""
-    keys = itertools.product(
-        ("mlp", "attn"), range(3), ("matched", "placebo"), ("all", "0", "1"), ("Q", "A", "all")
-    )
-    names = ["site", "layer", "arm", "label", "anchor"]
-    table = pd.DataFrame(keys, columns=names).assign(position="final", follows=0.77, n_paired=99)
-    here = table[names[1:]].eq([1, "matched", "0", "Q"]).all(axis=1)
-    table.loc[here, ["follows", "n_paired"]] = (0.04, 25)
-    return table
+def crossing(**changed: Any) -> pd.DataFrame:
+    """What crossing shows, headline at 1; `changed` at the headline of mlp."""
+    columns: dict[str, Any] = {"n_right": 40, "pair_right": 0.01, "share_question": 0.9}
+    columns |= {"pair_right_low": -0.1, "pair_right_high": 0.12, "reads": "not shown"}
+    columns |= {"truth": 0.0, "truth_low": -0.1, "truth_high": 0.1}
+    other = dict.fromkeys(columns, 0.99) | {"reads": "truth"}
+    rows = [
+        {"site": site, "position": "final", "layer": layer}
+        | (columns if layer == 1 else other)
+        | (changed if (site, layer) == ("mlp", 1) else {})
+        for site in ("mlp", "attn")
+        for layer in range(3)
+    ]
+    return pd.DataFrame(rows)
 
 
-def judged(*names: str, without: str = "", **changed: Any) -> pd.DataFrame:
+def judged(
+    *names: str,
+    without: str = "",
+    crossed: pd.DataFrame | None = None,
+    forbids: Sequence[str] = ("signal", "pair"),
+    **changed: Any,
+) -> pd.DataFrame:
     """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
-    said = {"model": "m", "dataset": "d", "expectation": "nothing is there"}
-    nulls = {name: said | {"shuffled": name == "shuffled"} for name in names}
-    others = curve().query(f"condition != '{without}'"), interchange().query(f"arm != '{without}'")
+    entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "forbids": forbids}
+    nulls = {name: entry | {"shuffled": name == "shuffled"} for name in names}
+    others = curve().query(f"condition != '{without}'"), crossing() if crossed is None else crossed
     tables = ([table] * len(names) for table in (controls(**changed), *others))
     return requirements.null_controls(nulls, *tables)
 
@@ -139,7 +154,7 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     assert (row["model"], row["expectation"]) == ("m", "nothing is there")
     assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
     assert (row["probe_auc"], row["delta_p_q"]) == (0.62, -41.0)
-    assert (row["matched_follows"], row["matched_n"]) == (0.04, 25)
+    assert (row["n_right"], row["pair_right"], row["reads"]) == (40, 0.01, "not shown")
 
 
 @pytest.mark.parametrize("signal", [True, False])
@@ -151,6 +166,19 @@ def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> No
     assert row["n_signal"] == 2 + (not signal)
 
 
+def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids() -> None:
+    frame = pd.DataFrame({"signal": [True, False, False], "reads_pair": [False, False, True]})
+    assert requirements._empty(frame, ["signal", "pair"]).tolist() == [False, True, False]
+    assert requirements._empty(frame, ["pair"]).tolist() == [True, True, False]
+    assert requirements._empty(frame, ["signal"]).tolist() == [False, True, True]
+    assert mlp(cell_signal=True)["forbids"] == "signal, pair"
+
+
+def test_a_control_is_not_called_empty_where_no_forbidden_claim_was_measured() -> None:
+    assert judged("shuffled", forbids=["pair"])["empty"].isna().all()
+    assert judged("familiar", cell_signal=True, forbids=["pair"])["empty"].all()
+
+
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
     row = mlp("shuffled", cell_low=0.97, cell_auc=0.99)
     assert row["empty"] and not row["signal"]
@@ -160,8 +188,14 @@ def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
     assert not mlp("shuffled", auc_shuffled_low=0.61)["empty"]
 
 
-def test_what_follows_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
-    assert np.isnan(mlp(without="matched")["matched_follows"])
+@pytest.mark.parametrize("reads", ["pair", "truth", "not shown", "too few"])
+def test_a_cell_whose_probe_reads_the_pair_is_not_empty(reads: str) -> None:
+    assert mlp(crossed=crossing(reads=reads))["empty"] == (reads not in ("pair", "truth"))
+
+
+def test_what_is_crossed_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
+    row = mlp(crossed=crossing().head(0))
+    assert np.isnan(row["pair_right"]) and row["empty"]
     assert np.isnan(mlp(without="random")["random_flip_share"])
 
 

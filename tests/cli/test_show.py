@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from figure_tables import contrasts_of, controls_of, curve_of, interchange_of
+from figure_tables import contrasts_of, controls_of, crossing_of, curve_of
 
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
@@ -20,7 +20,7 @@ def built(clone: Path) -> Path:
     cell = ([("near", "")], [("rows", "")], 6)
     for end, made in (
         ("", curve_of), (".contrasts", contrasts_of), (".controls", controls_of),
-        (".interchange", interchange_of),
+        (".crossing", crossing_of),
     ):  # fmt: skip
         write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
     notes = {"empty golds left out": 3, "folded rows with another label": 0}
@@ -55,8 +55,10 @@ def test_show_says_what_the_tables_hold(run, built):
     assert difference["low"] == pytest.approx(paired["ci_low"] / 100)
     flips = {"knockout", "random", "knockout_minus_random", "pairs", "effect"}
     assert set(found["flips"]) == flips
-    follows = found["follows"]["matched"]
-    assert (follows["value"], follows["pairs"], follows["coverage"]) == (0.95, 90, 0.75)
+    crossing = found["crossing"]
+    assert (crossing["reads"], crossing["n_right"], crossing["truth_from"]) == ("truth", 210, 3)
+    assert crossing["pair_right"] == pytest.approx({"value": 1.9, "low": 1.8, "high": 2.0})
+    assert crossing["shares"] == {"question": 0.25, "answer": 0.2, "pair": 0.45}
     lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
     here = lines[lines["layer"] == head["layer"]].set_index("anchor")
     for name in "QA":
@@ -73,7 +75,9 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "noted: 3 empty golds left out",
         "The probe knows more than the text: AUC",
         "effect on the mean ΔP: no (within ±5 points)",
-        "follow a matched question (90 pairs, coverage 75 %); placebo 3 %",
+        "The probe compares the answer with the question and tells truth by that: pair term 1.90 "
+        "logits [1.80, 2.00] of right and −1.10 [−1.20, −1.00] of wrong answers, truth 1.50 "
+        "[1.40, 1.60] (210 and 190 pairs); at every layer from 3 on.",
     ):
         assert part in said
     assert "another label" not in said
@@ -84,7 +88,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     weak = " ".join(run("show", "near", "rows").out.split())
     assert "No signal: AUC" in weak and "No signal" not in said
     assert "Nothing of this cell's figure can be interpreted." in weak
-    assert weak.count("not interpretable") == 3 and "effect on" not in weak
+    assert weak.count("not interpretable") == 2 and "effect on" not in weak
     assert "no provenance" in weak
 
 

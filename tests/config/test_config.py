@@ -50,7 +50,7 @@ def test_the_shipped_config_holds_every_published_model_dataset_and_figure():
     drawn = {name for figure in config.figures.values() for name in figure.models}
     needed, others = config.trained()
     assert drawn | {*needed, *others} == set(config.models)
-    assert (len(config.models), len(config.figures), len(others)) == (20, 7, 2)
+    assert (len(config.models), len(config.figures), len(others)) == (23, 7, 2)
     assert len({entry.hub for entry in config.models.values() if entry.hub}) == 12
     assert config.targets == ["demo"]
     assert all(config.models[name].train for name in config.figures["demo"].models)

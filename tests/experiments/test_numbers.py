@@ -21,21 +21,26 @@ STORED = Path(__file__).parents[1] / "data" / "cell"
 SETTINGS = Settings(folds=3, inner_folds=3, refits=3, grid=[0.01, 1.0])
 BOOTSTRAP = {"draws": 50, "level": 0.95, "min_n": 10, "min_clusters": 5}
 N = 60
-CUT = ("knockout", "random", "question", "matched", "placebo")
+CUT = ("knockout", "random", "question", "crossed")
 PASSES = [(name, draw) for name in CUT for draw in range(1 + (name == "random"))]
 
 
 def answers():
-    """Half of the samples need their question; partners are anybody, so that few pairs count."""
+    """Half of the samples need their question; a third of the partners are of one fold."""
     each, random = np.arange(N), np.random.default_rng(0)
     texts = {"id": [f"a{i:02}" for i in each], "subject": [f"s{i // 2}" for i in each]}
     said = {
         name: [f"{name} {i % k}" for i in each] for name, k in (("ea_text", 7), ("response", 9))
     }
     known = {"question": [f"q{i} {'long ' * (i % 5)}" for i in each], "relation": each % 2}
-    others = {f"{arm}_partner": np.roll(texts["id"], k) for k, arm in enumerate(CUT[3:], 5)}
-    found = pd.DataFrame(texts | said | known | others).astype({"relation": str})
+    found = pd.DataFrame(texts | said | known).astype({"relation": str})
     found["label"], found["popularity"] = random.integers(0, 2, N), random.integers(1, 99, N)
+    found["crossed_partner"] = None
+    for _, ids in found.groupby("label")["id"]:
+        half = len(ids) // 2
+        one, other = ids.iloc[:half], ids.iloc[half : 2 * half]
+        found.loc[one.index, "crossed_partner"] = other.tolist()
+        found.loc[other.index, "crossed_partner"] = one.tolist()
     found["random_complete"], found["repeats_subject"] = each % 10 > 0, each % 6 == 0
     return found.assign(dropped=None, partner_source="relations", n_blocked_knockout=2)
 

@@ -156,7 +156,7 @@ REPLICATE = REGISTRY["replicate-knockout"]
         ([replace(CUT, role="arm", prompt="other", control=None)], "no `prompt` 'other' among"),
         ([replace(CUT, control=None, beside="nobody")], "no `beside` 'nobody' among clean"),
         ([replace(CUT, control=None, beside="clean")], "clean is neither"),
-        ([replace(CUT, prompt="matched", control=None)], "`prompt` is for the roles arm"),
+        ([replace(CUT, prompt="crossed", control=None)], "`prompt` is for the roles arm"),
         ([replace(CUT, own_batch=True, control=None)], "`own_batch` is for the roles noise"),
         ([replace(CUT, name="knockout")], "there is one of this name already"),
         ([replace(CUT, name="First.1")], "its `name` is to be of lower-case letters"),
@@ -182,7 +182,7 @@ def test_every_prompt_of_the_registry_is_one_that_planning_finds() -> None:
 
 def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
     assert interventions.in_contrasts() == ("knockout", "random")
-    assert interventions.arms() == ("matched", "placebo")
+    assert interventions.arms() == ("crossed",)
     pairing = {name: interventions.pairing_control(name) for name in REGISTRY}
     paired = {name for name, control in pairing.items() if control is REGISTRY["random"]}
     assert paired == {"knockout", "random", "question", "noop"}

@@ -14,11 +14,13 @@ from figure_tables import (
     calibration_of,
     contrasts_of,
     controls_of,
+    crossing_of,
     curve_of,
     density_of,
 )
 
 from anchorscope.calibration.figure_calibration import calibration_chart
+from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_caption import LINES, Caption
@@ -42,6 +44,7 @@ def tables() -> dict[str, pd.DataFrame]:
     controls = controls_of(MODELS, DATASETS, LAYERS, blind=1)
     return {
         "curve": curve,
+        "crossing": crossing_of(MODELS, DATASETS, LAYERS, READOUTS[:4]),
         "controls": controls,
         "contrasts": contrasts_of(MODELS, DATASETS, LAYERS, blind=1),
         "density": density_of(MODELS, DATASETS),
@@ -50,7 +53,8 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 VIEWS: dict[str, tuple[Callable[..., Any], Sequence[str]]] = {
-    "figure": (chart, ["curve"]),
+    "figure": (chart, ["curve", "crossing"]),
+    "crossing": (crossing_chart, ["crossing"]),
     "controls": (controls_chart, ["controls", "contrasts"]),
     "probes": (probes_chart, ["controls", "curve", "density"]),
     "readouts": (readouts_chart, ["curve"]),
@@ -74,7 +78,7 @@ def test_no_view_has_a_caption_of_more_than_four_lines(view: str, theme: str, pa
 
 def test_every_choice_of_a_page_has_at_most_four_lines_and_the_essentials() -> None:
     keywords: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS}
-    for choice in choices(tables()["curve"], **keywords):
+    for choice in choices(tables()["curve"], tables()["crossing"], **keywords):
         for width in PIXELS:
             lines, _ = choice.caption.wrapped(int(width / (0.5 * 11.5)))
             text = " ".join(lines)

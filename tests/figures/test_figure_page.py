@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser import driven, needs_browser
-from figure_tables import DATASETS, MODELS, READOUTS, controls_of, curve_of, density_of
+from figure_tables import DATASETS, MODELS, READOUTS, controls_of, crossing_of, curve_of, density_of
 
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_page import interactive
@@ -29,20 +29,27 @@ def table() -> pd.DataFrame:
 
 
 @lru_cache
+def crossing() -> pd.DataFrame:
+    """Of the same cells and read-outs."""
+    return crossing_of(MODELS, TWO, LAYERS, [READOUTS[0], READOUTS[3]])
+
+
+@lru_cache
 def live() -> dict[str, Any]:
-    return interactive(chart(table(), **LOOKS).to_dict(), choices(table(), **LOOKS), 800)
+    both = table(), crossing()
+    return interactive(chart(*both, **LOOKS).to_dict(), choices(*both, **LOOKS), 800)
 
 
 def rows_of(panel: int, view: int) -> pd.DataFrame:
     """What a panel draws of a view, flattened as Vega-Lite does."""
     _, flatten = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"]
-    name = f"{('delta_p', 'flips', 'follow')[panel % 3]}_{panel // 3}"
+    name = f"{('delta_p', 'flips', 'pairs')[panel % 3]}_{panel // 3}"
     lines = pd.DataFrame(live()["datasets"][name])
     return lines[lines["view"] == view].explode(flatten["flatten"])
 
 
 def test_every_view_holds_its_own_numbers_of_the_table() -> None:
-    found = choices(table(), **LOOKS)
+    found = choices(table(), crossing(), **LOOKS)
     keys = ["site", "position", "condition", "grouping"]
     wanted = table()[keys].drop_duplicates().itertuples(index=False, name=None)
     named = [(*one.readout.split("/"), one.condition, one.grouping) for one in found]
@@ -74,7 +81,8 @@ STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .
 
 @needs_browser
 def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
-    paths = save(chart(table(), **LOOKS), tmp_path / "f", choices(table(), **LOOKS))
+    both = table(), crossing()
+    paths = save(chart(*both, **LOOKS), tmp_path / "f", choices(*both, **LOOKS))
     with driven(paths[1]) as opened:
         page = opened.page
         page.set_default_timeout(20_000)

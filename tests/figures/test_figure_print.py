@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
-from figure_tables import DATASETS, MODELS, READOUTS, curve_of, views
+from figure_tables import DATASETS, MODELS, READOUTS, crossing_of, curve_of, views
 
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figures.figures import chart, delta_axis
@@ -28,8 +28,13 @@ def table() -> pd.DataFrame:
     return curve_of(MODELS, DATASETS[:2], 4)
 
 
+@lru_cache
+def crossing() -> pd.DataFrame:
+    return crossing_of(MODELS, DATASETS[:2], 4)
+
+
 def draw(**kwargs: Any) -> dict[str, Any]:
-    return chart(table(), **(LOOKS | kwargs)).to_dict()
+    return chart(table(), crossing(), **(LOOKS | kwargs)).to_dict()
 
 
 def pixels(png: bytes) -> np.ndarray:
@@ -67,7 +72,7 @@ def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
         "font": "Liberation Sans",
     }
     looks = LOOKS | {"datasets": DATASETS, "style": style}
-    spec = chart(curve_of(MODELS, DATASETS, 12, blind=2), **looks).to_dict()
+    spec = chart(curve_of(MODELS, DATASETS, 12, blind=2), crossing(), **looks).to_dict()
     new = tmp_path / "figure.png"
     new.write_bytes(vl_convert.svg_to_png(as_svg(spec), scale=1))
     stored = pixels(STORED.read_bytes())
@@ -110,7 +115,7 @@ def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
 @pytest.mark.parametrize("layers", [2, 16, 80])
 def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None:
     looks = LOOKS | {"panels": MODELS[:1], "datasets": MANY}
-    spec = chart(curve_of(MODELS[:1], MANY, layers), **looks).to_dict()
+    spec = chart(curve_of(MODELS[:1], MANY, layers), crossing(), **looks).to_dict()
     key = next(v["encoding"] for v in views(spec, "point") if "strokeDash" in v["encoding"])
     dashes, shapes = (key[name]["scale"]["range"] for name in ("strokeDash", "shape"))
     pairs = {(json.dumps(dash), shape) for dash, shape in zip(dashes, shapes, strict=True)}
@@ -137,7 +142,7 @@ def test_long_titles_and_names_wrap_and_widen_nothing() -> None:
 def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     high = table()["ci_high"]
     raised = table().assign(ci_high=high.mask(table()["model"] == "one", high.clip(lower=19.5)))
-    svg = as_svg(chart(raised, **LOOKS).to_dict())
+    svg = as_svg(chart(raised, crossing(), **LOOKS).to_dict())
     moved = r'delta_p_\d_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
     tops = re.findall(moved, svg)
     assert len(tops) == 2 and len(set(tops)) == 1

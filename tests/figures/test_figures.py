@@ -10,8 +10,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import READOUTS, caption, curve_of, details, drawing, points, views
+from figure_tables import READOUTS, caption, crossing_of, curve_of, details, drawing, points, views
 
+from anchorscope.figures import figure_pairs
 from anchorscope.figures.figure_data import thinking_notes
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
@@ -24,15 +25,24 @@ LEGEND = [f"{a}-Anchored ({label})" for _, label in DATASETS for a in "QA"]
 CYCLE = "#1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #8c564b #e377c2 #7f7f7f".split()
 
 
-def table_of(follow: bool = False) -> pd.DataFrame:
+NOT_CROSSED = crossing_of(LLAMA[:1], DATASETS[:1], 1).head(0)
+
+
+def table_of() -> pd.DataFrame:
     """Two models of 16 and 28 layers on four datasets."""
-    curve = pd.concat([curve_of(LLAMA[:1], DATASETS, 16), curve_of(LLAMA[1:], DATASETS, 28)])
-    return curve if follow else curve[~curve["condition"].isin(["matched", "placebo"])]
+    return pd.concat([curve_of(LLAMA[:1], DATASETS, 16), curve_of(LLAMA[1:], DATASETS, 28)])
 
 
-def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
+def crossed() -> pd.DataFrame:
+    """The same cells, answers exchanged."""
+    return pd.concat([crossing_of(LLAMA[:1], DATASETS, 16), crossing_of(LLAMA[1:], DATASETS, 28)])
+
+
+def draw(
+    table: pd.DataFrame, crossing: pd.DataFrame = NOT_CROSSED, **kwargs: Any
+) -> dict[str, Any]:
     settings = {"title": "ΔP under attention knockout", "panels": LLAMA, "datasets": DATASETS}
-    return chart(table, **(settings | kwargs)).to_dict()
+    return chart(table, crossing, **(settings | kwargs)).to_dict()
 
 
 @lru_cache
@@ -219,25 +229,35 @@ def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
             assert sorted(got["n"]) == sorted(wanted["n_paired"])
 
 
-def test_right_answers_that_follow_have_a_row_where_matched_questions_were_measured() -> None:
-    table = table_of(follow=True)
-    few = (table["condition"] == "matched") & (table["anchor"] == "Q") & (table["layer"] == 1)
-    table.loc[few & (table["dataset"] == "nq"), "thin"] = True
-    spec = draw(table)
-    _, _, follow = columns(spec)[0]
-    assert follow["title"]["text"].startswith("Q-Anchored right answers that follow")
-    rows = pd.DataFrame(points(spec, follow))
-    assert (rows["chance"] == (rows["condition"] == "placebo")).all()
-    got = rows[(rows["condition"] == "matched") & (rows["dataset"] == "NQ")]
-    own = table.query("model == 'llama-3.2-1b' and anchor == 'Q' and dataset == 'nq'")
-    wanted = own[own["condition"] == "matched"]
-    assert list(got["value"]) == pytest.approx(list(100 * wanted["flip_share"]), abs=0.06)
-    assert list(got["thin"]) == list(wanted["thin"])
-    q = own[own["condition"] == "knockout"]
-    assert list(got["of"]) == list((q["n"] * q["answer_accuracy"]).round())
-    pairs = table.query("condition == 'matched' and anchor == 'Q' and headline")["n_paired"]
-    assert f"headline layer: n = {min(pairs)} to {max(pairs)} pairs" in details(spec)
-    assert "There is no row of answers behind another question" in details(usual())
+def test_truth_of_the_pair_has_a_row_where_answers_were_exchanged() -> None:
+    spec = draw(table_of(), crossed())
+    for (_, _, panel), (model, _), layers in zip(columns(spec), LLAMA, (16, 28), strict=True):
+        assert panel["title"]["text"][0].startswith("Truth of the pair") or model != LLAMA[0][0]
+        rows = pd.DataFrame(points(spec, panel))
+        own = crossed()[lambda table, model=model: table["model"] == model]
+        for quantity, behind in (("truth", False), ("agreement", True)):
+            got = rows[rows["behind"] == behind]
+            assert (got["quantity"] == quantity).all()
+            for name, column in (("value", ""), ("low", "_low"), ("high", "_high")):
+                wanted = own[f"{quantity}{column}"]
+                assert sorted(got[name]) == pytest.approx(sorted(wanted), abs=1e-3)
+        assert (rows["claimed"] == (rows["layer"] >= layers // 2)).all()
+        low, high = line_of(panel)["y"]["scale"]["domain"]
+        assert low <= 0 < rows["high"].max() <= high
+    assert "shown (filled) in 8 of 8." in caption(spec)
+    assert "n\u00a0=\u00a0190 to 217 pairs" in caption(spec)
+    assert "There is no row of exchanged answers" in details(usual())
+
+
+def test_the_range_of_the_pair_holds_zero_and_every_band() -> None:
+    def axis(*values: float) -> Any:
+        ends = {"low": values, "high": values, "behind": False}
+        return figure_pairs.axis_of(pd.DataFrame({"value": values} | ends))
+
+    assert axis(0.001, -0.002) == ((-0.027, 0.026), [0])
+    (low, high), ticks = axis(1.9, -0.1)
+    assert low < -0.1 < 1.9 < high and 0 in ticks and len(ticks) <= 6
+    assert figure_pairs.axis_of(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])
 
 
 def test_caption_states_readout_grouping_n_and_interval() -> None:
@@ -285,7 +305,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     odd = '</script><img src=x onerror=alert(1)> & "it\'s" `${x}` {y} ∆ 问'
     table = curve_of([("m", odd)], [("d", odd)], 4)
     looks: Any = {"title": odd, "panels": [("m", odd)], "datasets": [("d", odd)]}
-    paths = save(chart(table, **looks), tmp_path / "f")
+    paths = save(chart(table, NOT_CROSSED, **looks), tmp_path / "f")
     assert [p.name for p in paths] == "f.vl.json f.html f.svg f.pdf f.png".split()
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     spec, page, svg, pdf, png = (p.read_bytes() for p in paths)
@@ -297,7 +317,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     outside = outside.replace(b'<link rel="icon" href="data:,">', b"")
     assert b"<img" not in outside and not re.search(rb'(src|href)="|https?:', outside)
     assert b"default-src 'none'" in page and b"unsafe-eval" not in outside
-    again = chart(table.sample(frac=1, random_state=1), **looks).to_dict()
+    again = chart(table.sample(frac=1, random_state=1), NOT_CROSSED, **looks).to_dict()
     assert again == json.loads(spec) and " ".join(again["title"]["text"]) == odd
 
 

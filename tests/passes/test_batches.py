@@ -24,7 +24,7 @@ from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 
-PARTNERED = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
+PARTNERED = CONDITIONS | {"crossed": {}, "replicate": {}}
 ASKED = [
     # question, answer, gold, subject, relation
     ("What is George Rankin's occupation?", "politician", "politician", "George Rankin", "work"),
@@ -33,10 +33,11 @@ ASKED = [
     ("In what line of work was Zoltán Szabó?", "painter", "painter", "Zoltán Szabó", "work"),
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
-ARMS = {"matched": {"q0": "q2", "q2": "q0", "q3": "q0"}, "placebo": {"q2": "q3", "q3": "q2"}}
+CROSSED = {"q0": "q2", "q2": "q0"}
 WORDINGS = {"q0": "q1", "q1": "q0"}
 EXAMPLE = "Q: Who painted it? A: Anna Lund . "
 CUT_TWICE = ("clean", "knockout", "random")
+PARTNERS = ["crossed_partner", "replicate_partner"]
 
 
 def with_second(table, numbers, head, instead_of=0):
@@ -72,7 +73,7 @@ def expected_row(table, id_, condition):
         "prompt_end": -1,
     }
     prompt, eq = own["input_ids"][: own["prompt_length"]], own["eq_tokens"]
-    partner = ARMS.get(condition, {}).get(id_)
+    partner = CROSSED.get(id_) if condition == "crossed" else None
     if condition.startswith("replicate"):
         partner = WORDINGS.get(id_)
         prompt, eq = own.get("replicate_ids"), own.get("replicate_eq_tokens")
@@ -104,8 +105,7 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
         seen.add((id_, condition))
-    for arm, partners in ARMS.items():
-        assert {id_ for id_, condition in seen if condition == arm} == set(partners)
+    assert {id_ for id_, condition in seen if condition == "crossed"} == set(CROSSED)
     for name in CUT_TWICE:
         had = {id_ for id_, condition in seen if condition == f"replicate-{name}"}
         assert had == {"q0", "q1", "q2", "q4"}
@@ -115,13 +115,12 @@ def test_another_prompt_changes_what_is_measured(load):
     # Else the test above could not tell one prompt from another.
     loaded = load("llama")
     found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
-    for id_, arms in (("q0", ["matched"]), ("q3", [*ARMS])):
-        second = [f"replicate-{name}" for name in CUT_TWICE if id_ in WORDINGS]
-        states = [
-            found[id_, f"{name}.0/mlp.final"] for name in ("clean", "knockout", *arms, *second)
-        ]
-        for one, other in itertools.combinations(states, 2):
-            assert (one - other).abs().max() > 1e-3
+    second = [f"replicate-{name}" for name in CUT_TWICE]
+    states = [
+        found["q0", f"{name}.0/mlp.final"] for name in ("clean", "knockout", "crossed", *second)
+    ]
+    for one, other in itertools.combinations(states, 2):
+        assert (one - other).abs().max() > 1e-3
 
 
 def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byte_level):
@@ -152,14 +151,13 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
     plan = planned(partnered_table(loaded.tokenizer, few_shot=[2, 3]), conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "question": 5, "matched": 3, "placebo": 2,
+        "clean": 5, "knockout": 5, "random": 10, "question": 5, "crossed": 2,
         "replicate-clean": 4, "replicate-knockout": 4, "replicate-random": 4, "noop": 3,
     }  # fmt: skip
     assert plan.counts.notes == {
-        "matched, another question": 3,
-        "matched, no partner": 2,
-        "placebo, another question": 2,
-        "placebo, no partner": 3,
+        "crossed, another question": 2,
+        "crossed, no partner": 2,
+        "crossed, no subject or relation": 1,
         "replicate, another question": 2,
         "replicate, few-shot": 2,
         "replicate, no partner": 1,
@@ -173,51 +171,43 @@ def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load,
     plan = planned(table, conditions=PARTNERED, batch_tokens=1200)
     activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     found = measured(loaded, plan)
-    expected = (
-        {arm: list(had) for arm, had in ARMS.items()}
-        | {"clean": table["id"].tolist()}
-        | {f"replicate-{name}": ["q0", "q1", "q4"] for name in CUT_TWICE}
-    )
+    expected = {"clean": table["id"].tolist(), "crossed": list(CROSSED)} | {
+        f"replicate-{name}": ["q0", "q1", "q4"] for name in CUT_TWICE
+    }
     for condition, ids in expected.items():
         read, states = activations.read(tmp_path / "cell", "attn/last_answer", condition)
         assert read == ids
         name = f"{condition}.0/attn.last_answer"
         assert torch.equal(states[:], torch.stack([found[id_, name] for id_ in ids], dim=1))
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
-    for arm, had in ARMS.items():
-        assert facts[f"{arm}_partner"].dropna().to_dict() == had
+    assert facts["crossed_partner"].dropna().to_dict() == CROSSED
     assert (facts["partner_source"] == "relations").all()
     assert facts["replicate_partner"].dropna().to_dict() == WORDINGS | {"q4": "few-shot"}
 
 
-FACTS = [*(f"{arm}_partner" for arm in ARMS), "replicate_partner", "partner_source"]
-
-
-def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path, caplog):
+def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path):
     loaded = load("llama")
     table = partnered_table(loaded.tokenizer).assign(subject=None, question="Why?")
     plan = planned(table, conditions=PARTNERED)
     assert plan.counts.notes == {
-        "matched, off: too few matched partners": 5,
-        "placebo, off: too few matched partners": 5,
+        "crossed, no subject or relation": 5,
         "replicate, no partner: no subjects and relations": 5,
     }
-    assert "matched and placebo: not run; 0 % of the right answers" in caplog.text
     activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    for condition in (*ARMS, "replicate-clean", "replicate-random"):
+    for condition in ("crossed", "replicate-clean", "replicate-random"):
         ids, states = activations.read(tmp_path / "cell", "mlp/final", condition)
         assert ids == [] and states.shape == (LAYERS, 0, WIDTH)
-    assert activations.measured(table, tmp_path / "cell")[FACTS].isna().all(axis=None)
+    assert activations.measured(table, tmp_path / "cell")[PARTNERS].isna().all(axis=None)
 
 
 def test_conditions_that_were_not_run_are_not_measured(load, tmp_path):
     loaded = load("llama")
     table = partnered_table(loaded.tokenizer)
     activations.write(tmp_path / "cell", loaded, planned(table), ["mlp/final"])
-    for condition in (*ARMS, "replicate-clean"):
+    for condition in ("crossed", "replicate-clean"):
         with pytest.raises(AnchorscopeError, match="was not measured"):
             activations.read(tmp_path / "cell", "mlp/final", condition)
-    assert activations.measured(table, tmp_path / "cell")[FACTS].isna().all(axis=None)
+    assert activations.measured(table, tmp_path / "cell")[PARTNERS].isna().all(axis=None)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +219,7 @@ def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limi
     plan = planned(table, conditions=PARTNERED, **{limit: longest})
     assert plan.counts.kept == 5
     second = WORDINGS | {"q2": "few-shot"}
-    for name, had in (*ARMS.items(), ("replicate-clean", second)):
+    for name, had in (("crossed", CROSSED), ("replicate-clean", second)):
         fits = {id_ for id_ in had if len(expected_row(table, id_, name)[0]) <= longest}
         prompt = name.partition("-")[0]
         assert fits == {sample.id for sample in plan.samples if prompt in sample.others}

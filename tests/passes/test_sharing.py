@@ -27,7 +27,7 @@ from anchorscope.passes import sharing
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
-CUTS = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
+CUTS = CONDITIONS | {"crossed": {}, "replicate": {}}
 
 
 def behind_heads(tokenizer):
@@ -39,7 +39,8 @@ def behind_heads(tokenizer):
         table[name] += shift
     for name in ("eq_tokens", "question_tokens"):
         table[name] = [[place + shift for place in places] for places in table[name]]
-    table["question"], table["ea_text"], table["golds"] = CORPUS, "x", [[text] for text in CORPUS]
+    table["question"], table["golds"] = CORPUS, [[text] for text in CORPUS]
+    table["ea_text"] = [f"x{number}" for number in range(8)]
     table["label"] = [0, 1] * 4
     table["subject"], table["relation"] = [f"s{number // 2}" for number in range(8)], "r"
     return with_second(table, range(0, 8, 2), tokenizer(SECOND)["input_ids"], len(head))
@@ -57,7 +58,7 @@ def test_shared_passes_equal_one_row_at_a_time(load, family, blocks):
     assert plan.head > 5
     found = measured(loaded, plan)
     conditions = {name.partition(".")[0] for _, name in found}
-    assert {"matched", "placebo", "replicate-knockout", "question"} <= conditions
+    assert {"crossed", "replicate-knockout", "question"} <= conditions
     assert_alike(found, unshared(loaded, plan))
 
 

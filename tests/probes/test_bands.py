@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.knockout import curve
 from anchorscope.passes.interventions import arms
 from anchorscope.probes import bands
@@ -114,8 +114,8 @@ def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
 
 def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
     draws = refitted()
-    without = dict.fromkeys(["matched_partner", "placebo_partner", "partner_source"])
-    tables = (curve.curve, curve.contrasts, interchange.report)
+    without = dict.fromkeys(["crossed_partner", "partner_source"])
+    tables = (curve.curve, curve.contrasts, crossing.report)
     expected = [analysis.table(made, table(), answers(), draws=40, refits=draws) for made in tables]
     for arm in arms():
         draws.add("mlp/final", (arm, 0), np.array([], dtype=int), np.empty((LAYERS, REFITS, 0)))
@@ -123,7 +123,7 @@ def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
         given = table(), answers().assign(**without)
         found = analysis.table(made, *given, draws=40, refits=draws)
         pd.testing.assert_frame_equal(found, other)
-    assert found.empty and tuple(found) == interchange.INTERCHANGE
+    assert found.empty and tuple(found) == crossing.CROSSING
 
 
 def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shares() -> None:

@@ -65,6 +65,68 @@ def test_each_floor_reads_its_own_text_and_no_other(follows: str, telling: set[s
     assert all(value < 0.65 for name, value in found.items() if name not in telling)
 
 
+def words_in_order(kind: str) -> pd.DataFrame:
+    """Answers whose label follows the order of words of question or response, but for a tenth."""
+    random = np.random.default_rng(1)
+    answers, against = cell("surname"), random.integers(0, 2, N)
+    fillers = [random.permutation(["now", "then", "still", "here", "again"]) for _ in range(N)]
+    if kind == "far":
+        pairs = [("mill", "pond")[:: 1 - 2 * bit] for bit in against]
+        tail = [f" by the {a} and by the {b} and by the lake" for a, b in pairs]
+    elif kind == "class":  # one of two words before one of two others, among many
+        ups = [[random.choice(["up", "off"]), random.choice(["left", "right"])] for _ in range(N)]
+        tail = [
+            f" {words[0]} we {ways[bit]} {words[1]} we {ways[1 - bit]} {words[2]} we"
+            for ways, words, bit in zip(ups, fillers, against, strict=True)
+        ]
+    elif kind == "place":
+        tail = [
+            " " + " ".join([*words[:1], *["so"] * (1 - bit), *words[1:], *["so"] * bit])
+            for words, bit in zip(fillers, against, strict=True)
+        ]
+    label = (against ^ (random.random(N) < NOISE)).astype(int)
+    if kind == "response":
+        pairs = [("so", "it")[:: 1 - 2 * bit] for bit in against]
+        lead = [f" now and now {a} now and now {b} now and now" for a, b in pairs]
+        response = [f"{a} {b} ." for a, b in zip(lead, answers["ea_text"], strict=True)]
+        return answers.assign(response=response, label=label)
+    names = answers["subject"]
+    question = [f"What is {n}'s trade{t} now?" for n, t in zip(names, tail, strict=True)]
+    return answers.assign(question=question, label=label)
+
+
+@pytest.mark.parametrize(
+    ("kind", "telling"),
+    [
+        ("far", {"question", "text"}),
+        ("class", {"question", "text"}),
+        ("place", {"question", "text"}),
+        ("response", {"response", "text"}),
+    ],
+)
+def test_floors_read_the_order_of_words(
+    kind: str, telling: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = words_in_order(kind)
+    found = aucs(answers)
+    assert {name for name, value in found.items() if value > 0.8} == telling
+    assert all(value < 0.65 for name, value in found.items() if name not in telling)
+    # Without it the n-grams of characters see less.
+    monkeypatch.setattr(floors, "_ordered", floors._features)
+    without = aucs(answers)
+    assert all(without[name] < found[name] - 0.02 for name in telling)
+
+
+def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() -> None:
+    found = floors.order_of_words("Who is Who?")
+    pairs = ["who is", "who who", "who ?", "is who", "is ?", "who ?"]
+    assert found == [*pairs, *"0 who|-4 who|1 is|-3 is|2 who|-2 who|3 ?|-1 ?".split("|")]
+    assert floors.order_of_words("東京 は")[:3] == ["東 京", "東 は", "京 は"]
+    words = [f"w{i}" for i in range(40)]
+    pairs = [one for one in floors.order_of_words(" ".join(words)) if one.startswith("w0 ")]
+    assert pairs == [f"w0 w{i}" for i in range(1, floors.REACH + 1)]
+
+
 def test_scores_are_scikit_learns_out_of_fold_at_balanced_classes() -> None:
     answers = cell("surname")
     found = floors.floors(answers, Settings(grid=[0.1]))
@@ -79,7 +141,9 @@ def test_scores_are_scikit_learns_out_of_fold_at_balanced_classes() -> None:
     text = answers["question"]
     lengths = np.log1p(np.array([[len(t), len(t.split())] for t in text]))
     lengths = (lengths - lengths.mean(0)) / lengths.std(0)
-    x = np.hstack([grams.fit_transform(text).toarray(), lengths, lengths**2])
+    order = CountVectorizer(analyzer=floors.order_of_words, binary=True, min_df=2)
+    held = [one.fit_transform(text).toarray() for one in (grams, order)]
+    x = np.hstack([*held, lengths, lengths**2])
     for k in range(5):
         train, z = plan.fold != k, plan.z
         probe = LogisticRegression(C=0.1, tol=1e-10, max_iter=10_000).fit(x[train], z[train])

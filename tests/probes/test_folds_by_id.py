@@ -73,15 +73,15 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
     assert by_id(of_text["id"], of_text["fold"]) == fold
     assert bands.Draws.read(one["draws"]).ids.tolist() == probes.ids.tolist()
 
-    real = planning.partners.interchange
+    real = planning.partners.crossing
 
     def spy(table: pd.DataFrame, seed: int, folds_of: dict[str, int], *more: Any) -> Any:
         cut.append(folds_of)
         return real(table, seed, folds_of, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning.partners, "interchange", spy)
-        plan(conditions=CONDITIONS | {"matched": {}})
+        patch.setattr(planning.partners, "crossing", spy)
+        plan(conditions=CONDITIONS | {"crossed": {}})
     assert cut == [fold], "partners are of the folds that the probes will have"
 
 

@@ -319,7 +319,7 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
         scores.score(read, spoil(answers), "mlp/final", [("knockout", 0)], Settings())
 
 
-CONDITIONS = [("knockout", 0), ("random", 0), ("matched", 0), ("noop", 0), ("question", 0)]
+CONDITIONS = [("knockout", 0), ("random", 0), ("crossed", 0), ("noop", 0), ("question", 0)]
 
 
 def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path)
     read = source(answers, x)
 
     def without_partners(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        return ([], x[:, :0]) if condition == "matched" else read(condition, draw)
+        return ([], x[:, :0]) if condition == "crossed" else read(condition, draw)
 
     given = answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])
     design = fitting.design(answers, given[-1])
@@ -337,7 +337,7 @@ def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path)
     write_parquet_parts(parts, tmp_path / "parts")
     write_parquet(scores.score(without_partners, *given), tmp_path / "whole")
     there, expected = (read_parquet(tmp_path / name) for name in ("parts", "whole"))
-    assert "matched" not in set(there["condition"])
+    assert "crossed" not in set(there["condition"])
     pd.testing.assert_frame_equal(there, expected, check_exact=True)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 from browser import driven, needs_browser
-from figure_tables import contrasts_of, controls_of, curve_of, interchange_of
+from figure_tables import contrasts_of, controls_of, crossing_of, curve_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
@@ -34,7 +34,7 @@ HOSTILE = (
 )
 TABLES = {
     ".csv": curve_of, ".contrasts.csv": contrasts_of,
-    ".controls.csv": controls_of, ".interchange.csv": interchange_of,
+    ".controls.csv": controls_of, ".crossing.csv": crossing_of,
 }  # fmt: skip
 CELLS = [(model, dataset) for model in ("first", "second") for dataset in ("easy", "hard")]
 ENTRIES = """
@@ -241,14 +241,14 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
     shown = page.text[page.text.index("The comparisons that") :].split("What the columns mean")
     for rows in shown[:5]:
         assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
-    assert shown[0].count(curve.NOT_INTERPRETABLE) == 12  # six contrasts, two quantities
+    assert shown[0].count(curve.NOT_INTERPRETABLE) == 6  # three contrasts, two quantities
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
 
 
-def test_the_summary_says_what_flips_and_what_follows(page: Page) -> None:
+def test_the_summary_says_what_flips_and_what_is_compared(page: Page) -> None:
     assert "In 3 of 3 cells with a signal, significantly more of the probe's" in page.text
-    assert "95 % of the Q-Anchored right answers are judged wrong" in page.text
-    assert "behind a placebo, for which they stay right, 3 %" in page.text
+    assert "show that the probe compares answer and question in 4 of 4 cells" in page.text
+    assert "in 4 that it tells truth by that" in page.text
     assert "above the hardest floor" in page.text
     assert "n = 1,000 samples a cell; bands: pointwise 95 % intervals" in page.text
 
@@ -276,12 +276,16 @@ def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_
     null: dict[str, Any] = dict.fromkeys(aucs.split(), 0.7)
     null |= {"control": "untrained", "expectation": "why", "model": "gone", "dataset": "hard"}
     null |= {"site": "mlp", "position": "final", "empty": True, "floor": "text"}
-    null |= {"matched_follows": 0.04, "matched_n": 25}
+    null |= {"pair_right": 0.04, "pair_right_low": -0.1, "pair_right_high": 0.2}
     write_csv(pd.DataFrame([null]), tmp_path / "results/tables/null-controls.csv")
     found = Page(report.build(config)[0]).text
     assert "Not everywhere" in found and "Missed: seal, First <b>model</b> on Easy: 0.500" in found
     assert "1 of 1 read-outs came out empty" in found and "0.70 text" in found
-    assert "4 % of 25" in found and "random_draws: 5" in found and "random_draws" not in page.text
+    assert (
+        "0.04 [−0.10, 0.20]" in found
+        and "random_draws: 5" in found
+        and "random_draws" not in page.text
+    )
 
 
 def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:

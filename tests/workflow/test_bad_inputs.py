@@ -170,7 +170,7 @@ def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(unsc
     named, scores = ["112 samples", "113 folds", "sample_size"], f"results/scores/{CELL}.parquet"
     probe = {"folds": 113}
     refused(unscored, "activations", scores, named, probe=probe)
-    alone: dict[str, Any] = {"conditions": {"matched": None, "placebo": None}}
+    alone: dict[str, Any] = {"conditions": {"crossed": None}}
     unscored.build(f"results/activations/{CELL}", change=alone)
     refused(unscored, "scores", scores, named, probe=probe, **alone)
 

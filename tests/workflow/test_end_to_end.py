@@ -21,7 +21,7 @@ LAYERS = 4
 SAMPLES = 112
 READOUTS = ("mlp/final", "mlp/prompt_end")
 RANDOM_DRAWS = 3
-CONDITIONS = ("knockout", "random", "question", "matched", "placebo", "noop")
+CONDITIONS = ("knockout", "random", "question", "crossed", "noop")
 PRODUCTS = (
     "data/tiny-world.parquet", f"prompts/{CELL}.parquet", f"answers/{CELL}.parquet",
     f"scores/{CELL}.parquet", f"activations/{CELL}", f"delta_p/{CELL}.csv", "tables/tiny.csv",
@@ -52,9 +52,9 @@ def answers(tiny_run: Workspace) -> pd.DataFrame:
 def measured(tiny_run: Workspace, answers: pd.DataFrame) -> dict[str, int]:
     """How many samples each condition was measured for; partners are not found for all."""
     table = activations.measured(answers, tiny_run.results / f"activations/{CELL}")
-    partners = {arm: int(table[f"{arm}_partner"].notna().sum()) for arm in ("matched", "placebo")}
-    assert all(0 < n < SAMPLES for n in partners.values())
-    return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), **partners, "noop": 8}
+    crossed = int(table["crossed_partner"].notna().sum())
+    assert 0 < crossed < SAMPLES and crossed % 2 == 0
+    return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), "crossed": crossed, "noop": 8}
 
 
 def test_answers_are_frozen_anchored_and_labelled(answers):

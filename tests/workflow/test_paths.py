@@ -60,7 +60,7 @@ def test_calibration_measures_more_of_the_same_answers(paths):
     assert len(study.config.readouts) == 12
     conditions = study.config.conditions
     assert conditions.random and conditions.random.draws == shipped.calibration.random_draws
-    assert None not in (conditions.matched, conditions.placebo, conditions.replicate)
+    assert None not in (conditions.crossed, conditions.replicate)
     assert conditions.question == shipped.conditions.question
     assert study.config.probe == shipped.probe.model_copy(update={"refits": 0})
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
-from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.knockout import controls, curve, strata
 from anchorscope.probes.bands import Draws
 
@@ -15,7 +15,7 @@ COLUMNS = {
     "curve": curve.CURVE,
     "contrasts": curve.CONTRASTS,
     "controls": controls.CONTROLS,
-    "interchange": interchange.INTERCHANGE,
+    "crossing": crossing.CROSSING,
     "strata": strata.STRATA,
     "density": controls.DENSITY,
 }
@@ -47,7 +47,7 @@ def tables(
         "controls": partial(
             controls.controls, scores=scores, scored_ids=refits.ids, balanced=balanced
         ),
-        "interchange": interchange.report,
+        "crossing": crossing.report,
         "strata": strata.report,
         "density": controls.density,
     }

@@ -1,13 +1,13 @@
 """ΔP: how far each layer's probe moves under a condition, by the condition's own flips."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import (
+    POINTS,
     SHARE,
     Analysis,
     Columns,
@@ -17,7 +17,6 @@ from anchorscope.experiments.analysis import (
     count,
     stacked,
 )
-from anchorscope.experiments.interchange import table as interchange
 from anchorscope.passes.activations import complete_column
 from anchorscope.passes.interventions import (
     REGISTRY,
@@ -26,7 +25,7 @@ from anchorscope.passes.interventions import (
     in_contrasts,
     pairing_control,
 )
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -64,8 +63,8 @@ def curve(analysis: Analysis) -> pd.DataFrame:
         A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
 
     Raises:
-        AnchorscopeError: the answers do not tell where a control is complete; floors or partners
-            are not of the same samples as the scores.
+        AnchorscopeError: the answers do not tell where a control is complete; floors are
+            not of the same samples as the scores.
     """
     return stacked([_of_condition(analysis, name) for name in analysis.readout.effects], CURVE)
 
@@ -98,7 +97,7 @@ def _groups(
     facts = _facts(answers, condition)
     groups = []
     for grouping in groupings:
-        flips, effects = _grouped(readout, answers, condition, grouping)
+        flips, effects = _grouped(readout, condition, grouping)
         for anchor, everyone in anchored(flips).items():
             key = {"condition": condition, "grouping": grouping, "anchor": anchor}
             members = everyone & effects.measured
@@ -120,15 +119,23 @@ def _group(
     `facts` [n] are averaged beside the effects; the condition has so many `draws`.
     """
     counted = members & paired
+    everyone, arm = key["anchor"] == "all", key["condition"] in arms()
+    # What holds by construction is sure though it does not vary.
+    whole = everyone and not arm
+    own_flips = key["grouping"] == "per_layer" and not everyone and not arm
     averaged = {**facts, "delta_logit": effects.delta_logit}
     return Group(
         columns=key | {"n_paired": count(counted)},
         members=members,
-        support=counted if key["condition"] in arms() else members,
+        support=counted if arm else members,
         quantities={
             "delta_p": Quantity(Means(effects.delta_p, members, draws), "ci"),
-            "share": Quantity(Means(members, np.ones_like(members), draws), "share_ci", SHARE),
-            "flip_share": Quantity(Means(effects.flip, counted, draws), "flip", SHARE),
+            "share": Quantity(
+                Means(members, np.ones_like(members), draws), "share_ci", ANY if whole else SHARE
+            ),
+            "flip_share": Quantity(
+                Means(effects.flip, counted, draws), "flip", ANY if own_flips else SHARE
+            ),
         },
         averages={
             name: Means(values, members & ~np.isnan(values)) for name, values in averaged.items()
@@ -145,12 +152,10 @@ def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
     return {"popularity": popularity, "answer_accuracy": right, "n_blocked": blocked}
 
 
-def _grouped(
-    readout: Readout, answers: pd.DataFrame, condition: str, grouping: str
-) -> tuple[np.ndarray, Effects]:
+def _grouped(readout: Readout, condition: str, grouping: str) -> tuple[np.ndarray, Effects]:
     """Who is Q-Anchored, bool [ways, layers, n], and the effects that are averaged over them.
 
-    By the condition's own flips; in an arm of the interchange by the knockout's, of who counts.
+    By the condition's own flips; where two answers are exchanged by the knockout's.
     """
     effects = readout.effects[condition]
     if grouping == "replicate":
@@ -158,8 +163,6 @@ def _grouped(
     flips = effects.flip
     if condition in arms():
         flips = readout.effects["knockout"].flip
-        counted = interchange.arms(readout, answers)[condition].counted
-        effects = replace(effects, measured=counted)
     if grouping == "reference_layer":
         flips = np.broadcast_to(flips[:, [readout.headline]], flips.shape)
     return flips, effects
@@ -211,40 +214,48 @@ def complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndar
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Every cut against its control, and matched against placebo partners, paired.
+    """Every cut against its control, paired.
 
     A row for each `contrast`, `quantity` and layer measured: `CONTRASTS`, see docs/products.md, in
     percentage points; a control's draws are averaged within a sample. `<control>_complete` in the
     answers tells where the control acted on as many tokens as the cut. Raises AnchorscopeError: the
-    answers lack that column; floors or partners are not of the same samples as the scores.
+    answers lack that column; floors are not of the same samples as the scores.
+    Thin rows (`min_n`, `min_clusters`) are `unclear`: neither an effect nor none is said of them.
     """
     answers, signal = analysis.answers, analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
-        differences = _against_controls(readout, answers) | interchange.contrasts(readout, answers)
+        differences = _against_controls(readout, answers)
         groups = []
         for (contrast, quantity), means in differences.items():
             members, key = means.members[:1], {"contrast": contrast, "quantity": quantity}
-            groups.append(Group(key, members, members, {"estimate": Quantity(means, "ci")}))
+            estimate = Quantity(means, "ci", _bounds(contrast, quantity))
+            groups.append(Group(key, members, members, {"estimate": estimate}))
         return groups
 
     def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        spread = spreads["estimate"]
-        low, high = spread.interval(0.9)
+        spread, bounds = spreads["estimate"], _bounds(columns["contrast"], columns["quantity"])
+        low, high = spread.interval(0.9, bounds)
         # The first that holds at a layer is said.
         effect = np.select(
             [
                 ~signal,
+                columns["thin"],
                 (low >= -MARGIN) & (high <= MARGIN),
                 (columns["ci_low"] > 0) | (columns["ci_high"] < 0),
             ],
-            [NOT_INTERPRETABLE, NO, YES],
+            [NOT_INTERPRETABLE, UNCLEAR, NO, YES],
             UNCLEAR,
         )
         interval = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
-        return interval | analysis.band(spread, columns["n"] > 0)
+        return interval | analysis.band(spread, columns["n"] > 0, bounds)
 
-    return analysis.table(CONTRASTS, groups, (*in_contrasts(), *arms()), describe)
+    return analysis.table(CONTRASTS, groups, in_contrasts(), describe)
+
+
+def _bounds(contrast: str, quantity: str) -> tuple[float, float]:
+    """Of one sample's value in a contrast, percentage points."""
+    return (0.0, 100.0) if quantity == "share" and "-" not in contrast else POINTS
 
 
 def _against_controls(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:

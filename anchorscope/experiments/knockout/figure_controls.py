@@ -33,17 +33,8 @@ AUCS = {
     "auc_shuffled": draw.Series("AUC: shuffled labels", draw.SOFT, [1.5, 2.5], "cross"),
     "floor_auc": draw.Series("AUC: hardest floor", draw.RED, [10, 3, 2, 3], None),
 }
-# contrasts of right answers put behind another question
-FOLLOWS = {
-    "matched": draw.Series("Follow: matched", draw.PURPLE, [1, 0], "circle"),
-    "placebo": draw.Series("Follow: placebo", draw.ORANGE, [1.5, 2.5], "square"),
-}
 # the read-out's probe has no part in these: they stay in colour where it has no signal
 NOT_OF_THE_PROBE = ("prompt_end_auc", "auc_shuffled", "floor_auc")
-FOLLOWING = (
-    "Follow: right answers whose verdict turns behind another question of the relation; for a "
-    "matched one the answer is wrong, for a placebo it stays right. Counted at the headline layer."
-)
 PERMUTED = (
     "Δlogit permuted: flips if every sample were moved by the knockout's change of another sample, "
     "drawn at random."
@@ -74,10 +65,9 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
     """Small panels for each cell, models below one another, datasets side by side.
 
     Above: the share of samples that flip under the knockout, and under each control, of its own.
-    Then, where it was measured, the share of right answers that follow a matched question, and a
-    placebo. Below: AUC of the clean probe on clean and on knocked-out activations, of the refitted
-    probe, at the prompt's end, of probes on shuffled labels and of the hardest floor. What was not
-    measured has no line; layers without a signal are hollow and grey.
+    Below: AUC of the clean probe on clean and on knocked-out activations, of the refitted probe, at
+    the prompt's end, of probes on shuffled labels and of the hardest floor. What was not measured
+    has no line; layers without a signal are hollow and grey.
 
     Of the rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`; `grouping` tells
     nothing here. Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
@@ -86,29 +76,23 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
     data.require(contrasts, CONTRAST)
     rows = data.at_readout(controls, request.readout)
     pairs = data.rows_at(contrasts, request.readout)
-    follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
     side_by_side = len(request.datasets) if len(request.datasets) > 1 else len(request.panels)
     across = draw.columns_across(side_by_side, 2 * request.look.columns)
     sizes = {"panel_width": request.look.panel_width // (2 if across > 2 else 1)}
     sizes |= {"panel_height": round(0.65 * request.look.panel_height)}
     look = request.look.model_copy(update=sizes)
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
-    measured = {name for name in rows if rows[name].notna().any()} | {*follow["contrast"]}
-    series = [one for name, one in (FLIPS | FOLLOWS | AUCS).items() if name in measured]
+    measured = {name for name in rows if rows[name].notna().any()}
+    series = [one for name, one in (FLIPS | AUCS).items() if name in measured]
     shared = draw.encodings(series, look, width)
     aucs = auc_axis(min(0.4, rows[[name for name in AUCS if name in rows]].min().min()))
     views = []
     for place, (model, dataset) in enumerate(product(request.panels, request.datasets)):
-        cell, pairs_of_cell = (
-            data.cell_of(table, model[0], dataset[0]) for table in (rows, follow)
-        )
+        cell = data.cell_of(rows, model[0], dataset[0])
         panels = [
             Panel(f"flips_{place}", "Flips (%)", _lines(cell, FLIPS, 100), SHARES, "d"),
-            Panel(f"follow_{place}", "Follow (%)", _lines(pairs_of_cell, FOLLOWS, 1), SHARES, "d"),
             Panel(f"auc_{place}", "AUC", _lines(cell, AUCS, 1), aucs, ".1f"),
         ]
-        if follow.empty:
-            del panels[1]
         labels: Row = {"model": model[1], "dataset": dataset[1]}
         views.append(_column(cell, labels, panels, shared, look, first=place % across == 0))
     caption = _caption(rows, pairs, request)
@@ -125,15 +109,13 @@ def _lines(table: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float)
     """The rows of a panel; a series without a marker has none."""
     drawn: list[Row] = []
     for i, (name, series) in enumerate(lines.items()):
-        rows, columns = table, (name, "", "")
+        columns = (name, "", "")
         if name == "probe_auc":
             columns = (name, "auc_low", "auc_high")
-        elif name in FOLLOWS:
-            rows, columns = table[table["contrast"] == name], ("estimate", "ci_low", "ci_high")
         numbers = data.values_of(*columns, factor) | SIZE
         labels: Row = {"series": series.name, "marker": series.marker}
         layers, probe = data.layer_count(table), name not in NOT_OF_THE_PROBE
-        for row in data.line_rows(rows, numbers, labels, layers, i, probe=probe):
+        for row in data.line_rows(table, numbers, labels, layers, i, probe=probe):
             drawn.append(row | {"mark": row["mark"] and series.marker is not None})
     return drawn
 
@@ -170,7 +152,7 @@ def _column(
 
 
 def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Caption:
-    """Read-out, n and intervals; whether random tokens have an effect; what follows; what is grey.
+    """Read-out, n and intervals; whether random tokens have an effect; what is grey.
 
     As details the noise floor, where effects are not ruled out, and cells without a signal.
     """
@@ -187,7 +169,6 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
             f"{data.size_note(rows.groupby('cell')['n'].max())} samples a cell; "
             f"upright line: headline layer; {100 * request.level:g}\u00a0% intervals.",
             quiet,
-            *_following(pairs, rows),
             data.grey_note(cells),
         ],
         [
@@ -196,7 +177,6 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
             *([PERMUTED] if permuted else []),
             _floor(rows),
             *quiet_details,
-            *([FOLLOWING] if pairs["contrast"].isin(FOLLOWS).any() else []),
             *data.no_signal_notes(cells),
             *data.missing_note([name for name, table in cells.items() if table.empty]),
             *request.notes,
@@ -234,14 +214,3 @@ def _equivalence(pairs: pd.DataFrame) -> tuple[str, list[str]]:
         f"{data.span(rows['n'])} samples in which as many random tokens could be cut.",
         *([f"Not shown for {'; '.join(places)}."] if places else []),
     ]
-
-
-def _following(pairs: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
-    """In how many cells right answers surely follow a matched question more than a placebo."""
-    rows = pairs[(pairs["contrast"] == "matched-placebo") & (pairs["quantity"] == "share")]
-    rows = rows.merge(cells.loc[data.true(cells["headline"]), ["cell", "layer"]])
-    rows = rows[data.true(rows["signal"]) & rows["estimate"].notna()]
-    if rows.empty:
-        return []
-    sure = (rows["ci_low"] > 0).sum()
-    return [f"A matched question turns surely more than a placebo in {sure} of {len(rows)}."]

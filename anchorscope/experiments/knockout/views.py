@@ -6,6 +6,7 @@ from typing import Unpack
 
 import pandas as pd
 
+from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_data import at_readout
@@ -29,6 +30,7 @@ CHARTS = {
     "controls": View(
         "What flips by itself, and what the probes know", controls_chart, ("controls", "contrasts")
     ),
+    "crossing": View("What the probes read: question, answer, pair", crossing_chart, ("crossing",)),
     "probes": View("The probes", probes_chart, ("controls", "curve", "density")),
     "readouts": View("ΔP at every read-out", readouts_chart, ("curve",)),
 }
@@ -50,4 +52,5 @@ def view(
     at: Keywords = {**keywords, "readout": (site, position)}
     # the figure's own page switches between all read-outs
     here = at_readout(tables["curve"], at["readout"])
-    return chart(here, **at), choices(here, **at)
+    crossing = tables["crossing"]
+    return chart(here, crossing, **at), choices(here, crossing, **at)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, RANDOM, Patching
+from anchorscope.experiments.patching.partners import partners
 from anchorscope.experiments.scored import Cell, with_facts
-from anchorscope.passes import partners
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens, runs, seeded
+from anchorscope.passes.partners import known
 
 FACTS = ("id", "condition", "partner", "n_tokens", "changed", "source")
 
@@ -26,16 +27,16 @@ class Patched:
 def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
     """Score the samples of a cell behind replaced question tokens.
 
-    A partner is of the sample's own relation and fold (see `partners.interchange`), and its E_Q has
+    A partner is of the sample's own relation and fold (see `partners`), and its E_Q has
     as many spans as the sample's: the first replaces the first, and so on, whatever their lengths.
     Samples without a partner, or without a sample that can give the control's tokens, are left out.
 
     Returns:
         The rows of `clean`, the arms and the control: `measured.COLUMNS`, and `partner`, the id of
         the sample whose tokens were put in; `changed`, see `Patched`; `source`, see
-        `partners.Interchange`.
+        `partners.Partners`.
     """
-    exchanged = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
+    exchanged = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
     samples, donors = cell.samples, _donors(cell)
     patched: list[Sample] = []
     facts: list[tuple[object, ...]] = []
@@ -118,7 +119,7 @@ def _donors(cell: Cell) -> Mapping[str, list[str]]:
     That is of another relation, or of another template where the cell has one relation.
     """
     samples, folds = cell.samples, cell.folds
-    questions, _ = partners.known(cell.answers)
+    questions, _ = known(cell.answers)
     kinds = {one.id: (one.relation, one.template) for one in questions if one.id in samples}
     several = len({relation for relation, _ in kinds.values()}) > 1
     kind = {id_: relation if several else template for id_, (relation, template) in kinds.items()}

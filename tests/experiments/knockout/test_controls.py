@@ -248,9 +248,8 @@ def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
         bootstrap = {"draws": 20, "min_n": 5}
         return cell_tables.tables(*given, refits, probe=probe, bootstrap=bootstrap, seed=SEED)
 
-    swapped = [rows(S[name], arm) for arm, name in (("matched", "random"), ("placebo", "noop"))]
-    whole, partners = pd.concat([scores(), *swapped]), np.roll(IDS, 10)
-    given = answers().assign(matched_partner=partners, placebo_partner=partners)
+    whole, partners = pd.concat([scores(), rows(S["random"], "crossed")]), np.roll(IDS, N // 2)
+    given = answers().assign(crossed_partner=partners, partner_source="relations", ea_text="x")
     expected = made(whole, floors(), given)
     found = made(whole.sample(frac=1, random_state=0), floors()[::-1], given[::-1])
     for name, table in expected.items():

@@ -113,13 +113,27 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
 
 
 def test_an_effect_is_none_certain_or_unclear_and_not_interpretable_without_a_signal() -> None:
-    measured, table = cell(60)
+    measured, table = cell(120)
     found = analysis.table(curve.contrasts, measured, table, draws=100)
     assert set(found[found["contrast"] == "random"]["effect"]) == {curve.NO}
     assert set(found[found["contrast"] != "random"]["effect"]) == {curve.YES}
     told = table[["id"]].assign(floor="question", s=1.0 * table["label"])
     found = analysis.table(curve.contrasts, measured, table, floors=told, draws=50)
     assert set(found["effect"]) == {curve.NOT_INTERPRETABLE} and not found["signal"].any()
+
+
+@pytest.mark.parametrize(("n", "enough"), [(16, False), (60, False), (120, True)])
+def test_no_effect_is_not_said_of_few_samples_that_all_stay(n: int, enough: bool) -> None:
+    measured, table = cell(n)
+    found = analysis.table(curve.contrasts, measured, table, draws=100)
+    stays = found[(found["contrast"] == "random") & (found["quantity"] == "share")]
+    assert (stays["estimate"] == 0).all() and (stays["n"] == n).all()
+    assert set(stays["effect"]) == {curve.NO if enough else curve.UNCLEAR}
+    clusters = n / 2
+    assert stays["ci90_high"].to_numpy() == pytest.approx(100 * 2.7055 / (clusters + 2.7055), 1e-3)
+    assert (stays["ci90_low"] == 0).all() and (stays["band_high"] > stays["ci_high"]).all()
+    if n < 20:  # as little is said of what moves
+        assert set(found["effect"]) == {curve.UNCLEAR}
 
 
 def replicated() -> pd.DataFrame:

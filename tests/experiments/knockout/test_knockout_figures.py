@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from figure_tables import caption, details, drawing, points, views, words
 
-from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, FOLLOWS, controls_chart
+from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -41,37 +41,30 @@ def usual() -> Spec:
 
 
 def test_every_measured_control_is_a_line_with_the_tables_values_and_the_headline_a_rule() -> None:
-    controls, pairs = tables()[0], contrasts()
-    spec = draw(controls_chart, (controls, pairs))
+    controls = tables()[0]
+    spec = draw(controls_chart, (controls, contrasts()))
     assert len(spec["concat"]) == 2
     rule = spec["concat"][0]["vconcat"][0]["layer"][0]
     assert rule["mark"]["type"] == "rule" and rule["data"]["values"] == [{"layer": LAYERS - 3}]
     for cell, (dataset, _) in zip(spec["concat"], DATASETS, strict=True):
         rows = controls[controls["dataset"] == dataset]
-        flips, follow, aucs = cell["vconcat"]
+        flips, aucs = cell["vconcat"]
         for panel, lines, factor in ((flips, FLIPS, 100), (aucs, AUCS, 1)):
             drawn = pd.DataFrame(points(spec, panel))
             assert set(drawn["series"]) == {series.name for series in lines.values()}
             for column, series in lines.items():
                 got = drawn[drawn["series"] == series.name]["value"]
                 assert list(got) == pytest.approx(list(factor * rows[column]), abs=6e-5)
-        drawn = pd.DataFrame(points(spec, follow))
-        for contrast, series in FOLLOWS.items():
-            wanted = pairs[(pairs["contrast"] == contrast) & (pairs["dataset"] == dataset)]
-            wanted = wanted[wanted["quantity"] == "share"]["estimate"]
-            got = drawn[drawn["series"] == series.name]["value"]
-            assert list(got) == pytest.approx(list(wanted), abs=6e-5)
 
 
 def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None:
     controls = tables()[0].assign(replicate_flip_share=float("nan")).drop(columns="null_share")
-    pairs = contrasts()[lambda table: ~table["contrast"].str.contains("matched|placebo")]
-    spec = draw(controls_chart, (controls, pairs))
+    spec = draw(controls_chart, (controls, contrasts()))
     assert {len(cell["vconcat"]) for cell in spec["concat"]} == {2}
     svg = drawing(spec)
     assert svg.count('aria-roledescription="legend"') == 1
     assert ">Flips: question<" in svg and ">AUC: hardest floor<" in svg
-    gone = ("Flips: replicate", "Flips: Δlogit permuted", "Follow")
+    gone = ("Flips: replicate", "Flips: Δlogit permuted")
     assert not any(f">{name}" in svg for name in gone)
 
 
@@ -82,7 +75,6 @@ EVERYWHERE = [
     "Random tokens leave the mean ΔP within ±5 points in 2 of 2 cells with a signal.",
     "the 90 % interval of the mean ΔP lies within ±5 points at every layer with a signal, over the "
     "900 samples",
-    "A matched question turns surely more than a placebo in 2 of 2.",
 ]
 
 
@@ -94,7 +86,7 @@ EVERYWHERE = [
             lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
             ["±5 points in 1 of 2 cells ", "Not shown for Model on Beta at layers 1–2."],
         ),
-        (lambda t: t.assign(signal=t["dataset"] != "b"), ["a placebo in 1 of 1."]),
+        (lambda t: t.assign(signal=t["dataset"] != "b"), ["in 1 of 1 cells with a signal."]),
         (lambda t: t.assign(signal=False), ["Effect of random tokens: not interpretable"]),
         (lambda t: t[t["contrast"] != "random"], ["Effect of random tokens: not measured."]),
     ],
@@ -103,7 +95,6 @@ def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: 
     controls, *_ = tables()
     text = words(draw(controls_chart, (controls, change(contrasts()))))
     assert [sentence for sentence in said if sentence not in text] == []
-    assert ("placebo in" in text) == ("not interpretable" not in text)
     without = draw(controls_chart, (controls.drop(columns="noise_floor"), contrasts()))
     assert "Noise floor: not measured." in details(without)
 

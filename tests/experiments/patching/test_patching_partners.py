@@ -1,0 +1,188 @@
+"""Partners of patching, against the rule said pair by pair."""
+
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from anchorscope.anchors import labels
+from anchorscope.experiments.patching import partners
+
+TEMPLATES = {
+    "trade": ("What is the trade of {}?", "Which trade does {} follow?"),
+    "town": ("Where was {} born?", "In which town was {} born?"),
+}
+
+
+def row(id_: str, subject: Any, relation: Any, answer: str, golds: list[str], **more: Any) -> Any:
+    wording = TEMPLATES.get(relation, ("Who is {}?",))[more.pop("wording", 0)]
+    return {
+        "id": id_,
+        "question": wording.format(subject),
+        "subject": subject,
+        "relation": relation,
+        "ea_text": answer,
+        "golds": golds,
+        "label": int(not labels.matches(answer, golds)),
+        "dropped": None,
+    } | more
+
+
+def found(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> Any:
+    one_fold = dict.fromkeys(table["id"], 0)
+    return partners.partners(table, seed, folds_of or one_fold, ("matched", "placebo"))
+
+
+def arms(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
+    """Arm → id → id of the partner."""
+    return found(pd.DataFrame(rows), seed, folds_of).arms
+
+
+def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -> None:
+    rows = [
+        row("right", "Ada", "trade", "smith", ["smith"]),
+        row("same", "Bob", "trade", "the smith", ["smith", "joiner"]),
+        row("other", "Cyd", "trade", "monk", ["monk"]),
+        row("wrong", "Dan", "trade", "baker", ["cook"]),
+        row("its-gold", "Eve", "trade", "sexton", ["baker"]),
+        row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
+    ]
+    matched, placebo = arms(rows)["matched"], arms(rows)["placebo"]
+    assert matched.pop("other") in {"right", "same"}
+    assert matched == {"right": "other", "same": "other", "wrong": "its-gold"}
+    assert placebo == {"right": "same", "same": "right", "its-gold": "wrong"}
+
+
+def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
+    rows = [
+        row("a", "Ada Lund", "trade", "smith", ["smith"]),
+        row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
+    ]
+    assert arms(rows)["matched"] == {}
+
+
+def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
+    users = row("b", "Bob", "trade", "cook", [], label=0)
+    assert arms([row("a", "Ada", "trade", "smith", ["smith"]), users])["matched"] == {"b": "a"}
+
+
+def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
+    rows = [
+        row("a", "Ada", "trade", "smith", ["smith"], label=1),
+        row("b", "Bob", "trade", "cook", ["smith"]),
+        row("c", "Cyd", "trade", "monk", ["cook"]),
+    ]
+    assert arms(rows)["matched"]["a"] == "b" and arms(rows)["placebo"]["a"] == "c"
+
+
+def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
+    """Every partner the rule allows, one pair of rows at a time."""
+    rows = [r for r in rows if r["subject"] and r["relation"]]
+    allowed: dict[str, set[str]] = {}
+    for one in rows:
+        pairs = [
+            (other["id"], other["question"].replace(other["subject"], ""))
+            for other in rows
+            if other["relation"] == one["relation"]
+            and other["subject"] != one["subject"]
+            and other["label"] == one["label"]
+            and (labels.matches(one["ea_text"], other["golds"]) == (one["label"] == 0))
+            == (arm == "placebo")
+        ]
+        frame = one["question"].replace(one["subject"], "")
+        same = {id_ for id_, other in pairs if other == frame}
+        if pairs:
+            allowed[one["id"]] = same or {id_ for id_, _ in pairs}
+    return allowed
+
+
+WORDS = ["smith", "a baker", "the baker", "cook", "US", "US army", "Monk"]
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["Ada", "Bob", "Cyd", "Dan", None]),
+        st.sampled_from(["trade", "town", None]),
+        st.sampled_from(WORDS),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=2),
+        st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+def drawn(rows: Any) -> list[Any]:
+    return [
+        row(f"n{n}", subject, relation, answer, golds, wording=wording if relation else 0)
+        for n, (subject, relation, answer, golds, wording) in enumerate(rows)
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
+def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> None:
+    exchanged = found(pd.DataFrame(drawn(rows)), seed)
+    assert exchanged.source == "relations"
+    for arm, chosen in exchanged.arms.items():
+        allowed = slow_rule(drawn(rows), arm)
+        assert chosen.keys() == allowed.keys()
+        assert all(partner in allowed[id_] for id_, partner in chosen.items())
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_matter(rows: Any, draws: Any) -> None:
+    table = pd.DataFrame(drawn(rows))
+    order = list(range(len(table)))
+    draws.shuffle(order)
+    assert found(table, 5) == found(table.iloc[order], 5)
+
+
+def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
+    rows = [row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"], label=0) for i in range(30)]
+    by_seed = [arms(rows, seed)["matched"] for seed in range(3)]
+    assert by_seed[0] == arms(rows)["matched"]
+    assert len({tuple(found.values()) for found in by_seed}) == 3
+    assert max(Counter(by_seed[0].values()).values()) < 8 < len(set(by_seed[0].values()))
+
+
+def town(i: int, city: str) -> Any:
+    name = f"{'Ada Bela Carl Dora Emil'.split()[i % 5]} Number{i}"
+    return row(f"n{i}", None, None, city, [city], question=f"In which city was {name} born?")
+
+
+def test_without_relations_the_wording_tells_what_is_alike() -> None:
+    cities = ["Rome", "Oslo", "Lima"]
+    table = pd.DataFrame([town(i, cities[i % 3]) for i in range(12)])
+    odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
+    by_wording = found(pd.concat([table, pd.DataFrame([odd])]))
+    assert by_wording.source == "wording"
+    assert "odd" not in by_wording.arms["matched"]
+    city = dict(zip(table["id"], table["ea_text"], strict=True))
+    assert all(city[one] != city[other] for one, other in by_wording.arms["matched"].items())
+    assert all(city[one] == city[other] for one, other in by_wording.arms["placebo"].items())
+
+
+def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    alike = [town(i, f"City{i}") for i in range(2)]
+    unlike = [
+        row(f"u{i}", None, None, "x", ["x"], question=f"Who {verb} The Red House?")
+        for i, verb in enumerate("wrote painted built sold filmed bought burnt owned found".split())
+    ]
+    none = found(pd.DataFrame([*alike, *unlike]))
+    assert none.source is None and "18 % of the right answers" in caplog.text
+    assert none.arms == {"matched": {}, "placebo": {}}
+
+
+def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:
+    """A probe that has learned from the partner's question must not score the pair."""
+    rows = [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
+    folds_of = {f"{number}": number % 5 for number in range(80)}
+    for arm, free in arms(rows).items():
+        bound = arms(rows, 0, folds_of)[arm]
+        assert len(bound) == len(free) == 80
+        assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
+        assert any(folds_of[one] != folds_of[other] for one, other in free.items())
