@@ -28,6 +28,8 @@ from anchorscope.probes.fitting import Settings
 WIDTH = 16
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
 """Direction → size of what it holds, beside noise of variance 1."""
+ADDITIVE = {"question": 1.0, "answer": 1.0, "truth": 0.0, "own": 0.0}
+"""Nothing belongs to the pair."""
 SHARED = {"question": 0.3, "answer": 0.3}
 """What part of the noise belongs to the question alone, or to the answer alone."""
 
@@ -120,11 +122,22 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     return shares.assign(truth=truth.groupby(found["quantity"]).first())
 
 
+def claimed(found: pd.DataFrame) -> pd.Series:
+    """Share of worlds in which a quantity is surely above 0, by intervals with refitted probes."""
+    rows = found[found["probes"] == "refitted"]
+    return (rows["low"] > 0).groupby(rows["quantity"]).mean()
+
+
 def simulate(
-    n: int, worlds: int, jobs: int = 1, probe: Settings | None = None, shuffle: bool = False
+    n: int,
+    worlds: int,
+    jobs: int = 1,
+    probe: Settings | None = None,
+    shuffle: bool = False,
+    strengths: Mapping[str, float] = STRENGTHS,
 ) -> pd.DataFrame:
     """The rows of `claims` for many worlds."""
-    work = partial(claims, n, probe=probe or Settings(), shuffle=shuffle)
+    work = partial(claims, n, probe=probe or Settings(), strengths=strengths, shuffle=shuffle)
     if jobs == 1:
         return pd.concat(map(work, range(worlds)), ignore_index=True)
     with ProcessPoolExecutor(jobs) as pool:
@@ -137,11 +150,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, nargs="+", default=[300, 1000])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--shuffle", action="store_true", help="labels that mean nothing")
+    parser.add_argument("--additive", action="store_true", help="nothing belongs to the pair")
     chosen = parser.parse_args(arguments)
+    strengths = ADDITIVE if chosen.additive else STRENGTHS
     for n in chosen.samples:
-        found = simulate(n, chosen.worlds, chosen.jobs, shuffle=chosen.shuffle)
+        found = simulate(n, chosen.worlds, chosen.jobs, shuffle=chosen.shuffle, strengths=strengths)
         print(f"n = {n}, {chosen.worlds} worlds")
-        print(coverage(found).round(3).to_string())
+        print(coverage(found).assign(claimed=claimed(found)).round(3).to_string())
         print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 

@@ -10,7 +10,9 @@ One procedure for every answer, right or wrong:
 4. cut at the first line break, bracket, tag or sentence end, before the next item of a list, at
    the end of what is emphasised, before an afterthought ("X, I think", "X, not Y"), but keep a
    number's other spelling with it ("12 (twelve)");
-5. drop articles, then quotes, markup and punctuation at both ends.
+5. of a clause that says the question's words again, keep what it adds (`restated`), where the
+   question is known;
+6. drop articles, then quotes, markup and punctuation at both ends.
 
 A full stop ends a sentence where white space, a closing quote or the end of the text follows,
 unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
@@ -19,14 +21,14 @@ then it ends the sentence where a word such as "It" or "The" follows ("U.S. It i
 where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
-Limits, on purpose: what follows the answer in its own clause stays ("Paris is the capital"); other
-commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are English.
+Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
+articles are English; a clause that cannot be read stays whole, and `Anchor.sure` is False.
 """
 
 import re
 from dataclasses import dataclass
 
-from anchorscope.anchors import lead_ins, restated
+from anchorscope.anchors import english, lead_ins, restated
 from anchorscope.anchors.english import (
     ANSWER_ABBREVIATIONS,
     MONTHS,
@@ -137,14 +139,14 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
         return span
     lead_in = answer[sentence : span[0]]
     predicate = bool(_COPULA.search(lead_in)) and "?" not in lead_in
-    whole = _proper(answer, sentence) if predicate and ":" not in lead_in else None
-    if whole is not None and (
-        restated.continues(answer[slice(*whole)], question)
-        # "The rabbit is the animal": the lead-in answers.
-        or restated.adds(answer[slice(*whole)], question)
-        > restated.adds(answer[slice(*span)], question)
-    ):
-        span, predicate = whole, False
+    announced = ":" in lead_in or english.denial(answer[slice(*span)]) is not None
+    whole = _proper(answer, sentence) if predicate and not announced else None
+    if whole is not None:
+        text = answer[slice(*span)]
+        repeats = text == text.lower() and not restated.adds(text, question)
+        answers = repeats and restated.adds(answer[slice(*whole)], question)
+        if answers or restated.continues(answer[slice(*whole)], question):
+            span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
     place = restated.added(answer[slice(*span)], question, predicate=predicate)
     if place is None or place == (0, span[1] - span[0]):
         return span
@@ -249,7 +251,7 @@ def _after_request(text: str, start: int) -> int:
 
 
 def _after_question(text: str, start: int, question: str) -> int:
-    """Past a part of the question that the model repeats first: "Capital of France? Paris"."""
+    """Past a part of the question that the model repeats first: "The winner? Ada"."""
     if not (repeated := _REPEATED.match(text, start)) or not text[repeated.end() :].strip():
         return start
     asks = repeated[0].rstrip()[-1] in "?？" or restated.is_clause(repeated[0])

@@ -142,7 +142,7 @@ IRREGULAR = {
         "keep kept", "send sent", "bring brought", "take took taken", "come came",
         "give gave given",
         "sink sank sunk", "die dead", "know knew known", "see saw seen", "say said",
-        "is are was were be been",
+        "is are was were be been", "use used uses using",
     )
     for form in forms.split()
 }  # fmt: skip
@@ -154,7 +154,7 @@ _DENIAL = re.compile(
 )
 # What stands between quotation marks; an apostrophe inside a word is none.
 _QUOTED = re.compile(
-    r"\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
+    r"\"[^\"]+\"|(?<!\w)[\"“][^\"“”]+$|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
     r"|(?<!\w)['‘](?=\S)(?:[^'’]|(?<=\w)['’](?=\w))+(?<=\S)['’](?!\w)"
 )
 

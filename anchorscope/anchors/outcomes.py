@@ -101,9 +101,8 @@ def _says_it_twice(before: str, text: str) -> bool:
 
 
 def _first(text: str) -> str:
-    """The word that asks, where a text begins with one."""
-    first = next(iter(words_of(text)), None)
-    return first.lower if first is not None and first.lower in english.WH else ""
+    """The word that asks among the first two of a text, if there is one."""
+    return next((word.lower for word in words_of(text)[:2] if word.lower in english.WH), "")
 
 
 def _plain(text: str) -> str:
@@ -131,6 +130,8 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
 
 
 def _in_small(text: str) -> bool:
-    """Whether a text is no title: most of its words are written small."""
-    words = [word for word in words_of(text) if not word.first]
-    return not words or 2 * sum(word.capital for word in words) <= len(words)
+    """Whether a text is no title: its first word, or most of the others, are written small."""
+    words = words_of(text)
+    if not words or not words[0].capital:
+        return True
+    return 2 * sum(word.capital for word in words[1:]) < len(words)

@@ -1,14 +1,14 @@
 """What an answer adds to its question, where it says the question's words again.
 
-"Will Smith is a professional actor." adds "professional actor" to "What is Will Smith's
-occupation?"; "Paris is the capital of France." adds "Paris" to "What is the capital of France?".
+"Ada Lovelace was a keen mathematician." adds "keen mathematician" to "What did Ada Lovelace do?";
+"Bern hosts the parliament." adds "Bern" to "Which city hosts the parliament?".
 Read off question and answer alone, with the short lists of `english`:
 
 1. a yes/no question is answered by a first "yes" or "no";
 2. "when" and "how many" are answered by the one date or number that the clause adds, "when" also
    by what follows a "when" of the answer;
-3. where the answer begins with all that stands before the question word ("It was written by what
-   author?"), the answer proper is what follows;
+3. where the answer begins with all that stands before the question word ("The river flows into
+   which sea?"), the answer proper is what follows;
 4. else the clause is split at a verb, and the answer is the side that adds words: behind the last
    verb before which nothing is new ("The bridge connecting Detroit to Windsor is | the Niagara
    Falls Bridge"), or before the first verb behind which nothing is new. Where both sides add words,
@@ -46,12 +46,13 @@ _NAMED = re.compile(
 )
 _RELATIVE = re.compile(
     r",?\s(?:who|which|that|whose|whom|where)\s(?=[a-z])"
-    r"|,\s(?:but|while|although|though|because|since|specifically|namely)\s"
+    r"|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
     r"|,?\sand\s(?:is|was|are|were|has|had)\s|\s(?:or|and|but)$"
 )
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
 _APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
 _BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during)\s")
+_MEASURE = re.compile(r"(\w+) of (?=[\d$£€])")
 _NONE_OF_THEM = re.compile(r"\bno [a-z]+")
 _WHEN = re.compile(r"\bwhen\s")
 _JOINED = re.compile(r"\s*(?:to|and|until|or|[-–—])\s*")
@@ -100,7 +101,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
     Args:
         text: a clause of one sentence, without its lead-in.
         question: what was asked.
-        predicate: whether a lead-in with a copula stood before the text ("The capital is").
+        predicate: whether a lead-in with a copula stood before the text ("The winner is").
     """
     question_words = words_of(question)
     kind = asking.answer_kind(question_words)
@@ -132,7 +133,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
 
 
 def continues(text: str, question: str) -> bool:
-    """Whether an answer goes on where a question asks at its end: "It was written by | what"."""
+    """Whether an answer goes on where a question asks at its end: "It flows into | which sea"."""
     return _continuation(_clause(text, stems(question)), words_of(question)) is not None
 
 
@@ -226,9 +227,12 @@ def _continuation(clause: _Clause, question: Sequence[Word]) -> int | None:
     if at is None or at < 3:
         return None
     beginning = [word.lower for word in question[:at]]
-    if [word.lower for word in clause.words[:at]] != beginning or at >= len(clause.words):
+    if beginning[0] in english.ARTICLES:  # E_A has none at its front
+        del beginning[0]
+    start = len(beginning)
+    if [word.lower for word in clause.words[:start]] != beginning or start >= len(clause.words):
         return None
-    return None if clause.words[at].lower in english.WH else at
+    return None if clause.words[start].lower in english.WH else start
 
 
 def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
@@ -237,7 +241,7 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
     doer = doer or any(word.lower == "by" for word in question)
     if not clause.verbs:
         return None
-    if any(word.lower == "or" for word in question) and _names_an_option(clause):
+    if _names_an_option(clause, question):
         return (0, clause.verbs[0])
     before: tuple[int, int] | None = None
     behind: tuple[int, int] | None = None
@@ -255,11 +259,11 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
     return behind or before or _told_by_the_question(clause, asking.doing(question), doer)
 
 
-def _names_an_option(clause: _Clause) -> bool:
-    """Whether a name of the question stands before the first verb: "Ada is older"."""
-    left = range(clause.verbs[0])
-    named = any(clause.words[i].capital and clause.content[i] for i in left)
-    return named and not any(clause.new[i] for i in left)
+def _names_an_option(clause: _Clause, question: Sequence[Word]) -> bool:
+    """Whether one of two options is the subject: "Ada is older" of "Ada or Bob"."""
+    option = " ".join(word.lower for word in clause.words[: clause.verbs[0]])
+    asked = " ".join(word.lower for word in question)
+    return f" {option} or " in asked or f" or {option} " in f"{asked} "
 
 
 def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tuple[int, int] | None:
@@ -330,14 +334,17 @@ def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | No
         if joins and repeated and not new and adds_later:
             first, start = words[i].end, i + 1
     first += len(text[first:]) - len(text[first:].lstrip())
-    if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
-        first = named[-1]
-    if front := _AT_THE_FRONT.match(text, first):
-        first = front.end()
     for follows in _RELATIVE.finditer(text, first, last):
         if any(says_something(word) for word in words_of(text[first : follows.start()])):
             last = follows.start()
             break
+    if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
+        first = named[-1]
+    if front := _AT_THE_FRONT.match(text, first):
+        first = front.end()
+    measure = _MEASURE.match(text, first)
+    if measure and _stem(measure[1].lower()) in clause.question:
+        first = measure.end()  # "an altitude of | 180 feet"
     quoted = text.startswith(tuple(_QUOTE_MARKS), first)
     if quoted and (behind := _BEHIND_A_QUOTATION.search(text, first, last)):
         last = behind.start()
