@@ -20,8 +20,8 @@ STAGES = {
     "activations": "measured", "scores": "scored",
 }  # fmt: skip
 RUNNING_ORDER = (
-    "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",
-    "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
+    "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
+    "delta_p", "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
 )  # fmt: skip
 
 
