@@ -88,7 +88,7 @@ def claims(
     pair = (np.arange(n) // 4).astype(str)
     linked = answers.assign(label=shown, subject=pair)
     plan = fitting.design(linked, probe)
-    drawn = scores.drawn(answers.assign(label=shown), probe)
+    drawn = scores.drawn(answers.assign(label=shown), plan)
     features = [torch.as_tensor(x).float() for x in (clean, crossed)]
     fitted = fitting.fit(features[0], plan)
     again = fitting.fit(features[0], plan, fitted.c, drawn.weights, across=True)

@@ -346,7 +346,7 @@ def _candidates(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     proxies = wording.proxies(
         pd.DataFrame({"id": range(len(rows)), "question": [r["question"] for r in rows]})
     )
-    yield f"\n{name}: candidates of interchange by wording, share of questions that have one"
+    yield f"\n{name}: partners by wording, share of questions that have one"
     yield from (f"  {coverage(proxies, n):.3f}  of {n}" for n in SIZES)
     if any(r["relation"] for r in rows):
         precision, recall = same_relation(proxies, [r["relation"] for r in rows])

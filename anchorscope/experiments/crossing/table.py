@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from anchorscope.experiments import pairs
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.crossing import overlap
 from anchorscope.experiments.crossing.split import Split, at_own_size, split
-from anchorscope.probes import intervals
+from anchorscope.experiments.pairs import places
+from anchorscope.probes import intervals, samples
 from anchorscope.probes.bands import Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
@@ -52,19 +52,32 @@ def report(analysis: Analysis) -> pd.DataFrame:
     """A row for each layer: `CROSSING`, see docs/products.md.
 
     The answers have `crossed_partner` and `partner_source`. No rows where crossing was not run or
-    no sample has a partner.
+    no sample has a partner. Raises AnchorscopeError: scores and partners are not of the same
+    samples.
     """
-    readout, answers = analysis.readout, analysis.answers
-    if "crossed" not in readout.effects:
+    if "crossed" not in analysis.readout.effects:
         return pd.DataFrame(columns=list(CROSSING))
-    partner = pairs.places(answers, answers["crossed_partner"])
-    own = terms_of(readout, partner)
-    if not own.crossed.any():
+    partner = partners_of(analysis)
+    terms = terms_of(analysis.readout, partner)
+    if not terms.crossed.any():
         return pd.DataFrame(columns=list(CROSSING))
-    found, refits = pairs_of(analysis, own, partner), refitted(analysis, partner)
-    spread = spreads(own, refits, found, analysis.level)
-    known = _known(analysis, found) | shares(own, refits, found.fold, found.rows[found.right])
-    return pd.DataFrame(known | _claims(analysis, found, spread))[list(CROSSING)]
+    pairs, refits = pairs_of(analysis, terms, partner), refitted(analysis, partner)
+    spread = spreads(terms, refits, pairs, analysis.level)
+    right = shares(terms, refits, pairs.fold, pairs.rows[pairs.right])
+    columns = _facts(analysis, pairs) | right | _claims(analysis, pairs, spread)
+    return pd.DataFrame(columns)[list(CROSSING)]
+
+
+def partners_of(analysis: Analysis) -> np.ndarray:
+    """The place of each sample's partner, int64 [n]; -1 for none."""
+    readout, partners = analysis.readout, analysis.answers["crossed_partner"]
+    partner, given = places(analysis.answers, partners), partners.notna().to_numpy()
+    strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
+    if strange.any():
+        what = f"{strange.sum()} samples have a partner and no scores, or scores and no partner"
+        first = analysis.answers["id"][strange].iloc[0]
+        raise samples.mismatch(f"{what}, id {first} first", f"read-out {readout.name}, crossed")
+    return partner
 
 
 def terms_of(readout: Readout, partner: np.ndarray) -> Split:
@@ -117,7 +130,7 @@ def quantities(right: np.ndarray, wrong: np.ndarray) -> Values:
     }
 
 
-def spreads(own: Split, refits: Split | None, found: Pairs, level: float) -> dict[str, Spread]:
+def spreads(terms: Split, refits: Split | None, pairs: Pairs, level: float) -> dict[str, Spread]:
     """Each of `quantities`, and how it spreads over pairs and over probes.
 
     Two variances add up: over draws of the pairs, for which the probes are fixed, and over refits
@@ -125,30 +138,30 @@ def spreads(own: Split, refits: Split | None, found: Pairs, level: float) -> dic
     one. Clusters and refits are few, so that the half-width is that of Student's t, with Welch's
     degrees of freedom (1947).
     """
-    values = np.concatenate([own.pair[:, found.rows], found.text[None]])
-    members = _members(found)
-    drawn = quantities(*(found.drawn.means(values, some[None]) for some in members.values()))
-    right, wrong = (int(found.drawn.clusters_in(some)) for some in members.values())
+    values = np.concatenate([terms.pair[:, pairs.rows], pairs.text[None]])
+    members = _members(pairs)
+    drawn = quantities(*(pairs.drawn.means(values, some[None]) for some in members.values()))
+    right, wrong = (int(pairs.drawn.clusters_in(some)) for some in members.values())
     clusters = {"pair_right": right, "pair_gain": right, "pair_wrong": wrong}
-    probes = _of_probes(own, refits, found)
+    probes = _of_probes(terms, refits, pairs)
     spread = {}
-    for name, estimate in _means(own, found).items():
+    for name, estimate in _means(terms, pairs).items():
         least = clusters.get(name, min(right, wrong))
-        known, freedom = _variance(drawn[name]), max(1, least - 1)
-        sampled = known * (freedom + 1) / freedom  # a draw divides by n
+        variance, freedom = _variance(drawn[name]), max(1, least - 1)
+        sampled = variance * (freedom + 1) / freedom  # a draw divides by n
         width = _half_width((sampled, freedom), probes[name], level)
-        normal = np.sqrt(known) * stats.norm.ppf((1 + level) / 2)
+        normal = np.sqrt(variance) * stats.norm.ppf((1 + level) / 2)
         factor = np.divide(width, normal, out=np.ones_like(width), where=normal > 0)
         replicates = estimate + factor * (drawn[name] - estimate)
         spread[name] = Spread(estimate, replicates, factor, np.full(len(estimate), least))
     return spread
 
 
-def _of_probes(own: Split, refits: Split | None, found: Pairs) -> dict[str, Variance]:
+def _of_probes(terms: Split, refits: Split | None, pairs: Pairs) -> dict[str, Variance]:
     """The variance that training adds to each of `quantities`, and its degrees of freedom."""
     if refits is None:
-        return {name: (np.zeros_like(one), 1) for name, one in _means(own, found).items()}
-    each = [_means(one, found) for one in (refits, at_own_size(own, refits, found.fold))]
+        return {name: (np.zeros_like(one), 1) for name, one in _means(terms, pairs).items()}
+    each = [_means(one, pairs) for one in (refits, at_own_size(terms, refits, pairs.fold))]
     freedom = len(refits.pair) - 1
     return {
         name: (np.fmax(*(one[name].var(0, ddof=1) for one in each)), freedom) for name in each[0]
@@ -163,21 +176,21 @@ def _half_width(one: Variance, other: Variance, level: float) -> np.ndarray:
     return np.sqrt(whole) * stats.t.ppf((1 + level) / 2, freedom)
 
 
-def _means(terms: Split, found: Pairs) -> Values:
+def _means(terms: Split, pairs: Pairs) -> Values:
     """`quantities` of all pairs, [..., layers] each."""
-    pair = terms.pair[..., found.rows]
-    text = np.broadcast_to(found.text, (*pair.shape[:-2], 1, len(found.text)))
+    pair = terms.pair[..., pairs.rows]
+    text = np.broadcast_to(pairs.text, (*pair.shape[:-2], 1, len(pairs.text)))
     values = np.concatenate([pair, text], axis=-2)
     right, wrong = (
         intervals.mean_known(np.where(some, values, np.nan), -1)
-        for some in _members(found).values()
+        for some in _members(pairs).values()
     )
     return quantities(right, wrong)
 
 
-def _members(found: Pairs) -> dict[str, np.ndarray]:
+def _members(pairs: Pairs) -> dict[str, np.ndarray]:
     """The rows of right and of wrong pairs, bool [rows] each."""
-    return {"right": found.right, "wrong": ~found.right}
+    return {"right": pairs.right, "wrong": ~pairs.right}
 
 
 def _variance(replicates: np.ndarray) -> np.ndarray:
@@ -186,17 +199,18 @@ def _variance(replicates: np.ndarray) -> np.ndarray:
     return intervals.mean_known(centred**2, 0)
 
 
-def shares(own: Split, refits: Split | None, fold: np.ndarray, rows: np.ndarray) -> Values:
+def shares(terms: Split, refits: Split | None, fold: np.ndarray, rows: np.ndarray) -> Values:
     """What share of the mean squares is the question's, the answer's, the pair's, and noise.
 
     Over samples `rows`, [layers] each; they add up to 1. A probe learned from other samples would
     give other terms. By their variance over refits, `at_own_size`, a mean square is too large:
     that is taken off it, and is the noise. In a probe that knows nothing all is noise.
     """
-    squares = (own.of(rows).terms ** 2).mean(-1)  # [3, layers]
+    count = max(1, len(rows))
+    squares = (terms.of(rows).terms ** 2).sum(-1) / count  # [3, layers]
     noise = np.zeros_like(squares)
     if refits is not None:
-        varied = at_own_size(own, refits, fold).of(rows).terms.var(1, ddof=1).mean(-1)
+        varied = at_own_size(terms, refits, fold).of(rows).terms.var(1, ddof=1).sum(-1) / count
         noise = np.fmin(squares, varied)
     whole = squares.sum(0)
     parts = dict(zip(TERMS, squares - noise, strict=True))
@@ -204,23 +218,23 @@ def shares(own: Split, refits: Split | None, fold: np.ndarray, rows: np.ndarray)
     return {f"share_{name}": intervals.ratio(part, whole) for name, part in parts.items()}
 
 
-def _known(analysis: Analysis, found: Pairs) -> Columns:
+def _facts(analysis: Analysis, pairs: Pairs) -> Columns:
     """What is known of each layer beside the claims."""
     readout, answers = analysis.readout, analysis.answers
     layers = np.arange(len(readout.clean))
-    right, flips = found.rows[found.right], readout.effects["crossed"].flip[0]
+    right, flips = pairs.rows[pairs.right], readout.effects["crossed"].flip[0]
     return {
         **readout.key,
         "layer": layers,
         "n_right": len(right) // 2,
-        "n_wrong": (~found.right).sum() // 2,
+        "n_wrong": (~pairs.right).sum() // 2,
         "signal": analysis.strength["signal"],
         "headline": layers == readout.headline,
-        "text_pair": _mean(found.text[found.right]),
-        "text_truth": (_mean(found.text[found.right]) - _mean(found.text[~found.right])) / 2,
+        "text_pair": _mean(pairs.text[pairs.right]),
+        "text_truth": (_mean(pairs.text[pairs.right]) - _mean(pairs.text[~pairs.right])) / 2,
         "follows": intervals.mean_known(np.where(flips, 1.0, 0.0)[:, right], -1),
-        "n_unlike": found.unlike.sum() // 2,
-        "n_clusters": int(found.drawn.clusters_in(found.right)),
+        "n_unlike": pairs.unlike.sum() // 2,
+        "n_clusters": int(pairs.drawn.clusters_in(pairs.right)),
         "source": answers["partner_source"].iloc[0],
     }
 
@@ -229,7 +243,7 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else np.nan
 
 
-def _claims(analysis: Analysis, found: Pairs, spread: Mapping[str, Spread]) -> Columns:
+def _claims(analysis: Analysis, pairs: Pairs, spread: Mapping[str, Spread]) -> Columns:
     """The quantities with intervals and bands, and what they say of each layer."""
     columns: Columns = {}
     for name, one in spread.items():
@@ -238,7 +252,7 @@ def _claims(analysis: Analysis, found: Pairs, spread: Mapping[str, Spread]) -> C
         columns[f"{name}_low"], columns[f"{name}_high"] = one.interval(analysis.level)
         ends = one.band(analysis.level, every)
         columns[f"{name}_band_low"], columns[f"{name}_band_high"] = ends
-    enough = {name: _enough(analysis, found, some) for name, some in _members(found).items()}
+    enough = {name: _enough(analysis, pairs, some) for name, some in _members(pairs).items()}
 
     def above(end: str) -> tuple[np.ndarray, np.ndarray]:
         """Whether the pair is read at each layer, and its truth, by one end of the intervals."""
@@ -254,9 +268,9 @@ def _claims(analysis: Analysis, found: Pairs, spread: Mapping[str, Spread]) -> C
     return columns | {"inflation": spread["truth" if enough["wrong"] else "pair_right"].inflation}
 
 
-def _enough(analysis: Analysis, found: Pairs, some: np.ndarray) -> bool:
+def _enough(analysis: Analysis, pairs: Pairs, some: np.ndarray) -> bool:
     """Whether so many samples, and clusters of pairs, may be spoken of."""
-    clusters = found.drawn.clusters_in(some)
+    clusters = pairs.drawn.clusters_in(some)
     return bool(some.sum() >= analysis.min_n and clusters >= analysis.min_clusters)
 
 

@@ -1,6 +1,7 @@
 """The table of crossing on probes whose reading is planted."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from anchorscope.experiments.crossing import table
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.fitting import Settings
 from anchorscope.probes.samples import Effects, Readout
+from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
 BENCHMARK = Path(__file__).parents[3] / "benchmarks/crossing_coverage.py"
@@ -122,15 +124,33 @@ def test_pairs_of_two_folds_do_not_count() -> None:
     readout, answers = cell(truth=2.0)
     fold = readout.fold.copy()
     fold[0] = (fold[0] + 1) % 5
-    moved = Readout(**{**vars(readout), "fold": fold})
+    moved = replace(readout, fold=fold)
     assert report(moved, answers)["n_right"].iloc[0] == N / 4 - 1
 
 
 def test_without_pairs_there_are_no_rows() -> None:
     readout, answers = cell()
-    assert report(readout, answers.assign(crossed_partner=None)).empty
-    alone = Readout(**{**vars(readout), "effects": {}})
+    nobody = replace(readout.effects["crossed"], measured=np.zeros(N, dtype=bool))
+    unpaired = replace(readout, effects={"crossed": nobody})
+    assert report(unpaired, answers.assign(crossed_partner=None)).empty
+    alone = replace(readout, effects={})
     assert list(report(alone, answers).columns) == list(table.CROSSING)
+
+
+@pytest.mark.parametrize("partner", [None, "gone"])
+def test_partners_and_scores_must_be_of_the_same_samples(partner: str | None) -> None:
+    readout, answers = cell()
+    answers.loc[3, "crossed_partner"] = partner
+    with pytest.raises(
+        AnchorscopeError, match="1 samples have a partner and no scores(.|\n)*i0003"
+    ):
+        report(readout, answers)
+
+
+def test_wrong_answers_alone_claim_nothing_and_break_nothing() -> None:
+    found = report(*cell(truth=2.0, right=0.0))
+    assert (found["n_right"] == 0).all() and (found["reads"] == table.TOO_FEW).all()
+    assert found["pair_right"].isna().all() and found["share_pair"].isna().all()
 
 
 def test_pairs_that_a_subject_links_are_one_cluster() -> None:
