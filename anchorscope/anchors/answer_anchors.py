@@ -65,7 +65,7 @@ _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said not
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)"
-_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=\w)"
+_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
 _LIST = re.compile(r"\(?([1aA])([.)])\s+$")  # what stands before the first item
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
 _TAG = (

@@ -66,7 +66,9 @@ def no_answer(
     if _echoes(response, question, anchor):
         return ECHO
     rest = response[anchor.end :].strip(" ,;:-–")
-    if not finished and (not rest or (rest.isalnum() and len(rest) < MOST_CUT)):
+    start, end = answer_anchors.sentence_of(response, anchor.start)
+    goes_on = end == len(response) and not restated.adds(response[start:end], question)
+    if not finished and (not rest or goes_on or (rest.isalnum() and len(rest) < MOST_CUT)):
         return UNFINISHED
     return REFUSAL if _refuses(response, question, anchor) else None
 
@@ -88,6 +90,8 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor) -> bool
         return False
     if asking.answer_kind(words_of(question)) == asking.YES_NO:
         return False
+    if restated.continues(sentence, question):
+        return False
     if _says_it_twice(response[start : anchor.start], text):
         return True
     return 2 * repeated > len(said) and 2 * len(words_of(text)) > n_words
@@ -96,6 +100,8 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor) -> bool
 def _says_it_twice(before: str, text: str) -> bool:
     """Whether a text, no quotation, number or name, has no word that was not said before it."""
     quoted = before.endswith(tuple("\"“„«'‘"))
+    if len(words_of(text)) > 1 and re.match(r"(?:the |an? )?" + re.escape(text), before, re.I):
+        return True  # "The Ravens are named the Ravens"
     small = not any(char.isdigit() or char.isupper() for char in text)
     return small and not quoted and restated.stems(text) <= restated.stems(before)
 
@@ -121,7 +127,8 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
     plain = english.without_quotations(text)
     if not _in_small(text):
         return False
-    if _WHOLE.match(text) or _REFUSES.search(plain):
+    named = response[: anchor.start].endswith(("the ", "The "))  # "the fear of the unknown"
+    if (_WHOLE.match(text) and not named) or _REFUSES.search(plain):
         return True
     if kind == asking.YES_NO or _DENIES.search(question):
         return False

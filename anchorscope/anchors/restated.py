@@ -36,12 +36,12 @@ _OF_ITSELF = english.word_set("answer question correct right only available fina
 _YES_NO = re.compile(r"(?i:yes|no)(?=\s*[,.;:!–—-]|$)")
 _PREPOSITIONS = english.word_set("in on at by from to as for with")
 _AT_THE_FRONT = re.compile(
-    r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|between|the|an|a|be|been|"
+    r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|after|between|the|an|a|be|been|"
     r"probably|likely|also|actually|currently|usually|always|mainly|mostly|none other than|"
     r"the (?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
 )
 _NAMED = re.compile(
-    r"\b(?:named|called|titled|entitled|nicknamed|known as|by the name of)\s+"
+    r"\b(?:named|called|titled|entitled|nicknamed|known as|referred to as|by the name of)\s+"
     r"(?=(?:[Aa]n?\s|[Tt]he\s)?[\"“‘'*A-Z\d])"
 )
 _RELATIVE = re.compile(
@@ -58,6 +58,7 @@ _WHEN = re.compile(r"\bwhen\s")
 _JOINED = re.compile(r"\s*(?:to|and|until|or|[-–—])\s*")
 _DATED = re.compile(rf"\s(?:in|on|from|since|until)\s(?:the\s)?(?:{english.DATE.pattern})$")
 _PATTERNS = {asking.WHEN: english.DATE, **dict.fromkeys(asking.HOW_MANY, english.NUMBER)}
+_PLACE_FIRST = re.compile(r"In ([^,]{2,40}),\s")
 _DATE_FIRST = re.compile(rf"(?:In|On|By|Since|Until)\s(?:{english.DATE.pattern}),\s")
 _RANGE = re.compile(
     rf"\s(?:from|between)\s(?:{english.DATE.pattern}){_JOINED.pattern}(?:{english.DATE.pattern})$"
@@ -108,6 +109,8 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
     if kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
         return verdict.span() if verdict else None
+    if question_words and question_words[0].lower == "in" and (place := _PLACE_FIRST.match(text)):
+        return place.span(1)
     if (start := _continuation(_clause(text, stems(question)), question_words)) is not None:
         return _head(_clause(text, stems(question)), start, kind)
     clause = _clause(_first_clause(text, predicate), stems(question))
@@ -350,7 +353,8 @@ def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | No
         last = behind.start()
     if kind == "who" and (apposition := _APPOSITION.search(text, first, last)):
         last = apposition.start()
-    return (first, last) if first < last else None
+    says = any(word.content or word.capital or word.number for word in words_of(text[first:last]))
+    return (first, last) if says else None
 
 
 def _only_quoted(clause: _Clause, start: int, end: int) -> tuple[int, int] | None:
