@@ -45,6 +45,7 @@ rule all:
 
 include: "rules/dataset.smk"
 include: "rules/train.smk"
+include: "rules/dequantise.smk"
 include: "rules/model.smk"
 include: "rules/prompts.smk"
 include: "rules/answers.smk"

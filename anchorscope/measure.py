@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from anchorscope.figures.figure_style import Figure
 
 SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens probe"
-    " readouts seed".split()
+    "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens"
+    " no_answer probe readouts seed".split()
 )
 """Keys of the config that `measure` takes."""
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
@@ -228,6 +228,7 @@ def answer_rows(
         chosen.generation.max_new_tokens,
         chosen.max_prompt_tokens,
         chosen.batch_tokens,
+        chosen.no_answer,
         unlabelled=unlabelled,
     )
     answered, counts = answers.answer(prompted, asked, model, tokenizer, how)

@@ -28,6 +28,7 @@ rule answers:
         max_new_tokens=cfg.generation.max_new_tokens,
         max_prompt_tokens=cfg.max_prompt_tokens,
         batch_tokens=cfg.batch_tokens,
+        no_answer=cfg.no_answer,
     message:
         "answers of {wildcards.model} on {wildcards.dataset}: generating"
     script:

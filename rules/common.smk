@@ -7,13 +7,14 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.experiments import registry
+from anchorscope.models.gguf_files import is_gguf
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import run_facts
 from anchorscope.workflow import around, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
-from anchorscope.workflow.resources import Jobs, site_of
+from anchorscope.workflow.resources import Jobs, site_of, weights_gb
 from anchorscope.workflow.stage import share_library
 
 share_library(HERE)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from anchorscope.figures.figure_data import thinking_notes
+from anchorscope.figures.figure_data import model_notes
 from anchorscope.figures.figures import chart, choices, keywords, save, title_of
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv
@@ -11,7 +11,7 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     made = provenance.read(snakemake.input.table)
     request = keywords(snakemake.params, title_of("knockout"))
-    request["notes"] = thinking_notes(made["inputs"], request["panels"])
+    request["notes"] = model_notes(made["inputs"], request["panels"])
     tables = [read_csv(snakemake.input[name]) for name in ("table", "crossing")]
     stem = Path(snakemake.output.html).with_suffix("")
     save(chart(*tables, **request), stem, choices(*tables, **request))

@@ -1,13 +1,15 @@
 """Locate one model's checkpoint."""
 
+from anchorscope.models.gguf_files import is_gguf
 from anchorscope.models.loading import locate
 from anchorscope.storage import provenance
 from anchorscope.storage.files import write_json
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    recipe = snakemake.params.recipe
-    located = locate(snakemake.params.model, snakemake.input[0] if recipe else None, recipe)
+    model, recipe = snakemake.params.model, snakemake.params.recipe
+    made_here = recipe is not None or is_gguf(model["local"] or "")
+    located = locate(model, snakemake.input[0] if made_here else None, recipe)
     write_json(located, snakemake.output.located)
     content = [located["revision"], located.get("content")]
     provenance.of_stage(snakemake, snakemake.output.located, content=content, model=located)

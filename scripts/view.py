@@ -8,13 +8,13 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments.knockout.views import view
-    from anchorscope.figures.figure_data import thinking_notes
+    from anchorscope.figures.figure_data import model_notes
     from anchorscope.figures.figures import keywords, save, title_of
 
     tables = {name: read_csv(path) for name, path in snakemake.input.items()}
     request = keywords(snakemake.params, title_of("knockout"))
     made = provenance.read(snakemake.input.curve)
-    request["notes"] = thinking_notes(made["inputs"], request["panels"])
+    request["notes"] = model_notes(made["inputs"], request["panels"])
     figure, choices = view(snakemake.wildcards.view, tables, **request)
     stem = Path(snakemake.output.html).with_suffix("")
     save(figure, stem, choices)

@@ -12,8 +12,8 @@ import workflow
 from filelock import FileLock
 
 LONGEST = (
-    "test_published_figures", "test_end_to_end", "test_faults", "test_dag", "test_bad_inputs",
-    "test_docs", "test_shipped", "test_benchmarks",
+    "test_first_model", "test_published_figures", "test_end_to_end", "test_faults", "test_dag",
+    "test_bad_inputs", "test_docs", "test_shipped", "test_benchmarks",
 )  # fmt: skip
 """Files of tests that take longest, with few tests each."""
 

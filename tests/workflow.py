@@ -157,7 +157,7 @@ def counted(said: str) -> dict[str, int]:
 
 
 STAGES = frozenset(
-    "dataset train model prompts answers activations scores"
+    "dataset train dequantise model prompts answers activations scores"
     " delta_p table figure view truth refits"
     " refits_table calibration_cell calibration_table calibration_figure null_controls"
     " sensitivity_table reproduction_table report_page"

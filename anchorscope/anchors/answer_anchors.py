@@ -10,7 +10,9 @@ One procedure for every answer, right or wrong:
 4. cut at the first line break, bracket, tag or sentence end, before the next item of a list, at
    the end of what is emphasised, before an afterthought ("X, I think", "X, not Y"), but keep a
    number's other spelling with it ("12 (twelve)");
-5. drop articles, then quotes, markup and punctuation at both ends.
+5. of a clause that says the question's words again, keep what it adds (`restated`), where the
+   question is known;
+6. drop articles, then quotes, markup and punctuation at both ends.
 
 A full stop ends a sentence where white space, a closing quote or the end of the text follows,
 unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
@@ -19,13 +21,14 @@ then it ends the sentence where a word such as "It" or "The" follows ("U.S. It i
 where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
-Limits, on purpose: what follows the answer in its own clause stays ("Paris is the capital"); other
-commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are English.
+Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
+articles are English; a clause that cannot be read stays whole, and `Anchor.sure` is False.
 """
 
 import re
+from dataclasses import dataclass
 
-from anchorscope.anchors import lead_ins
+from anchorscope.anchors import english, lead_ins, restated
 from anchorscope.anchors.english import (
     ANSWER_ABBREVIATIONS,
     MONTHS,
@@ -33,6 +36,8 @@ from anchorscope.anchors.english import (
     without_quotations,
     word_set,
 )
+
+MOST_WORDS = 15  # of an answer proper that is no clause
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -60,7 +65,7 @@ _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said not
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)"
-_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=\w)"
+_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
 _LIST = re.compile(r"\(?([1aA])([.)])\s+$")  # what stands before the first item
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
 _TAG = (
@@ -79,6 +84,8 @@ _SKIP = re.compile(
 _YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
 
 # What a model adds to its answer: doubt, or what the answer is not.
+_COPULA = re.compile(r"\b(?:is|was|are|were|be|been)\b|['’]s\b")
+_REPEATED = re.compile(r"[^?？:：\n]{3,}[?？:：][\"”*_]*(?=\s)")
 _I = r"I(?:['’][a-z]+)? "  # a first person's clause; titles go on with a capital
 _AFTERTHOUGHT = re.compile(
     rf"\s*[,–—]\s?(?:(?:(?:but|though|although|if) )?{_I}[a-z]|but don['’]t )"
@@ -88,19 +95,81 @@ _AFTERTHOUGHT = re.compile(
 _FIRST_PERSON = re.compile(rf"{_I}[a-z]")  # "I'm sorry, but I can't say": no answer before "but"
 
 
-def find(answer: str) -> tuple[int, int] | None:
+@dataclass(frozen=True)
+class Anchor:
+    """Where E_A stands."""
+
+    start: int
+    end: int  # characters [start, end); no white space at either edge
+    sure: bool  # False where it may hold more than the answer proper: a clause, or a long text
+
+
+def find(answer: str, question: str = "") -> tuple[int, int] | None:
     """Characters [start, end) of the answer proper (E_A) in what a model wrote; None: nothing left.
 
     No white space stands at either edge.
     """
-    start = _after_request(answer, _skip(answer, _opening(answer)))
+    anchor = locate(answer, question)
+    return None if anchor is None else (anchor.start, anchor.end)
+
+
+def locate(answer: str, question: str = "") -> Anchor | None:
+    """E_A in what a model wrote, and whether the finder is sure of it; None: nothing left.
+
+    Without the question, an answer that restates it is kept whole.
+    """
+    sentence = _after_request(answer, _skip(answer, _opening(answer)))
+    start = _after_question(answer, sentence, question) if question else sentence
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
         if (after := _after_lead_in(answer, start)) == start:
             break
         start = _skip(answer, after)
+    span = _proper(answer, start)
+    if span is None:
+        return None
+    if question:
+        span = _added(answer, span, sentence, question)
+    text = answer[slice(*span)]
+    return Anchor(*span, len(text.split()) <= MOST_WORDS and not restated.is_clause(text))
+
+
+def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> tuple[int, int]:
+    """What of a span answers the question, where that can be told; else the span."""
+    if _FIRST_PERSON.match(answer, span[0]):
+        return span
+    lead_in = answer[sentence : span[0]]
+    predicate = bool(_COPULA.search(lead_in)) and "?" not in lead_in
+    announced = ":" in lead_in or english.denial(answer[slice(*span)]) is not None
+    whole = _proper(answer, sentence) if predicate and not announced else None
+    if whole is not None:
+        text = answer[slice(*span)]
+        repeats = text == text.lower() and not restated.adds(text, question)
+        answers = repeats and restated.adds(answer[slice(*whole)], question)
+        if answers or restated.continues(answer[slice(*whole)], question):
+            span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
+    place = restated.added(answer[slice(*span)], question, predicate=predicate)
+    if place is None or place == (0, span[1] - span[0]):
+        return span
+    return _without_edges(answer, span[0] + place[0], span[0] + place[1]) or span
+
+
+def sentence_of(answer: str, place: int) -> tuple[int, int]:
+    """Characters [start, end) of the sentence of E_A, its lead-in included; E_A is at `place`."""
+    start = _after_request(answer, _skip(answer, _opening(answer)))
+    end = _sentence_end(answer, start)
+    return (start, end) if place < end else (place, _sentence_end(answer, place))
+
+
+def _proper(answer: str, start: int) -> tuple[int, int] | None:
+    """The answer that begins at a character, cut where it ends."""
     emphasis = _EMPHASIS.match(answer, start)
     start = emphasis.start(2) if emphasis else start
     end = min(_cut(answer, start), emphasis.end(2) if emphasis else len(answer))
+    return _without_edges(answer, start, end)
+
+
+def _without_edges(answer: str, start: int, end: int) -> tuple[int, int] | None:
+    """Without articles at the front, and punctuation, quotes and markup at both ends."""
     start, end = _strip(answer, start, end)
     while article := _ARTICLE.match(answer, start, end):
         start, end = _strip(answer, article.end(), end)
@@ -181,17 +250,31 @@ def _after_request(text: str, start: int) -> int:
     return start
 
 
+def _after_question(text: str, start: int, question: str) -> int:
+    """Past a part of the question that the model repeats first: "The winner? Ada"."""
+    if not (repeated := _REPEATED.match(text, start)) or not text[repeated.end() :].strip():
+        return start
+    asks = repeated[0].rstrip()[-1] in "?？" or restated.is_clause(repeated[0])
+    again = asks and not restated.adds(repeated[0], question)
+    return _skip(text, repeated.end()) if again else start
+
+
 def _sentence_end(text: str, start: int) -> int:
     return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
 
 
 def _after_lead_in(text: str, start: int) -> int:
     """Where a lead-in ends, else `start`; quotes and markup may open before it."""
-    opened = start
-    while opened < len(text) and text[opened] in _PAIRS:
-        opened += 1
+    opened = _within_quotes(text, start)
     after = lead_ins.after(text, opened, _sentence_end(text, opened))
     return start if after == opened else after
+
+
+def _within_quotes(text: str, start: int) -> int:
+    """Past quotes and markup that open at a character."""
+    while start < len(text) and text[start] in _PAIRS:
+        start += 1
+    return start
 
 
 def _cut(text: str, start: int) -> int:
@@ -207,7 +290,7 @@ def _cut(text: str, start: int) -> int:
         if bracket or _TAGS.match(text, place):
             end = place
             break
-    if _FIRST_PERSON.match(text, start):
+    if _FIRST_PERSON.match(text, _within_quotes(text, start)):
         return end
     afterthought = _AFTERTHOUGHT.search(without_quotations(text), start + 1, end)
     return afterthought.start() if afterthought else end

@@ -93,7 +93,7 @@ ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 ANSWER_ABBREVIATIONS = word_set("""
     st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres jr sr bros
     mt ft ave blvd vs vol approx ca pop etc inc ltd co corp op feat dept univ mme mlle wm chas geo
-    thos jan feb mar apr jun jul aug sep sept oct nov dec
+    thos sq jan feb mar apr jun jul aug sep sept oct nov dec
 """)
 # Ranks and the like that go on with a name after a comma: "Adele Capell, Countess of Essex".
 RANKS = word_set("""
@@ -116,15 +116,45 @@ _DIGITS = r"[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 TWO_SPELLINGS = re.compile(
     rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
 )
-# Words that deny what follows; "not only" and "not until 1971" do not. See `denial`.
+# One number, spelt either way or both ways; "one of" counts nothing.
+NUMBER = re.compile(
+    rf"{TWO_SPELLINGS.pattern}|{_DIGITS}(?:\s(?:hundred|thousand|[mb]illion)\b)?|{_SPELT}(?!\sof\b)"
+)
+_MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
+# A date in any order, a month, a year, a decade or a century.
+DATE = re.compile(
+    rf"(?i:\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTH_NAME})\b\.?(?:,?\s\d{{3,4}})?"
+    rf"|\b(?:{_MONTH_NAME})\b\.?\s(?:the\s)?\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s\d{{4}})?"
+    rf"|\b(?:early |late |mid-?)?(?:{_MONTH_NAME})\b(?:\s\d{{4}})?"
+    r"|\b\d{4}-\d\d-\d\d\b|\b(?:early |late |mid-?)?(?:the )?\d{1,2}(?:st|nd|rd|th) century\b"
+    r"|\b(?:early |late |mid-?)?\d{3,4}s?\b(?:\s(?:bc|ad|bce|ce)\b)?)"
+)
+# Irregular verbs that questions ask with, each line one verb.
+IRREGULAR = {
+    form: forms.split()[0]
+    for forms in (
+        "write wrote written", "sing sang sung", "win won", "make made", "build built",
+        "bear born", "begin began begun", "hold held", "find found", "leave left",
+        "become became", "lead led", "fight fought", "beat beaten", "run ran", "lose lost",
+        "wear wore worn", "speak spoke spoken", "grow grew grown", "sell sold", "buy bought",
+        "draw drew drawn", "rise rose risen", "fall fell fallen", "choose chose chosen",
+        "drive drove driven", "meet met", "shoot shot", "spend spent", "teach taught",
+        "keep kept", "send sent", "bring brought", "take took taken", "come came",
+        "give gave given",
+        "sink sank sunk", "die dead", "know knew known", "see saw seen", "say said",
+        "is are was were be been", "use used uses using",
+    )
+    for form in forms.split()
+}  # fmt: skip
+# Words that deny what follows; "not only", "not until 1971" and titles ("Don't Look Now") do not.
 _DENIAL = re.compile(
     r"(?:\b(?:[Nn]ot|never|Never(?=\s[^\W\d_A-Z])|cannot|[Nn]either|nor|no|none|[Nn]o one|"
-    r"[Nn]obody|rather than|instead of)\b|n['’]t\b)"
+    r"[Nn]obody|rather than|instead of)\b|(?<!\bDo)(?<!\bCa)(?<!\bWo)(?<!\bAi)n['’]t\b)"
     r"(?!\s(?:only|just|merely|simply|until|till|before|other)\b)"
 )
 # What stands between quotation marks; an apostrophe inside a word is none.
 _QUOTED = re.compile(
-    r"\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
+    r"\"[^\"]+\"|(?<!\w)[\"“][^\"“”]+$|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
     r"|(?<!\w)['‘](?=\S)(?:[^'’]|(?<=\w)['’](?=\w))+(?<=\S)['’](?!\w)"
 )
 

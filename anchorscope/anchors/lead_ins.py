@@ -104,6 +104,7 @@ _CLAUSES = (
     re.compile(rf"{_CLAUSE}{{1,60}}?['’]s?(?: (?:{_ASIDE}))? [a-z]+(?: [a-z]+)? {_BE}:?(?=\s)"),
     re.compile(rf"{_CLAUSE}{{1,80}}? {_COPULA} {_PASSIVE}(?=\s)"),
 )
+_SECOND_CLAUSE = re.compile(rf"\b(?:and|but) {_COPULA} ")  # "Ada and was born in"
 _DATED = re.compile(
     rf"(?:In|On|By|Since|During|Until|Around|Back in) {_CLAUSE}{{0,20}}\d{_CLAUSE}{{0,20}}?"
     r"(?:, \d{4})?(,?)(?=\s)"
@@ -160,9 +161,13 @@ def _match_ends(
 def _after_clause(text: str, start: int, end: int) -> int | None:
     """The end of a clause such as "The capital is"; None where none begins at `start`."""
     for clause_end in _match_ends(_CLAUSES, text, start, end):
-        # A whole clause without an object is the answer itself.
-        if text[clause_end:end].strip() and not denial(text, start, clause_end):
-            return clause_end
+        # A whole clause without an object is the answer itself, unless it announces one.
+        announces = text[clause_end - 1] == ":" and text[clause_end:].strip()
+        if not announces and not text[clause_end:end].strip():
+            continue
+        if denial(text, start, clause_end) or _SECOND_CLAUSE.search(text, start, clause_end):
+            continue
+        return clause_end
     return None
 
 

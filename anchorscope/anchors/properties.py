@@ -58,7 +58,7 @@ def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
 
 def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
     """Whether word i is a verb of the question, not one inside a title written in small letters."""
-    if not _verblike(words[i]):
+    if not verblike(words[i]):
         return False
     last = i + 1 == len(words)
     return last or words[i + 1].breaks or words[i + 1].function or i + 1 not in free
@@ -86,11 +86,11 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
     who_does = words[wh].lower == "who" and i == wh + 1
     if not who_does and _is_name(words, free, wh, i):
         return []
-    if i in free and (who_does or _verblike(words[i])):
+    if i in free and (who_does or verblike(words[i])):
         return [i]
     group: list[int] = []
     while i < len(words) and (words[i].content or i not in free):
-        if group and (words[i].breaks or _verblike(words[i])):
+        if group and (words[i].breaks or verblike(words[i])):
             break
         # Words before a name describe it: "late singer Michael Jackson's first single".
         group = [*group, i] if i in free else []
@@ -107,7 +107,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
     end = next((j for j in range(i, len(words)) if words[j].function), len(words))
     heads = end < len(words) and words[end].lower in ("of", "for", "to")
     # "what are bulls used for"
-    return not heads or any(_verblike(w) or not w.content for w in words[i:end])
+    return not heads or any(verblike(w) or not w.content for w in words[i:end])
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
@@ -127,16 +127,16 @@ def _counts(words: Sequence[Word], i: int) -> bool:
     return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")
 
 
-def _verblike(word: Word) -> bool:
+def verblike(word: Word) -> bool:
     """Whether a word may be a verb that a question asks with."""
     regular = len(word.lower) > 4 and word.lower.endswith("ed") and "-" not in word.lower
     return word.lower in english.VERBS or (regular and word.lower not in english.NO_VERBS)
 
 
-def _acts(word: Word) -> bool:
+def acts(word: Word) -> bool:
     """The same where a verb is likely: at its place in a query."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
-    return _verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
+    return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
 
 
 def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
@@ -150,7 +150,7 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
     verbs: set[int] = set()
     for start, end in _stretches(words, taken):
         titled = _title(words, start, end) == start
-        if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
+        if start - 1 in taken and acts(words[start]) and not titled:  # "which apostle spoke at"
             verbs.add(start)
             start += 1
         first, rest, stretch_verbs = _read(words, start, end)
@@ -169,7 +169,7 @@ def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], lis
     verb = None if opening is None else _main_verb(words, opening, end)
     if opening is not None and verb is not None:
         joined = verb + 2 < end and words[verb + 1].lower == "and"  # "when did it begin and end"
-        last = verb + 2 if joined and _verblike(words[verb + 2]) else verb
+        last = verb + 2 if joined and verblike(words[verb + 2]) else verb
         others = [*_parts(words, start, opening), *_parts(words, last + 1, end)]
         return [_trimmed(words, range(opening + 1, verb))], others, {verb, last}
     asking = english.WH | english.SEPARATORS | english.AUXILIARIES
@@ -207,9 +207,9 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
     if lower[opening + 1 : opening + 2] and lower[opening + 1] in english.SUBJECT_PRONOUNS:
         return next((i for i in range(opening + 2, end) if not words[i].function), None)
     asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
-    if asks and opening + 1 < end and _acts(words[opening + 1]):  # "who has won the cup"
+    if asks and opening + 1 < end and acts(words[opening + 1]):  # "who has won the cup"
         return opening + 1
-    verbs = [i for i in range(opening + 2, end) if _acts(words[i])]
+    verbs = [i for i in range(opening + 2, end) if acts(words[i])]
     behind = english.PARTICLES | english.SEPARATORS
     closing = [i for i in verbs if i + 1 == end or lower[i + 1] in behind]
     if closing:
@@ -258,7 +258,7 @@ def _cuts(words: Sequence[Word], i: int) -> bool:
         return lower in english.PREPOSITIONS or before not in english.PREPOSITIONS
     if lower == "to" or before == "to":  # "warned europe to stay out"
         return (after if lower == "to" else lower) in english.QUERY_VERBS
-    participle = _verblike(words[i]) and after in english.SEPARATORS  # "unix created in the 1990s"
+    participle = verblike(words[i]) and after in english.SEPARATORS  # "unix created in the 1990s"
     light = lower in english.LIGHT and after in english.ARTICLES  # "... means the making of"
     dated = lower in english.ARTICLES and before in english.TIMES
     return lower in english.AUXILIARIES or participle or light or dated
@@ -273,7 +273,7 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
         end -= 1
     behind = words[end].lower if end < run.stop else ""
     follows = behind in english.PARTICLES | english.PREPOSITIONS
-    if follows and end - start > 1 and _acts(words[end - 1]):
+    if follows and end - start > 1 and acts(words[end - 1]):
         end -= 1  # "the roadrunner belongs to"
     return range(start, end)
 

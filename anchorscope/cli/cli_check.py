@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from anchorscope.config.settings import Config
-from anchorscope.models import loading, vocabulary
+from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
 from anchorscope.questions import datasets, folds, hub, prompts, reading, revisions
@@ -119,6 +119,9 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 def checkpoint(folder: Path, prompt: str) -> str:
     """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
     loading.check(folder)
+    if gguf_files.is_gguf(folder):
+        header = gguf_files.read_header(folder)
+        return f"{folder}, to be dequantised from {header.quantisation or 'floats'}"
     if prompt == "chat":
         prompts.check_template(vocabulary.load(folder))
     return str(folder)

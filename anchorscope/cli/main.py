@@ -31,7 +31,7 @@ Examples:
   anchorscope check demo                             what the demo needs
   anchorscope list                                   models and datasets, what is built
   anchorscope show calibration-qwen3 world-relation  what was found in one cell
-  anchorscope add-model Qwen/Qwen3-4B --write        a new entry of the catalogue
+  anchorscope add-model Qwen/Qwen3-14B --write       a new entry of the catalogue
   anchorscope check --help                           more about one of them
 
 Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.

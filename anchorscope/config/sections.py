@@ -210,7 +210,7 @@ class Model(Section):
     """Exactly one of `hub`, `local` and `train`."""
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
-    local: Place | None = key(None, "Folder saved with `save_pretrained`.")
+    local: Place | None = key(None, "Folder saved with `save_pretrained`, or a GGUF file.")
     train: TrainSettings | None = key(None, "Recipe of a model trained here.")
     revision: Text | None = None
     """Commit, branch or tag; null: the newest, then the one in `revisions.lock.yaml`."""

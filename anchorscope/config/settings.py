@@ -222,6 +222,9 @@ class Config(Section):
     """`<site>/<position>` pairs to measure."""
     generation: Generation = Field(default_factory=Generation)
     """How answers are generated."""
+    no_answer: Literal["drop", "wrong"] = "drop"
+    """What becomes of a response that is no answer (a refusal, the question again, an unfinished
+    sentence): `drop` leaves it out, counted by reason; `wrong` measures it like any other."""
     batch_tokens: Count = 8192
     """Most tokens in a batch; lower it if the GPU runs out of memory."""
     keep_activations: bool = key(True, "Whether activations stay on disk once scored.")

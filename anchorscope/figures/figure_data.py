@@ -1,8 +1,9 @@
 """What a figure draws of its table: the rows of each model's column, rounded, and what to say."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, product
+from typing import Any
 
 import pandas as pd
 
@@ -45,16 +46,26 @@ SHARES: dict[str, Source] = {
 }
 
 
-def thinking_notes(
-    records: Mapping[str, Mapping[str, object]], models: Sequence[Pair]
-) -> list[str]:
-    """What chat templates do about thinking, by the records of the prompts, for the details."""
+def model_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
+    """What the details say of each model, by the records of what a figure was made from.
+
+    That is what its chat template does about thinking, and what it was dequantised from.
+    """
     labels_by_note: dict[str, list[str]] = {}
     for key, label in models:
-        mine = [record for path, record in records.items() if f"/prompts/{key}/" in f"/{path}"]
-        for note in sorted({str(record["thinking"]) for record in mine if record.get("thinking")}):
+        for note in sorted(set(_notes_of(records, key))):
             labels_by_note.setdefault(note, []).append(label)
     return [f"{', '.join(labels)}: {note}." for note, labels in labels_by_note.items()]
+
+
+def _notes_of(records: Mapping[str, Mapping[str, Any]], model: str) -> Iterator[str]:
+    """The notes on a model, one for each record that has one."""
+    for path, record in records.items():
+        if f"/prompts/{model}/" in f"/{path}" and record.get("thinking"):
+            yield str(record["thinking"])
+        quantisation = record.get("model", {}).get("dequantised_from")
+        if f"/models/{model}.json" in f"/{path}" and quantisation:
+            yield f"weights dequantised from {quantisation}"
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:

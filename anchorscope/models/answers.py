@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from anchorscope.anchors import answer_anchors, labels, tokens
+from anchorscope.anchors import answer_anchors, labels, outcomes, tokens
 from anchorscope.models import families, inputs
-from anchorscope.models.generation import CONTEXT, Ending, generate
+from anchorscope.models.generation import CONTEXT, Ending, generate, settled
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -31,17 +31,19 @@ CLOSING = {"plain": " .", "few_shot": "\n\n"}
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 UNLABELLED = "kept without a label"
+NO_ANSWER = "no answer"  # an outcome, and the beginning of reasons to drop
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
-    "final", "response", "eq_tokens", "question_tokens", "label", "golds", "repeats_subject",
-    "from_user", "dropped", "subject", "property", "relation", "kind", "popularity", "split",
+    "ea_sure", "final", "response", "eq_tokens", "question_tokens", "label", "outcome", "golds",
+    "repeats_subject", "from_user", "dropped", "subject", "property", "relation", "kind",
+    "popularity", "split",
 )  # fmt: skip
 REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 TYPES = {
     **dict.fromkeys(("prompt_length", "ea_start", "ea_end", "final", "label"), "Int64"),
-    "repeats_subject": "bool", "from_user": "bool", "popularity": "float64",
+    "repeats_subject": "bool", "from_user": "bool", "popularity": "float64", "ea_sure": "boolean",
 }  # fmt: skip
 
 
@@ -56,6 +58,9 @@ class Settings:
     max_new_tokens: int = 32
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     batch_tokens: int = 8192
+    no_answer: Literal["drop", "wrong"] = "drop"
+    """What becomes of a response that is no answer (`outcomes`): it is dropped, or labelled like
+    any other, which makes it wrong."""
     # whether an answer that no gold and no label of the user's tells right or wrong is kept
     unlabelled: bool = False
 
@@ -71,6 +76,8 @@ class Trimmed:
     # E_A as token indices [start, end), None if there is no answer proper
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None  # what E_A says
+    sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
+    no_answer: str | None = None  # why this is no answer, one of `outcomes.REASONS`
     # whether E_A's last token held more than E_A ("Paris." as one token), and was tokenised anew
     split: bool = False
 
@@ -134,8 +141,17 @@ def answer(
     for prompt in read:
         record = _empty(prompt)
         if prompt.dropped is None:
+            generated = prompt.response is None
             response = next(written) if prompt.response is None else prompt.response
-            record |= _answered(prompt, trim(prompt.ids, response, tokenizer, ending), notes)
+            trimmed = trim(
+                prompt.ids,
+                response,
+                tokenizer,
+                ending,
+                question=prompt.row["question"],
+                may_be_cut=generated,
+            )
+            record |= _answered(prompt, trimmed, settings, notes)
         records.append(record)
     if settings.unlabelled:
         for record in records:
@@ -155,28 +171,38 @@ def trim(
     response: Sequence[int],
     tokenizer: PreTrainedTokenizerFast,
     ending: Ending,
+    *,
+    question: str = "",
+    may_be_cut: bool = False,
 ) -> Trimmed:
-    """Find E_A in an answer and put the closing token right after it; the rest is not fed."""
+    """Find E_A in an answer and put the closing token right after it; the rest is not fed.
+
+    `may_be_cut`: a response without an end of its own was cut at its longest length.
+    """
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
     text, spans = tokens.char_spans(tokenizer, body, context)
-    span = answer_anchors.find(_first_turn(text, ending.style))
-    close = answer_anchors.closer(text, span[1] if span else 0)
+    turn = _first_turn(text, ending.style)
+    found = answer_anchors.locate(turn, question)
+    cut_off = may_be_cut and len(body) == len(response) and not settled(text, ending.style)
+    no_answer = outcomes.no_answer(turn, question, found, finished=not cut_off)
+    close = answer_anchors.closer(text, found.end if found else 0)
     whole = (text if close is None else text[: close + 1]).strip()
-    if span is None:
-        return Trimmed(whole)
+    if found is None:
+        return Trimmed(whole, no_answer=no_answer)
+    span = (found.start, found.end)
     inside = tokens.overlapping(text, spans, *span)
     if split := spans[inside[-1]][1] > span[1]:
         cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
         if cut is None:
-            return Trimmed(whole)
+            return Trimmed(whole, no_answer=no_answer)
         body = cut
         text, spans = tokens.char_spans(tokenizer, body, context)
         inside = tokens.overlapping(text, spans, *span)
     fed = body[: inside[-1] + 1] + ending.closing
     fed_text, _ = tokens.char_spans(tokenizer, fed, context)
     anchor = inside[0], inside[-1] + 1
-    return Trimmed(whole, fed, fed_text, anchor, text[slice(*span)], split)
+    return Trimmed(whole, fed, fed_text, anchor, text[slice(*span)], found.sure, no_answer, split)
 
 
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
@@ -228,15 +254,23 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def _answered(prompt: Prompt, trimmed: Trimmed, notes: Counter[str]) -> dict[str, Any]:
+def _answered(
+    prompt: Prompt, trimmed: Trimmed, settings: Settings, notes: Counter[str]
+) -> dict[str, Any]:
     """The columns of a prompt that was answered."""
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
+    outcome = None if label is None else ("right", "wrong")[label]
+    if trimmed.no_answer is not None and not _labelled_by_user(row):
+        outcome = NO_ANSWER
+        if trimmed.anchor is not None and settings.no_answer == "drop":
+            dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
+            return {"answer": trimmed.text, "outcome": outcome, "dropped": dropped}
     if label is not None:
         success = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {success}, {('right', 'wrong')[label]}"] += 1
     notes["last answer token tokenised anew"] += trimmed.split
     if trimmed.anchor is None:
-        return {"answer": trimmed.text, "dropped": NO_ANCHOR}
+        return {"answer": trimmed.text, "outcome": outcome, "dropped": NO_ANCHOR}
     return {
         "answer": trimmed.text,
         "dropped": NO_GOLD if label is None else None,
@@ -245,11 +279,13 @@ def _answered(prompt: Prompt, trimmed: Trimmed, notes: Counter[str]) -> dict[str
         "ea_start": shift + trimmed.anchor[0],
         "ea_end": shift + trimmed.anchor[1],
         "ea_text": trimmed.anchor_text,
+        "ea_sure": trimmed.sure,
         "final": shift + len(trimmed.ids) - 1,
         "response": trimmed.response,
         "eq_tokens": list(prompt.eq_tokens),
         "question_tokens": list(prompt.question_tokens),
         "label": label,
+        "outcome": outcome,
         "repeats_subject": labels.repeats_subject(trimmed.response, row.get("subject")),
     }
 
@@ -268,12 +304,16 @@ def _replicate(
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     """1 if hallucinated, 0 if right, None without golds; judged by the whole text without E_A."""
-    if given(row.get("response")) and given(row.get("label")):
+    if _labelled_by_user(row):
         return int(row["label"])
     golds = row["answers"]
     if golds is None or not len(golds):
         return None
     return int(not labels.matches(trimmed.anchor_text or trimmed.text, golds))
+
+
+def _labelled_by_user(row: Mapping[str, Any]) -> bool:
+    return given(row.get("response")) and given(row.get("label"))
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:
@@ -284,6 +324,7 @@ def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts
     all_notes = dict(notes) | {
         "n_right": right,
         "n_wrong": wrong,
+        "E_A not sure": sum(not record["ea_sure"] for record in kept),
         "from the user": sum(record["from_user"] for record in kept),
         "repeats the subject": sum(record["repeats_subject"] for record in kept),
     }

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import families, vocabulary
+from anchorscope.models import families, gguf_files, vocabulary
 from anchorscope.models.families import TEXT_INSIDE, Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -30,7 +31,7 @@ def load(
     """Load a checkpoint from a folder, without touching the network.
 
     Args:
-        folder: as `save_pretrained` writes it.
+        folder: as `save_pretrained` writes it; or a GGUF file.
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
@@ -41,6 +42,10 @@ def load(
             tokenizer do not fit together.
     """
     folder = Path(folder).expanduser()
+    if gguf_files.is_gguf(folder):
+        with TemporaryDirectory() as made:
+            gguf_files.convert(folder, made, dtype)
+            return load(made, dtype=dtype, device=device, attention=attention)
     check(folder)
     placement, tokenizer = _placement(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
@@ -73,10 +78,15 @@ def wrapped(
 def check(folder: str | Path) -> None:
     """Refuse at once what `load` would refuse later, without reading weights.
 
+    A GGUF file passes if a folder can be made from it (`gguf_files.convert`).
+
     Raises:
         AnchorscopeError: no folder, no config, an unknown family, no tokenizer, no safetensors.
     """
     folder = Path(folder)
+    if gguf_files.is_gguf(folder):
+        gguf_files.read_header(folder)
+        return
     if not folder.is_dir():
         do = "check `local` in config.yaml"
         if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
@@ -161,13 +171,13 @@ def locate(
 
     Args:
         model: the entry.
-        trained: the folder of a model that is trained here, else None.
+        trained: the folder of a model that is trained here, or made from a GGUF file; else None.
         recipe: the hash of its recipe.
 
     Returns:
         `path`, the folder; `source`; and `revision`: the commit of a hub model, the recipe's hash
         of a trained one, the digest of a local one's files. For a trained model also `content`, the
-        digest of its files.
+        digest of its files; for a dequantised one `dequantised_from`, such as `Q4_1`.
 
     Raises:
         AnchorscopeError: gated, missing, no network, nothing in the folder that could be
@@ -179,8 +189,8 @@ def locate(
         check(path)
         revisions.keep("models", model["hub"], commit, revision)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
-    if trained is not None:
-        if not fits(trained, recipe or ""):
+    if trained is not None and recipe is not None:
+        if not fits(trained, recipe):
             what = f"this checkpoint was not trained by the present recipe ({recipe})"
             do = "delete its folder and run snakemake again, which trains it"
             raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
@@ -190,9 +200,11 @@ def locate(
             "source": "trained",
             "content": digest(parts(trained)),
         }
-    folder = Path(model["local"]).expanduser()
+    folder = Path(trained or model["local"]).expanduser()
     check(folder)
-    return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
+    located = {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
+    quantisation = gguf_files.quantisation(folder)
+    return located | ({"dequantised_from": quantisation} if quantisation else {})
 
 
 def read_config(folder: Path) -> dict[str, Any]:

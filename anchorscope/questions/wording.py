@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from anchorscope.anchors.english import AUXILIARIES, TIMES, WH
+from anchorscope.anchors.asking import answer_kind
+from anchorscope.anchors.english import TIMES
 from anchorscope.anchors.question_anchors import LONGEST, candidates
 from anchorscope.anchors.words import SUBJECT, Span, Word, words_of
 
@@ -34,30 +35,9 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
         return float("nan"), float("nan")
     spans = sorted(candidates(question, words))
     subject = " ".join(question[s.start : s.end].lower() for s in spans if s.role == SUBJECT)
-    kind = asked_for(words)
+    kind = answer_kind(words)
     head = _head(words, [s for s in spans if s.role != SUBJECT], kind)
     return subject or float("nan"), f"{kind}: {head}" if kind and head else float("nan")
-
-
-def asked_for(words: Sequence[Word]) -> str | None:
-    """The kind of answer that the question word asks for; None where no word asks.
-
-    `who`, `when`, `where`, `what`, `why`, `yes/no`, or `how` with the word behind it.
-    """
-    lower = [w.lower for w in words]
-    places = [i for i, word in enumerate(lower) if word in WH]
-    asks_first = bool(places) and places[0] < 2
-    if not asks_first and lower[0] in AUXILIARIES:
-        return "yes/no"
-    if not places:
-        return None
-    at = places[0] if asks_first else places[-1]
-    following = lower[at + 1] if at + 1 < len(lower) else ""
-    if lower[at] == "how":
-        return f"how {following}"
-    if lower[at] in ("what", "which"):
-        return "when" if following in TIMES else "what"
-    return "who" if lower[at] in ("whom", "whose") else lower[at]
 
 
 def _head(words: Sequence[Word], spans: Sequence[Span], kind: str | None) -> str:

@@ -20,8 +20,8 @@ STAGES = {
     "activations": "measured", "scores": "scored",
 }  # fmt: skip
 RUNNING_ORDER = (
-    "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",
-    "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
+    "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
+    "delta_p", "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
 )  # fmt: skip
 
 
@@ -126,10 +126,16 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
         "source": trained or _source(entry),
         "revision": f"recipe {revision}" if entry.train and revision else str(revision),
         "content": str(record.get("content", ""))[:12],
-        "dtype": entry.dtype,
+        "dtype": entry.dtype + _origin(record),
         "prompt": entry.prompt,
         "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
     }
+
+
+def _origin(record: Mapping[str, Any]) -> str:
+    """What a model's weights were before, in words; empty if nothing else."""
+    quantisation = record.get("dequantised_from")
+    return f", dequantised from {quantisation}" if quantisation else ""
 
 
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:

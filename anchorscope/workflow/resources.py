@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, PositiveInt, ValidationError
 
 from anchorscope.config.settings import Config
-from anchorscope.models import families, loading
+from anchorscope.models import families, gguf_files, loading
 from anchorscope.passes import interventions
 from anchorscope.questions import null_worlds, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -161,14 +161,19 @@ def weights_gb(config: Config, model: str) -> float:
     """GB of a checkpoint in memory: by its files, or else the memory of the GPUs of its entry."""
     entry = config.models[model]
     folder = checkpoint(config, model)
-    stored = sum(path.stat().st_size for path in folder.glob("*.safetensors")) if folder else 0
+    stored = 0
+    if folder and gguf_files.is_gguf(folder):
+        width = 4 if entry.dtype == "float32" else 2
+        stored = width * gguf_files.read_header(folder).numbers if folder.is_file() else 0
+    elif folder:
+        stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     # Loaded as float32, 16-bit weights are in memory in both forms for a while.
     wider = 2.3 if entry.dtype == "float32" else 1
     return wider * stored / 1e9 or float(entry.resources.gpus * entry.resources.gpu_mem_gb)
 
 
 def checkpoint(config: Config, model: str) -> Path | None:
-    """The folder of a model's checkpoint; None if it is not on this machine."""
+    """The folder or GGUF file of a model's checkpoint; None if it is not on this machine."""
     located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
     if located.is_file():
         return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
@@ -209,6 +214,9 @@ def _states(config: Config, model: str) -> int:
     entry, folder = config.models[model], checkpoint(config, model)
     if entry.train:
         return entry.train.layers * entry.train.width
+    if folder and gguf_files.is_gguf(folder):
+        header = gguf_files.read_header(folder)
+        return header.layers * header.width
     if folder and (folder / "config.json").is_file():
         layers, width = families.sizes(loading.read_config(folder), folder / "config.json")
         return layers * width

@@ -7,7 +7,7 @@ from hostile import cases, text
 from hypothesis import given, strategies as st
 
 from anchorscope.anchors import answer_anchors
-from anchorscope.anchors.answer_anchors import closer, find
+from anchorscope.anchors.answer_anchors import closer, find, locate
 
 EXAMPLES = [
     # plain, and where a sentence or line ends
@@ -109,18 +109,103 @@ def test_the_answer_proper_is_found(answer: str, expected: str | None) -> None:
     assert (answer[slice(*span)] if span else None) == expected
 
 
-def test_the_finder_is_given_the_answer_alone() -> None:
-    assert list(inspect.signature(find).parameters) == ["answer"]
+RESTATED = [
+    ("What is Will Smith's occupation?", "Will Smith is a professional actor.",
+     "professional actor"),
+    ("When was it published?", "J. K. Rowling wrote it in 1997.", "1997"),
+    ("Who wrote it?", "J. K. Rowling wrote it in 1997.", "J. K. Rowling"),
+    ("Which bridge connects Detroit and Windsor?",
+     "The bridge connecting Detroit to Windsor is the Niagara Falls Bridge.",
+     "Niagara Falls Bridge"),
+    # before the verb, behind it, behind "by"
+    ("What is the capital of France?", "Paris is the capital of France.", "Paris"),
+    ("Who is the president of France?", "Emmanuel Macron is the president.", "Emmanuel Macron"),
+    ("Which animal is it?", "The rabbit is the animal.", "rabbit"),
+    ("Which team won?", "I think Arsenal won.", "Arsenal"),
+    ("Who did it?", "Ann Bo did.", "Ann Bo"),
+    ("Who won the cup?", "France won the cup by beating Brazil.", "France"),
+    ("What is the largest planet?", "Jupiter is the largest planet near our sun.", "Jupiter"),
+    ("What sport does Ann Bo play?", "Ann Bo is a professional golf player.",
+     "professional golf player"),
+    ("Where does iron come from in Australia?", "Iron comes from Australia.", "Australia"),
+    ("who sings it", "the song is sung by adele and was released in 2011", "adele"),
+    ("Who played Luke?", "In the film, Luke was played by Mark Hamill.", "Mark Hamill"),
+    # dates, numbers, yes and no, a choice
+    ("When did it sink?", "It sank on 15 April 1912.", "15 April 1912"),
+    ("When was the war?", "The war was from 1939 to 1945.", "1939 to 1945"),
+    ("When did the film of 2006 begin?", "The film of 2006 began in 2006.", "2006"),
+    ("When did Ann join?", "Ann joined when she was young.", "when she was young"),
+    ("How many live there?", "About 5 million people live there.", "5 million"),
+    ("How many wives had he?", "He had six (6) wives.", "six (6)"),
+    ("How many episodes are there?", "There are no episodes.", "no episodes"),
+    ("Is Ann older than Bo?", "No, Ann is not older than Bo.", "No"),
+    ("Are Ann and Bo actors?", "Ann and Bo are actors.", "Ann and Bo are actors"),
+    ("Who is younger, Ann Lee or Bo Day?", "Ann Lee is younger, but not by much.", "Ann Lee"),
+    # the question in front
+    ("Who painted it?", "Painted it? Ann Bo.", "Ann Bo"),
+    ("what is the capital of france", "what is the capital of france: paris", "paris"),
+    ("It was played in what city in Ohio?", "It was played in Dayton City in Ohio.",
+     "Dayton City in Ohio"),
+    # what leads to a name or follows it
+    ("Who was the producer?", "The producer was an actor named Ann Bo.", "Ann Bo"),
+    ("What is it called?", 'It is a technique called "Drift" in Japan.', "Drift"),
+    ("Where was she born?", "She was born in Vienna, Austria, in 1900.", "Vienna, Austria"),
+    ("What does Ann do?", "Ann is a doctor who works in Rome.", "doctor"),
+    ("Who founded it?", "The founder was Ann Bo, a painter from Rome.", "Ann Bo"),
+    # answers that are no clauses, and titles that look like clauses
+    ("Which film won?", "A Man Called Ove", "Man Called Ove"),
+    ("Which film is it?", "The Man Who Knew Too Much", "Man Who Knew Too Much"),
+    ("Which Star Trek film came first?", "Star Trek: First Contact", "Star Trek: First Contact"),
+    ("Which play is it?", "A play by Arthur Miller", "play by Arthur Miller"),
+    ("What was it?", "War of 1812", "War of 1812"), ("Which band?", "The Who", "Who"),
+    ("Which river runs through Rome?", "Tiber", "Tiber"),
+    ("Which place?", "Which place? Rome", "Rome"),
+    # what is denied is never the answer
+    ("Who wrote Emma?", "Emma was not written by Ann Bo.", "Emma was not written by Ann Bo"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "answer", "expected"), RESTATED)
+def test_an_answer_that_restates_its_question_keeps_what_it_adds(
+    question: str, answer: str, expected: str
+) -> None:
+    start, end = find(answer, question) or (0, 0)
+    assert answer[start:end] == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "sure"),
+    [
+        ("Who is it?", "Ann Bo", True), ("Who is the poet?", "Ann Bo is the poet.", True),
+        ("Who is it?", "Ann painted, Bo wrote", False), ("Who is it?", "Ann Bo " * 8, False),
+        ("", "Ann Bo is a painter.", False), ("", "The Man Who Is Thursday", True),
+    ],
+)  # fmt: skip
+def test_a_whole_clause_is_said_not_to_be_sure(question: str, answer: str, sure: bool) -> None:
+    anchor = locate(answer, question)
+    assert anchor is not None and anchor.sure is sure
+
+
+def test_the_finder_is_given_question_and_answer_alone() -> None:
+    assert list(inspect.signature(find).parameters) == ["answer", "question"]
+    assert list(inspect.signature(locate).parameters) == ["answer", "question"]
 
 
 PIECES = [*"abTJ3 .,!?'\"()\n:*-’“”東。ا", "the ", "It is ", "St. ", "U.S. ", "The answer is"]
 ANSWERS = st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | text
 
 
+QUESTIONS = st.sampled_from(
+    ["", "Who wrote it?", "When was it?", "How many are there?", "Is it so?", "It is in what city?"]
+)
+
+
 @cases
-@given(ANSWERS)
-def test_a_span_lies_on_one_line_without_white_space_at_its_edges(answer: str) -> None:
-    span = find(answer)
+@given(ANSWERS, QUESTIONS)
+def test_a_span_lies_on_one_line_without_white_space_at_its_edges(
+    answer: str, question: str
+) -> None:
+    span = find(answer, question)
     if span is not None:
         found = answer[slice(*span)]
         assert found and found == found.strip()

@@ -125,7 +125,7 @@ CASES = [(group["group"], case) for group in in_data("hard_labels") for case in 
 def judged(case: dict[str, Any]) -> tuple[str | None, int]:
     """E_A and label of a case, in the answers stage's own order: first turn, E_A, label."""
     said = _first_turn(case["output"], case.get("style", "few_shot"))
-    found = answer_anchors.find(said)
+    found = answer_anchors.find(said, case["question"])
     ea = said[slice(*found)] if found else None
     return ea, int(not matches(ea or case["output"].strip(), case["golds"]))
 

@@ -49,9 +49,13 @@ def test_the_shipped_config_holds_every_published_model_dataset_and_figure():
     config = load(SHIPPED)
     drawn = {name for figure in config.figures.values() for name in figure.models}
     needed, others = config.trained()
-    assert drawn | {*needed, *others} == set(config.models)
-    assert (len(config.models), len(config.figures), len(others)) == (23, 7, 2)
-    assert len({entry.hub for entry in config.models.values() if entry.hub}) == 12
+    small = [
+        f"smollm2-{size}{kind}" for size in ("135m", "360m", "1.7b") for kind in ("", "-instruct")
+    ]
+    small += [f"qwen3-{size}{kind}" for size in ("0.6b", "1.7b", "4b") for kind in ("", "-base")]
+    assert drawn | {*needed, *others, *small} == set(config.models)
+    assert (len(config.models), len(config.figures), len(others)) == (35, 8, 2)
+    assert len({entry.hub for entry in config.models.values() if entry.hub}) == 24
     assert config.targets == ["demo"]
     assert all(config.models[name].train for name in config.figures["demo"].models)
 

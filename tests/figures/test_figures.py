@@ -13,7 +13,7 @@ import pytest
 from figure_tables import READOUTS, caption, crossing_of, curve_of, details, drawing, points, views
 
 from anchorscope.figures import figure_pairs
-from anchorscope.figures.figure_data import thinking_notes
+from anchorscope.figures.figure_data import model_notes
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
 from anchorscope.figures.figures import chart, save
@@ -271,7 +271,7 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     assert "Bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
 
 
-def test_caption_says_what_chat_templates_do_about_thinking() -> None:
+def test_details_say_what_a_chat_template_does_and_what_weights_were_before() -> None:
     off, none = "thinking is switched off", "the chat template has no switch for thinking"
     records: dict[str, dict[str, Any]] = {
         "results/prompts/llama-3.2-1b/popqa.parquet": {"thinking": off},
@@ -279,9 +279,16 @@ def test_caption_says_what_chat_templates_do_about_thinking() -> None:
         "results/prompts/llama-3.2-3b/nq.parquet": {"thinking": none},
         "results/prompts/another/nq.parquet": {"thinking": "no"},
         "results/answers/llama-3.2-1b/popqa.parquet": {},
+        "results/models/llama-3.2-1b.json": {"model": {"dequantised_from": "Q4_1"}},
+        "results/models/llama-3.2-3b.json": {"model": {"path": "a folder"}},
+        "results/models/another.json": {"model": {"dequantised_from": "Q8_0"}},
     }
-    notes = thinking_notes(records, LLAMA)
-    assert notes == [f"Llama-3.2-1B, Llama-3.2-3B: {off}.", f"Llama-3.2-3B: {none}."]
+    notes = model_notes(records, LLAMA)
+    assert notes == [
+        f"Llama-3.2-1B, Llama-3.2-3B: {off}.",
+        "Llama-3.2-1B: weights dequantised from Q4_1.",
+        f"Llama-3.2-3B: {none}.",
+    ]
     assert details(draw(table_of(), notes=notes)).endswith(" ".join(notes))
 
 

@@ -53,7 +53,8 @@ def _run(
 ) -> Any:
     """What `answer` makes of some tables, by default those of ASKED."""
     given = (*(tables or _tables(style, rows)), loaded.model, loaded.tokenizer)
-    return answer(*given, Settings(style, **options))
+    # The small random models write on until they are cut, which is no answer.
+    return answer(*given, Settings(style, **{"no_answer": "wrong"} | options))
 
 
 def _with_decoder(loaded: Any) -> Any:
@@ -203,9 +204,8 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
     compared = 0
     for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
-        expected = trim(
-            ids, greedy(loaded, ids, {loaded.tokenizer.eos_token_id}, 12), loaded.tokenizer, ending
-        )
+        written = greedy(loaded, ids, {loaded.tokenizer.eos_token_id}, 12)
+        expected = trim(ids, written, loaded.tokenizer, ending, question=row.question)
         assert row.answer == expected.text
         if row.dropped is None:
             compared += 1
@@ -413,3 +413,55 @@ def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
     model.generation_config, tokenizer.eos_token = GenerationConfig(), None
     with pytest.raises(AnchorscopeError, match="end-of-sequence"):
         _run(replace(llama, model=model, tokenizer=tokenizer), "chat")
+
+
+NO_ANSWERS = {
+    "I don't know.": "refusal",
+    "Who wrote The Red House?": "echo of the question",
+    "Anna Bell": None,
+    "Bo Lund": None,
+}
+
+
+def _responses(llama: Any, label: int | None = None, **options: Any) -> Any:
+    """Answers of the user's own to one question each, with a gold answer Anna Bell."""
+    rows = [
+        {"id": f"r{number}", "q": "Who wrote The Red House?", "a": "Anna Bell", "say": said}
+        | {"z": label}
+        for number, said in enumerate(NO_ANSWERS)
+    ]
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
+    asked, _ = questions.normalise(rows, fields, split=None)
+    built, _ = prompts.build(asked, style="plain")
+    return _run(llama, tables=(built, asked), **options)
+
+
+def test_no_answers_are_left_out_and_counted_by_reason(llama: Any) -> None:
+    found, counts = _responses(llama, no_answer="drop")
+    by_text = {row["answer"]: row for row in found.to_dict("records")}
+    for said, reason in NO_ANSWERS.items():
+        row = by_text[said]
+        assert row["dropped"] == (reason and f"no answer: {reason}")
+        assert row["outcome"] == ("no answer" if reason else by_text[said]["outcome"])
+    assert by_text["Anna Bell"]["outcome"] == "right" and by_text["Bo Lund"]["outcome"] == "wrong"
+    assert counts.dropped == {"no answer: refusal": 1, "no answer: echo of the question": 1}
+    assert counts.kept == 2 and counts.notes["E_A not sure"] == 0
+
+
+def test_no_answers_may_count_as_wrong(llama: Any) -> None:
+    found, counts = _responses(llama, no_answer="wrong")
+    assert counts.kept == len(NO_ANSWERS) and not counts.dropped
+    by_text = {row["answer"]: (row["outcome"], row["label"]) for row in found.to_dict("records")}
+    assert by_text["I don't know."] == ("no answer", 1) and by_text["Bo Lund"] == ("wrong", 1)
+
+
+def test_a_label_of_the_users_own_makes_the_outcome(llama: Any) -> None:
+    found, counts = _responses(llama, label=0, no_answer="drop")
+    assert list(found["outcome"]) == ["right"] * len(NO_ANSWERS) and counts.kept == len(NO_ANSWERS)
+
+
+def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
+    found, counts = _run(llama, "chat", max_new_tokens=2, no_answer="drop")
+    unfinished = found["dropped"].eq("no answer: unfinished")
+    assert unfinished.any() and counts.dropped["no answer: unfinished"] == unfinished.sum()
+    assert set(found["outcome"][unfinished]) == {"no answer"}

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from anchorscope.anchors.asking import answer_kind
 from anchorscope.anchors.words import words_of
-from anchorscope.questions.wording import asked_for
 
 KINDS = ("number", "yes/no", "name", "words")
 """Sorts of answers that letters alone tell apart."""
@@ -47,7 +47,7 @@ def _features(question: str, answer: str) -> list[float]:
     words = [[word.lower for word in words_of(text)] for text in (question, answer)]
     first = [{word[0] for word in some} for some in words]
     same_initials = len(first[0] & first[1]) / max(1, len(first[1]))
-    asks = asked_for(words_of(question)) if words[0] else None
+    asks = answer_kind(words_of(question)) if words[0] else None
     kind = kind_of(answer)
     return [
         *lengths[0], *lengths[1], *(lengths[0] * lengths[1]), *np.abs(lengths[0] - lengths[1]),

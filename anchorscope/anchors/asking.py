@@ -1,0 +1,55 @@
+"""What a question asks for, as its question word tells: a kind of answer, and who does what."""
+
+from collections.abc import Sequence
+
+from anchorscope.anchors.english import AUXILIARIES, BE, TIMES, WH
+from anchorscope.anchors.properties import verblike
+from anchorscope.anchors.words import Word
+
+YES_NO = "yes/no"
+WHEN = "when"
+HOW_MANY = ("how many", "how much")
+
+
+def question_word(words: Sequence[Word]) -> int | None:
+    """Index of the word that asks: among the first two words, else the last; None if none asks."""
+    places = [i for i, word in enumerate(words) if word.lower in WH]
+    if not places:
+        return None
+    return places[0] if places[0] < 2 else places[-1]
+
+
+def answer_kind(words: Sequence[Word]) -> str | None:
+    """The kind of answer that a question of these words asks for; None where no word asks.
+
+    One of "yes/no", "who", "what", "when", "where", "why", "how" with the word behind it.
+    """
+    at = question_word(words)
+    if words and words[0].lower in AUXILIARIES and (at is None or at > 1):
+        return YES_NO
+    if at is None:
+        return None
+    asking = words[at].lower
+    following = words[at + 1].lower if at + 1 < len(words) else ""
+    if asking == "how":
+        return f"how {following}"
+    if asking in ("what", "which"):
+        return WHEN if following in TIMES else "what"
+    return "who" if asking in ("whom", "whose") else asking
+
+
+def is_verb(word: Word) -> bool:
+    """Whether a word in small letters may be a verb of its clause."""
+    return not word.capital and (word.lower in AUXILIARIES or verblike(word))
+
+
+def doing(words: Sequence[Word]) -> str | None:
+    """The verb of which the answer is the subject ("wrote" in "Who wrote it?"); None without.
+
+    In "What did he write?" and "Who was he?" the answer is no subject.
+    """
+    at = question_word(words)
+    if at is None or words[at].lower not in ("who", "what", "which"):
+        return None
+    verb = next((w.lower for w in words[at + 1 :] if is_verb(w)), None)
+    return None if verb is None or verb in BE | {"do", "does", "did"} else verb

@@ -1,0 +1,144 @@
+"""No answer: whether a response answers its question at all, decided without gold answers.
+
+A response is no answer where it is, in this order,
+
+- `unfinished`: it was cut at its longest length inside E_A, or nothing is left of it;
+- `echo of the question`: its sentence stands in the question word by word; or it is a question
+  that says at least half of what was asked; or it says nothing that the question does not, and E_A
+  either is most of it or was said before ("The family is the family"). A name of up to 7 words
+  that stands in the question is an answer;
+- `refusal`: it says that the answer is unknown, not given or not possible, that the model cannot
+  tell, or what the answer is *not*; or it says "yes" or "no" where neither was asked for.
+"""
+
+import re
+
+from anchorscope.anchors import answer_anchors, asking, english, restated
+from anchorscope.anchors.words import words_of
+
+REFUSAL = "refusal"
+ECHO = "echo of the question"
+UNFINISHED = "unfinished"
+REASONS = (UNFINISHED, ECHO, REFUSAL)
+MOST_CUT = 5  # characters of a word that may be cut off right behind E_A
+MOST_NAME = 7  # words of a name that stands in the question and is no clause
+
+_GIVEN = (
+    r"(?:mentioned|stated|given|known|specified|provided|revealed|disclosed|listed|available|"
+    r"identified|clear|named|possible|found|recorded|documented|sure|certain|applicable|confirmed)"
+)
+_WHOLE = re.compile(
+    rf"(?i:unknown|n/?a|not (?:\w+ly )?{_GIVEN}|unclear|uncertain|unspecified|undisclosed)"
+    r"(?=\W*$|\s(?:to|in|by|at|from|for|on|if|whether|until|as|because|since|who|what)\b)"
+)
+_REFUSES = re.compile(
+    rf"(?i:\b(?:is|are|was|were|remains?|be|been)(?:n['’]t| not| \w+ly| currently| still)* "
+    rf"(?:unknown|unclear|uncertain|unspecified|undisclosed|(?<=not ){_GIVEN}|impossible))\b"
+    rf"|(?i:\b(?:is|are|was|were|been)(?:n['’]t| not)(?: \w+ly)? {_GIVEN}\b)"
+    r"|(?i:\bno (?:information|mention|answer|record|data|evidence|known|specific|such)\b)"
+    r"|(?i:\b(?:does|do|did)(?:n['’]t| not) (?:\w+ly )?"
+    r"(?:mention|provide|say|specify|state|contain|exist|know|have|give|include)\b)"
+    r"|(?i:\b(?:cannot|can['’]t|can not|could not|couldn['’]t|unable to|not able to) (?:be )?"
+    r"(?:\w+ly )?(?:answer|say|know|determine|find|provide|help|tell|identif|confirm|recall|give|"
+    r"assist|access|verif|locate|remember)\w*)"
+    r"|(?i:^(?:i['’]?m|i am) (?:sorry|afraid|not sure|unsure|not certain|not aware))"
+    r"|(?i:^(?:i|you)(?:['’]m|['’]re| am| are) (?:an? |the )?(?:\w+ )?"
+    r"(?:ai|language model|assistant)\b)"
+    r"|(?i:^i (?:do not|don['’]t|did not|didn['’]t) \w+)"
+)
+_DENIES = re.compile(
+    r"(?:\b(?:not|Not(?= [a-z])|never|cannot|neither)\b|n['’]t\b)"
+    r"(?!\s(?:only|just|merely|simply|until|till|before)\b)"
+)
+
+
+def no_answer(
+    response: str, question: str, anchor: answer_anchors.Anchor | None, finished: bool
+) -> str | None:
+    """Why a response is no answer to its question, one of `REASONS`; None where it answers.
+
+    Args:
+        anchor: where its E_A stands, None where nothing is left.
+        finished: whether the response ended by itself, not at its longest length.
+    """
+    if anchor is None:
+        return UNFINISHED
+    if _echoes(response, question, anchor):
+        return ECHO
+    rest = response[anchor.end :].strip(" ,;:-–")
+    start, end = answer_anchors.sentence_of(response, anchor.start)
+    goes_on = end == len(response) and not restated.adds(response[start:end], question)
+    if not finished and (not rest or goes_on or (rest.isalnum() and len(rest) < MOST_CUT)):
+        return UNFINISHED
+    return REFUSAL if _refuses(response, question, anchor) else None
+
+
+def _echoes(response: str, question: str, anchor: answer_anchors.Anchor) -> bool:
+    """Whether the answer's sentence asks the question again, or repeats it and adds nothing."""
+    start, end = answer_anchors.sentence_of(response, anchor.start)
+    sentence, text = response[start:end], response[anchor.start : anchor.end]
+    said = restated.content_stems(question)
+    repeated = len(said & restated.content_stems(sentence))
+    is_clause = restated.is_clause(sentence)
+    if response[end : end + 1] in ("?", "？") or _first(sentence) == _first(question) != "":
+        return 0 < len(said) <= 2 * repeated and (is_clause or _in_small(sentence))
+    n_words = len(words_of(sentence))
+    long = n_words > MOST_NAME
+    if long and _plain(sentence) in _plain(question):
+        return True
+    if restated.adds(sentence, question) or not (long or is_clause):
+        return False
+    if asking.answer_kind(words_of(question)) == asking.YES_NO:
+        return False
+    if restated.continues(sentence, question):
+        return False
+    if _says_it_twice(response[start : anchor.start], text):
+        return True
+    return 2 * repeated > len(said) and 2 * len(words_of(text)) > n_words
+
+
+def _says_it_twice(before: str, text: str) -> bool:
+    """Whether a text, no quotation, number or name, has no word that was not said before it."""
+    quoted = before.endswith(tuple("\"“„«'‘"))
+    if len(words_of(text)) > 1 and re.match(r"(?:the |an? )?" + re.escape(text), before, re.I):
+        return True  # "The Ravens are named the Ravens"
+    small = not any(char.isdigit() or char.isupper() for char in text)
+    return small and not quoted and restated.stems(text) <= restated.stems(before)
+
+
+def _first(text: str) -> str:
+    """The word that asks among the first two of a text, if there is one."""
+    return next((word.lower for word in words_of(text)[:2] if word.lower in english.WH), "")
+
+
+def _plain(text: str) -> str:
+    """The words alone, between spaces."""
+    return f" {' '.join(word.lower for word in words_of(text))} "
+
+
+def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> bool:
+    """Whether the answer's sentence refuses, or tells only what the answer is not."""
+    kind = asking.answer_kind(words_of(question))
+    text = response[anchor.start : anchor.end]
+    if text.casefold() in ("yes", "no"):
+        if kind not in (asking.YES_NO, None):
+            return True
+        text = response[slice(*answer_anchors.sentence_of(response, anchor.start))]
+    plain = english.without_quotations(text)
+    if not _in_small(text):
+        return False
+    named = response[: anchor.start].endswith(("the ", "The "))  # "the fear of the unknown"
+    if (_WHOLE.match(text) and not named) or _REFUSES.search(plain):
+        return True
+    if kind == asking.YES_NO or _DENIES.search(question):
+        return False
+    denial = _DENIES.search(plain)
+    return denial is not None and not restated.adds(text[: denial.start()], question)
+
+
+def _in_small(text: str) -> bool:
+    """Whether a text is no title: its first word, or most of the others, are written small."""
+    words = words_of(text)
+    if not words or not words[0].capital:
+        return True
+    return 2 * sum(word.capital for word in words[1:]) < len(words)

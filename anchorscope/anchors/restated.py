@@ -1,0 +1,372 @@
+"""What an answer adds to its question, where it says the question's words again.
+
+"Ada Lovelace was a keen mathematician." adds "keen mathematician" to "What did Ada Lovelace do?";
+"Bern hosts the parliament." adds "Bern" to "Which city hosts the parliament?".
+Read off question and answer alone, with the short lists of `english`:
+
+1. a yes/no question is answered by a first "yes" or "no";
+2. "when" and "how many" are answered by the one date or number that the clause adds, "when" also
+   by what follows a "when" of the answer;
+3. where the answer begins with all that stands before the question word ("The river flows into
+   which sea?"), the answer proper is what follows;
+4. else the clause is split at a verb, and the answer is the side that adds words: behind the last
+   verb before which nothing is new ("The bridge connecting Detroit to Windsor is | the Niagara
+   Falls Bridge"), or before the first verb behind which nothing is new. Where both sides add words,
+   or neither, the question tells: who did it stands before the question's own verb;
+5. of what stands behind a verb or a lead-in, a preposition at the front goes, a description before
+   a name ("a British actor named ..."), a relative clause, and a date that was not asked for.
+
+A clause that none of these can read is kept whole.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anchorscope.anchors import asking, english
+from anchorscope.anchors.properties import acts
+from anchorscope.anchors.words import Word, words_of
+
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s|ers?|ors?)$")
+_DOUBLED = re.compile(r"(?<=\w\w)([bdgklmnprt])\1$")
+_PRONOUNS = english.word_set("it he she they this that these those there i")
+_BESIDE_VERBS = english.word_set("also been be first out up off down away over back")
+# Words by which an answer speaks of itself.
+_OF_ITSELF = english.word_set("answer question correct right only available final possible")
+_YES_NO = re.compile(r"(?i:yes|no)(?=\s*[,.;:!–—-]|$)")
+_PREPOSITIONS = english.word_set("in on at by from to as for with")
+_AT_THE_FRONT = re.compile(
+    r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|after|between|the|an|a|be|been|"
+    r"probably|likely|also|actually|currently|usually|always|mainly|mostly|none other than|"
+    r"the (?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
+)
+_NAMED = re.compile(
+    r"\b(?:named|called|titled|entitled|nicknamed|known as|referred to as|by the name of)\s+"
+    r"(?=(?:[Aa]n?\s|[Tt]he\s)?[\"“‘'*A-Z\d])"
+)
+_RELATIVE = re.compile(
+    r",?\s(?:who|which|that|whose|whom|where)\s(?=[a-z])"
+    r"|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
+    r"|,?\sand\s(?:is|was|are|were|has|had)\s|\s(?:or|and|but)$"
+)
+_OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
+_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
+_BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during)\s")
+_MEASURE = re.compile(r"(\w+) of (?=[\d$£€])")
+_NONE_OF_THEM = re.compile(r"\bno [a-z]+")
+_WHEN = re.compile(r"\bwhen\s")
+_JOINED = re.compile(r"\s*(?:to|and|until|or|[-–—])\s*")
+_DATED = re.compile(rf"\s(?:in|on|from|since|until)\s(?:the\s)?(?:{english.DATE.pattern})$")
+_PATTERNS = {asking.WHEN: english.DATE, **dict.fromkeys(asking.HOW_MANY, english.NUMBER)}
+_PLACE_FIRST = re.compile(r"In ([^,]{2,40}),\s")
+_DATE_FIRST = re.compile(rf"(?:In|On|By|Since|Until)\s(?:{english.DATE.pattern}),\s")
+_RANGE = re.compile(
+    rf"\s(?:from|between)\s(?:{english.DATE.pattern}){_JOINED.pattern}(?:{english.DATE.pattern})$"
+)
+_QUOTE_MARKS = '"“”„«»「」『』'
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """The words of an answer, compared with those of its question."""
+
+    text: str
+    question: frozenset[str]  # stems of the question's words
+    words: Sequence[Word]
+    content: Sequence[bool]  # whether each says something
+    new: Sequence[bool]  # whether it says something that the question does not
+    verbs: Sequence[int]  # indices of the words that may be verbs
+
+    def count(self, start: int, end: int) -> tuple[int, int]:
+        """Of words [start, end): how many say something, and how many something new."""
+        return sum(self.content[start:end]), sum(self.new[start:end])
+
+    def after_verbs(self, verb: int) -> int:
+        """Index of the word behind a verb and those that follow it: "has been called |"."""
+        end = verb + 1
+        while end in self.verbs or (
+            end < len(self.words) and self.words[end].lower in _BESIDE_VERBS
+        ):
+            end += 1
+        return end
+
+
+def is_clause(text: str) -> bool:
+    """Whether a text holds what may be a verb in small letters, outside quotations."""
+    return bool(_clause(text, frozenset()).verbs)
+
+
+def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | None:
+    """Characters [start, end) of what an answer adds to its question; None: not to be told.
+
+    Args:
+        text: a clause of one sentence, without its lead-in.
+        question: what was asked.
+        predicate: whether a lead-in with a copula stood before the text ("The winner is").
+    """
+    question_words = words_of(question)
+    kind = asking.answer_kind(question_words)
+    if kind == asking.YES_NO:
+        verdict = _YES_NO.match(text)
+        return verdict.span() if verdict else None
+    if question_words and question_words[0].lower == "in" and (place := _PLACE_FIRST.match(text)):
+        return place.span(1)
+    if (start := _continuation(_clause(text, stems(question)), question_words)) is not None:
+        return _head(_clause(text, stems(question)), start, kind)
+    clause = _clause(_first_clause(text, predicate), stems(question))
+    if kind in asking.HOW_MANY and clause.verbs and (none := _NONE_OF_THEM.search(clause.text)):
+        return none.span()
+    if english.denial(clause.text):
+        return None
+    pattern = _PATTERNS.get(kind or "")
+    if (clause.verbs or predicate) and pattern and (only := _only(pattern, clause.text, question)):
+        return only
+    if kind == asking.WHEN and (when := _WHEN.search(clause.text, 1)):
+        return when.start(), len(clause.text)
+    side = (0, len(clause.words)) if predicate else _side(clause, question_words)
+    if side is None:
+        return None
+    start, end = side
+    if not predicate and start == 0:
+        return _before_verb(clause, end)
+    head = _head(clause, start, kind)
+    if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
+        return head[0] + only[0], head[0] + only[1]
+    return head
+
+
+def continues(text: str, question: str) -> bool:
+    """Whether an answer goes on where a question asks at its end: "It flows into | which sea"."""
+    return _continuation(_clause(text, stems(question)), words_of(question)) is not None
+
+
+def _first_clause(text: str, predicate: bool) -> str:
+    """The text up to a "but" or the like behind its first verb; a predicate without relatives."""
+    plain = english.without_quotations(text)
+    if predicate:
+        for relative in _RELATIVE.finditer(plain):
+            if any(says_something(word) for word in words_of(text[: relative.start()])):
+                return text[: relative.start()]
+    for other in _OTHER_CLAUSE.finditer(plain):
+        if predicate or is_clause(text[: other.start()]):
+            return text[: other.start()]
+    return text
+
+
+def adds(text: str, question: str) -> bool:
+    """Whether a text says something that the question does not."""
+    return any(_clause(text, stems(question)).new)
+
+
+def stems(text: str) -> frozenset[str]:
+    """The stems of all words of a text."""
+    return frozenset(map(_stem, (word.lower for word in words_of(text))))
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """The stems of the words that say something."""
+    clause = _clause(text, frozenset())
+    words = zip(clause.words, clause.content, strict=True)
+    return frozenset(_stem(word.lower) for word, content in words if content)
+
+
+def says_something(word: Word) -> bool:
+    """Content words, and function words in capitals that begin no sentence ("The Who")."""
+    return word.content or (word.capital and not word.first)
+
+
+def _stem(word: str) -> str:
+    word = english.IRREGULAR.get(word, word)
+    return _DOUBLED.sub(r"\1", _ENDING.sub("", word.removesuffix("'s")))
+
+
+def _clause(text: str, question: frozenset[str]) -> _Clause:
+    words = words_of(text)
+    plain = english.without_quotations(text)
+    quoted = [plain[word.start : word.end] != text[word.start : word.end] for word in words]
+    verbs = [
+        i
+        for i, (word, inside) in enumerate(zip(words, quoted, strict=True))
+        if not inside
+        and _may_be_verb(word, question)
+        and not (i and words[i - 1].lower in english.ARTICLES)  # "a play by Arthur Miller"
+    ]
+    content = [
+        inside or (says_something(word) and word.lower not in _OF_ITSELF)
+        for word, inside in zip(words, quoted, strict=True)
+    ]
+    new = [
+        content[i] and i not in verbs and _stem(word.lower) not in question
+        for i, word in enumerate(words)
+    ]
+    return _Clause(text, question, words, content, new, verbs)
+
+
+def _may_be_verb(word: Word, question: frozenset[str]) -> bool:
+    """Whether a word may be a verb: by its form, or as a verb that the question has as well."""
+    listed = acts(word) or word.lower in english.IRREGULAR or word.lower in ("mean", "means")
+    asked = listed and _stem(word.lower) in question
+    return asking.is_verb(word) or (asked and not word.capital)
+
+
+def _only(pattern: re.Pattern[str], text: str, question: str) -> tuple[int, int] | None:
+    """The one match in a text, or the one that the question lacks; a range counts as one."""
+    places: list[tuple[int, int]] = []
+    for match in pattern.finditer(text):
+        joined = places and _JOINED.fullmatch(text, places[-1][1], match.start())
+        if joined and text[places[-1][1] : match.start()].strip():
+            places[-1] = (places[-1][0], match.end())
+        else:
+            places.append(match.span())
+    missing = [place for place in places if text[slice(*place)] not in question]
+    chosen = missing or places
+    texts = {text[slice(*place)] for place in chosen}
+    return chosen[-1] if len(texts) == 1 else None
+
+
+def _continuation(clause: _Clause, question: Sequence[Word]) -> int | None:
+    """Index of the word behind what the answer repeats of a question that asks at its end."""
+    at = asking.question_word(question)
+    if at is None or at < 3:
+        return None
+    beginning = [word.lower for word in question[:at]]
+    if beginning[0] in english.ARTICLES:  # E_A has none at its front
+        del beginning[0]
+    start = len(beginning)
+    if [word.lower for word in clause.words[:start]] != beginning or start >= len(clause.words):
+        return None
+    return None if clause.words[start].lower in english.WH else start
+
+
+def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
+    """Words [start, end) on the side of a verb that answers the question; start 0: before it."""
+    size, doer = len(clause.words), asking.answer_kind(question) == "who"
+    doer = doer or any(word.lower == "by" for word in question)
+    if not clause.verbs:
+        return None
+    if _names_an_option(clause, question):
+        return (0, clause.verbs[0])
+    before: tuple[int, int] | None = None
+    behind: tuple[int, int] | None = None
+    for verb in clause.verbs:
+        after = clause.after_verbs(verb)
+        left, left_new = clause.count(0, verb)
+        right_new = clause.count(after, size)[1]
+        if not left_new and right_new and doer and _passive(clause, verb, after):
+            return (after, size)
+        restates = left - left_new > 0 or any(w.lower in _PRONOUNS for w in clause.words[:verb])
+        if not left_new and restates and right_new:
+            behind = (after, size)
+        if before is None and left_new and not right_new:
+            before = (0, verb)
+    return behind or before or _told_by_the_question(clause, asking.doing(question), doer)
+
+
+def _names_an_option(clause: _Clause, question: Sequence[Word]) -> bool:
+    """Whether one of two options is the subject: "Ada is older" of "Ada or Bob"."""
+    option = " ".join(word.lower for word in clause.words[: clause.verbs[0]])
+    asked = " ".join(word.lower for word in question)
+    return f" {option} or " in asked or f" or {option} " in f"{asked} "
+
+
+def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tuple[int, int] | None:
+    """The side of a verb where both sides add words to the question, or neither does."""
+    size = len(clause.words)
+    for verb in clause.verbs:
+        word, after = clause.words[verb].lower, clause.after_verbs(verb)
+        left, left_new = clause.count(0, verb)
+        right, right_new = clause.count(after, size)
+        if doer and _passive(clause, verb, after):
+            return (after, size)
+        names = any(word.capital for word in clause.words[after:])
+        if doing is None and _stem(word) in clause.question and names and not left_new + right_new:
+            return (after, size)  # "Iron ore comes from Australia"
+        says = [i for i in range(after, size) if clause.content[i]]
+        if word in english.BE and left == left_new > 0 and says and not clause.new[says[0]]:
+            return (0, verb)  # "Jupiter is the largest planet of our solar system"
+        if doing is not None and _stem(word) == _stem(doing) and left:
+            return (0, verb)
+        if word in english.BE and right and left and (2 * left_new < left or not right_new):
+            return None if _says_it_twice(clause, verb, after) else (after, size)
+    return None
+
+
+def _passive(clause: _Clause, verb: int, after: int) -> bool:
+    """Whether a verb of the question is followed by "by": "was written by"."""
+    by = after < len(clause.words) and clause.words[after].lower == "by"
+    return by and _stem(clause.words[after - 1].lower) in clause.question
+
+
+def _says_it_twice(clause: _Clause, verb: int, after: int) -> bool:
+    """Whether "X is Y" has no word in Y that X lacks, and no name in it or quotation."""
+    text, edge = clause.text, clause.words[verb].start
+    behind = text[clause.words[after].start :]
+    if any(word.capital for word in clause.words[after:]):
+        return False
+    return stems(behind) <= stems(text[:edge]) and behind == english.without_quotations(behind)
+
+
+def _before_verb(clause: _Clause, end: int) -> tuple[int, int] | None:
+    """Characters of the words before a verb, without small words at their end."""
+    text, words = clause.text, clause.words
+    while end and words[end - 1].function and not words[end - 1].capital:
+        end -= 1  # "Samuel Beckett who | wrote it"
+    if not end:
+        return None
+    if quoted := _only_quoted(clause, 0, end):
+        return quoted
+    date = _DATE_FIRST.match(text)
+    last = words[end].start if end < len(words) else len(text)
+    return (date.end() if date else 0), len(text[:last].rstrip())
+
+
+def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | None:
+    """Characters of the answer that begins at a word, without what leads to it or follows it."""
+    text, words = clause.text, clause.words
+    last = len(text)
+    first = words[start - 1].end if start else 0
+    dated = _RANGE.search(text, first) or _DATED.search(text, first)
+    if dated and kind != asking.WHEN:
+        last = dated.start()
+    plain = english.without_quotations(text)
+    inside = [i for i in range(start, len(words)) if words[i].end <= last]
+    for i in inside[1:-1]:  # "the Cybermen by | a group of ..."
+        repeated, new = clause.count(start, i)
+        adds_later = any(clause.new[i : inside[-1] + 1])
+        joins = plain[words[i].start : words[i].end].lower() in _PREPOSITIONS
+        if joins and repeated and not new and adds_later:
+            first, start = words[i].end, i + 1
+    first += len(text[first:]) - len(text[first:].lstrip())
+    for follows in _RELATIVE.finditer(text, first, last):
+        if any(says_something(word) for word in words_of(text[first : follows.start()])):
+            last = follows.start()
+            break
+    if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
+        first = named[-1]
+    if front := _AT_THE_FRONT.match(text, first):
+        first = front.end()
+    measure = _MEASURE.match(text, first)
+    if measure and _stem(measure[1].lower()) in clause.question:
+        first = measure.end()  # "an altitude of | 180 feet"
+    quoted = text.startswith(tuple(_QUOTE_MARKS), first)
+    if quoted and (behind := _BEHIND_A_QUOTATION.search(text, first, last)):
+        last = behind.start()
+    if kind == "who" and (apposition := _APPOSITION.search(text, first, last)):
+        last = apposition.start()
+    says = any(word.content or word.capital or word.number for word in words_of(text[first:last]))
+    return (first, last) if says else None
+
+
+def _only_quoted(clause: _Clause, start: int, end: int) -> tuple[int, int] | None:
+    """The quotation among words [start, end), if all that they add stands in it."""
+    plain = english.without_quotations(clause.text)
+    new = [i for i in range(start, end) if clause.new[i]]
+    places = [range(clause.words[i].start, clause.words[i].end) for i in new]
+    if not places or any(plain[c] == clause.text[c] for place in places for c in place):
+        return None
+    first, last = clause.words[new[0]].start, clause.words[new[-1]].end
+    while first and clause.text[first - 1] not in _QUOTE_MARKS:
+        first -= 1
+    while last < len(clause.text) and clause.text[last] not in _QUOTE_MARKS:
+        last += 1
+    return first, last

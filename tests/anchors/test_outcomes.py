@@ -1,0 +1,93 @@
+"""No answer: refusals, echoes and cut sentences, told from answers without any gold answer."""
+
+import inspect
+
+import pytest
+from hostile import cases, text
+from hypothesis import given, strategies as st
+
+from anchorscope.anchors import answer_anchors, outcomes
+from anchorscope.anchors.outcomes import ECHO, REASONS, REFUSAL, UNFINISHED
+
+CASES = [
+    # refusals
+    ("Who wrote it?", "I don't know.", REFUSAL), ("Who wrote it?", "Unknown", REFUSAL),
+    ("Who wrote it?", "The author is unknown.", REFUSAL), ("Who wrote it?", "N/A", REFUSAL),
+    ("Who wrote it?", "The author is not explicitly mentioned in the passage.", REFUSAL),
+    ("Who wrote it?", "The author of the book was not revealed.", REFUSAL),
+    ("Who wrote it?", "There is no information about it.", REFUSAL),
+    ("Who wrote it?", "Unfortunately, I couldn't find the author.", REFUSAL),
+    ("Who wrote it?", "I'm sorry, but I cannot answer that.", REFUSAL),
+    ("Who wrote it?", "As an AI language model, I cannot know that.", REFUSAL),
+    ("Who wrote it?", "You're a helpful AI assistant.", REFUSAL),
+    ("Is Ann older than Bo?", "No, the answer to this question is not possible.", REFUSAL),
+    # only what it is not, or yes and no where neither was asked for
+    ("Who wrote it?", "It was not Ann Bo.", REFUSAL), ("Who wrote it?", "Yes.", REFUSAL),
+    ("Who wrote it?", "The author was not the one who wrote it.", REFUSAL),
+    # what looks like a refusal
+    ("Who wrote it?", "I'm not sure, but I think it was Ann Bo.", None),
+    ("Who wrote it?", "I don't know, but Ann Bo is my guess.", None),
+    ("Which record is it?", "Unknown Pleasures", None), ("Is it true?", "No.", None),
+    ("Which record is it?", "There Is Nothing Left to Lose", None),
+    ("Which song is it?", "I Can't Get No Satisfaction", None),
+    ("Which song is it?", "Not Fade Away", None), ("Who lives there?", "Nobody", None),
+    ("When could they vote?", "It was not until 1971.", None),
+    ("Is it true?", "It is not true.", None), ("Who never won?", "Ann never won it.", None),
+    ("Who was it?", "It was not Ann, but Bo.", None),
+    # echoes
+    ("In what city was Ann Bo born?", "In what city was Ann Bo born?", ECHO),
+    ("in what city was ann bo born", "in what city was ann bo born", ECHO),
+    ("Who wrote The Red House?", "Who is the author of The Red House?", ECHO),
+    ("The town of Ayr and the city of Ely are near what?",
+     "The town of Ayr and the city of Ely are near.", ECHO),
+    ("Which Italian sauce contains tomato, olives, capers and red peppers?",
+     "Italian sauce contains tomato, olives, capers, and red peppers.", ECHO),
+    ("Which family of insects is it?", "The family of insects is the family of insects.", ECHO),
+    # what repeats words of the question and answers
+    ("Who played Luke Skywalker?", "Luke Skywalker", None),
+    ("Which came first, the Battle of the Ch'ongch'on River or the Battle of Tarawa?",
+     "The Battle of the Ch'ongch'on River", None),
+    ("What is the capital of Dubai?", "The capital of Dubai is Dubai.", None),
+    ("When did the film of 2006 begin?", "The film of 2006 began in 2006.", None),
+    ("Which play is it?", "Who's Afraid of Virginia Woolf?", None),
+    ("Are Ann and Bo actors?", "Ann and Bo are actors.", None),
+]  # fmt: skip
+
+
+def reason(question: str, answer: str, finished: bool = True) -> str | None:
+    anchor = answer_anchors.locate(answer, question)
+    return outcomes.no_answer(answer, question, anchor, finished)
+
+
+@pytest.mark.parametrize(("question", "answer", "expected"), CASES)
+def test_no_answers_are_told_from_answers(question: str, answer: str, expected: str | None) -> None:
+    assert reason(question, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "finished", "expected"),
+    [
+        ("The author is the British novelist, A. J. Cro", False, UNFINISHED),
+        ("12, 13, 14, 15, 16,", False, UNFINISHED), ("12, 13, 14, 15, 16,", True, None),
+        ("It is Ann Bo. She was born in", False, None), ("", True, UNFINISHED),
+        ("The answer is:", True, UNFINISHED),
+        ('The author of "Rome" was Ann (a British pain', False, None),
+    ],
+)  # fmt: skip
+def test_an_answer_cut_inside_its_anchor_is_unfinished(
+    answer: str, finished: bool, expected: str | None
+) -> None:
+    assert reason("Who wrote it?", answer, finished) == expected
+
+
+def test_the_outcome_is_decided_without_gold_answers() -> None:
+    names = ["response", "question", "anchor", "finished"]
+    assert list(inspect.signature(outcomes.no_answer).parameters) == names
+
+
+@cases
+@given(text, text, st.booleans())
+def test_whatever_is_said_has_a_reason_of_the_list_or_none(
+    question: str, answer: str, finished: bool
+) -> None:
+    assert reason(question, answer, finished) in (None, *REASONS)
