@@ -107,7 +107,7 @@ def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, 
     return {
         "id": str(row["id"]),
         "q": pieces(str(prompt["prompt"])[start:end], spans),
-        "y": pieces(answer, _answer_span(answer, str(row["ea_text"] or ""))),
+        "y": pieces(answer, _answer_span(row, answer)),
         "g": ["".join(pieces(gold, [])) for gold in golds[:MOST_GOLDS]],
         "more": max(0, len(golds) - MOST_GOLDS),
         "z": int(row["label"]),
@@ -117,9 +117,10 @@ def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, 
     }
 
 
-def _answer_span(answer: str, anchor: str) -> list[tuple[int, int]]:
+def _answer_span(row: Mapping[Any, Any], answer: str) -> list[tuple[int, int]]:
     """Where E_A stands in the answer: the finder's own place, if that holds the text."""
-    found = answer_anchors.find(answer)
+    anchor = str(row["ea_text"] or "")
+    found = answer_anchors.find(answer, str(row.get("question") or ""))
     if found and answer[slice(*found)] == anchor:
         return [found]
     at = answer.find(anchor) if anchor else -1
