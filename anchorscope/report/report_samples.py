@@ -115,10 +115,11 @@ def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, 
         for eq_start, eq_end in zip(prompt["eq_start"], prompt["eq_end"], strict=True)
     ]
     answer, kind = str(row["answer"]), row.get("kind")
+    anchor, question = str(row["ea_text"] or ""), str(row.get("question") or "")
     return {
         "id": str(row["id"]),
         "q": pieces(str(prompt["prompt"])[start:end], spans),
-        "y": pieces(answer, _answer_span(answer, str(row["ea_text"] or ""))),
+        "y": pieces(answer, _answer_span(answer, anchor, question)),
         "g": ["".join(pieces(gold, [])) for gold in golds[:MOST_GOLDS]],
         "more": max(0, len(golds) - MOST_GOLDS),
         "z": int(row["label"]),
@@ -128,9 +129,9 @@ def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, 
     }
 
 
-def _answer_span(answer: str, anchor: str) -> list[tuple[int, int]]:
+def _answer_span(answer: str, anchor: str, question: str) -> list[tuple[int, int]]:
     """Where E_A stands in the answer: where the finder finds it, else where its text first is."""
-    span = answer_anchors.find(answer)
+    span = answer_anchors.find(answer, question)
     if span and answer[slice(*span)] == anchor:
         return [span]
     at = answer.find(anchor) if anchor else -1
