@@ -157,11 +157,11 @@ def _caption(
     """What is drawn, n and intervals; how a sample counts, and how many do not, as details."""
     headline = rows[data.true(rows["headline"])]
     thin = data.true(rows["thin"]).any()
+    if headline.empty:
+        return Caption(["Not measured: no sample has what the experiment needs."])
     left_out = (
         f"Left out: {data.span(headline['n'] - headline['n_paired'])} of "
         f"{data.span(headline['n'])} samples of a group at the headline layer."
-        if len(headline)
-        else "Not measured: no sample has what the experiment needs."
     )
     return Caption(
         [
