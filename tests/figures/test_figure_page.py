@@ -101,7 +101,9 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
             page.select_option(f"[name={name}]", value)
         words.filter(has_text=re.compile("^T$")).wait_for()
 
-        entry = words.filter(has_text="A-Anchored (Beta)").bounding_box()
+        label = words.filter(has_text="A-Anchored (Beta)")
+        label.scroll_into_view_if_needed()  # the picture is as wide as the page, and higher
+        entry = label.bounding_box()
         assert entry
         page.mouse.click(entry["x"] + 9, entry["y"] + 5)
         page.wait_for_function(f"() => Object.values(({STRENGTHS})()).some((one) => one < 1)")
@@ -110,16 +112,18 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         page.mouse.dblclick(entry["x"] + 9, entry["y"] - 20)
         page.wait_for_function(f"() => Object.values(({STRENGTHS})()).every((one) => one === 1)")
 
-        box = page.locator("#figure path.background").nth(1).bounding_box()
+        panel = page.locator("#figure path.background").nth(1)
+        panel.scroll_into_view_if_needed()
+        box = panel.bounding_box()
         assert box
         page.mouse.move(box["x"] + 100, box["y"] + 50)
         page.mouse.move(box["x"] + 110, box["y"] + 52)
         tip = page.locator("#vg-tooltip-element.visible")
         tip.wait_for()
         cells = tip.locator("td").all_text_contents()
-        told = dict(zip(cells[::2], cells[1::2], strict=True))
-        assert {"model": "Model One", "layer": "1"}.items() <= told.items()
-        assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(told)
+        values = dict(zip(cells[::2], cells[1::2], strict=True))
+        assert {"model": "Model One", "layer": "1"}.items() <= values.items()
+        assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(values)
         assert opened.wrong == opened.asked == []
 
 
