@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from figure_tables import crossing_of
 from instrument import answers_table, planned
 
 from anchorscope.experiments import analysis
@@ -119,10 +120,11 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
 
     curves = curves.assign(model="m", dataset="d")
     rows = figures.data.select(curves, ("mlp", "final"), "per_layer")[0]
-    delta, flips, _ = figures.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
+    delta, flips = figures.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
     assert len(delta) and set(flips["condition"]) == {"first", "first-random"}
-    named = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
-    shown = figures.choices(curves, **named)
+    named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
+    crossing = crossing_of(named["panels"], named["datasets"], 3)
+    shown = figures.choices(curves, crossing, **named)
     assert CUT.name in {one.condition for one in shown}
     assert figures.title_of("first") == f"ΔP when {CUT.when}"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from figure_tables import caption, views
+from figure_tables import views, words
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
@@ -190,8 +190,8 @@ def test_every_column_is_explained_and_every_view_drawn() -> None:
     for view, title in EXPERIMENT.views.items():
         spec = figure.CHARTS[view](cells, title=title, **asked).to_dict()
         # a, b and c are right answers; b's partner is classed otherwise
-        assert "Left out: 0 to 1 of 1 to 2 samples" in caption(spec)
+        assert "Left out: 0 to 1 of 1 to 2 samples" in words(spec)
         said = "Pale bars" if view == "bars" else "Crosses"
-        assert f"{said}: too few samples to rely on." in caption(spec)
+        assert f"{said}: too few samples to rely on." in words(spec)
         crosses = [one for one in views(spec, "point") if one["mark"].get("shape") == CROSS]
         assert bool(crosses) == (view == "layers")
