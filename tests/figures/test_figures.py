@@ -232,7 +232,8 @@ def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
 def test_truth_of_the_pair_has_a_row_where_answers_were_exchanged() -> None:
     spec = draw(table_of(), crossed())
     for (_, _, panel), (model, _), layers in zip(columns(spec), LLAMA, (16, 28), strict=True):
-        assert panel["title"]["text"][0].startswith("Truth of the pair") or model != LLAMA[0][0]
+        heading = "".join(panel["title"]["text"])  # one line or several
+        assert heading.startswith("Truth of the pair") or model != LLAMA[0][0]
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
         for quantity, behind in (("truth", False), ("agreement", True)):
