@@ -246,7 +246,7 @@ def test_truth_of_the_pair_has_a_row_where_answers_were_exchanged() -> None:
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
     assert "(filled) in 8 of 8 cells" in caption(spec)
-    assert "n\u00a0=\u00a0190 to 213 pairs" in caption(spec)
+    assert "n = 190 to 213 pairs" in caption(spec)
     assert "There is no row of exchanged answers" in details(usual())
 
 
