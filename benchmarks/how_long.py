@@ -4,7 +4,7 @@ docs/how-long.md. Arithmetic, no measurement; the formula stands on that page.""
 import math
 from typing import NamedTuple
 
-SAMPLES, DATASETS, ROWS, READOUTS, BATCH_TOKENS = 2000, 4, 8, 2, 8192
+SAMPLES, DATASETS, ROWS, READOUTS, BATCH_TOKENS = 2000, 4, 7, 2, 8192
 ANSWER, NEW_TOKENS = 10, 32
 PROMPT = {"few_shot": 145, "chat": 60}
 LOADS, DISK_RATE = 2, 1e9

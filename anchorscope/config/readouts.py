@@ -1,6 +1,7 @@
 """Read-outs: where in a block, and at which token, a hidden state is read. The one table of both.
 
-A site needs its module in `models.families.part`, a position its token in `passes.planning.TOKEN`.
+A site needs its module in `models.families.part`, a position its token in `passes.planning.TOKEN`;
+pictures show those that `figures.figure_readouts` names.
 """
 
 from collections.abc import Sequence

@@ -68,8 +68,8 @@ class Conditions(Section):
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch: numerical noise.")
     crossed: Plain | None = None
-    """Two answers of the same relation and fold exchanged between their questions: what is read of
-    the pair."""
+    """Exchange two answers of the same relation and fold between their questions: shows what the
+    probe reads by comparing answer and question."""
     replicate: Plain | None = None
     """The same answer behind a second wording or other worked examples, for the grouping
     `replicate`."""
@@ -163,15 +163,15 @@ class Style(Section):
 
 
 class Null(Section):
-    """A cell in which nothing may be found, or no claim of some kinds."""
+    """A cell in which some or all claims would be false."""
 
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
     forbids: Listed[Claim] = Field(["signal", "pair"])
-    """Claims that nothing in the cell bears out: `signal`, the probe knows more than the text
-    models; `pair`, it reads this answer to this question."""
-    expectation: Text = Field(description="Why there can be none, in words.")
+    """Claims that would be false in the cell: `signal`, the probe knows more than the text models;
+    `pair`, it compares answer and question."""
+    expectation: Text = Field(description="Why they would be false, in words.")
 
 
 class Calibration(Section):
@@ -186,7 +186,7 @@ class Calibration(Section):
     random_draws: Count = key(5, "Random draws per sample.")
     bootstrap_draws: Count = key(200, "Bootstrap draws.")
     nulls: dict[str, Null] = Field(default_factory=dict)
-    """Cells in which nothing may be found, or no claim of some kinds."""
+    """Cells in which some or all claims would be false."""
 
 
 class Cells(Section):

@@ -159,18 +159,17 @@ def _caption(
 ) -> Caption:
     """What is drawn, n and intervals; how a sample counts, and how many do not, as details."""
     headline = rows[data.true(rows["headline"])]
+    if headline.empty:
+        return Caption(["Not measured: no sample has what the experiment needs."])
     intervals = f"{100 * level:g}\u00a0% intervals"
-    size = f"{data.size_note([*headline['n_paired']])} samples a group" if len(headline) else ""
+    size = f"{data.size_note([*headline['n_paired']])} samples a group"
     left_out = (
         f"Left out: {data.span(headline['n'] - headline['n_paired'])} of "
         f"{data.span(headline['n'])} samples of a group at the headline layer."
-        if len(headline)
-        else ""
     )
-    missing = "" if len(headline) else "Not measured: no sample has what the experiment needs."
     thin = f"{thin_marks}: too few samples to rely on." if data.true(rows["thin"]).any() else ""
     return Caption(
-        ["; ".join(filter(None, [f"{words.what}, {where}", size, intervals])) + ".", missing, thin],
+        [f"{words.what}, {where}; {size}; {intervals}.", thin],
         [
             f"{words.how} Groups are formed by the knockout's flips.",
             f"A sample counts if its control acts on as many tokens. {words.counted} {left_out}",

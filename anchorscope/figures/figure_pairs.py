@@ -19,9 +19,9 @@ HEADING = "Truth of the pair, by comparing answer and question (thin: agreement)
 AXIS_TITLE = "Pair (logits)"
 DETAIL = (
     "Lower row: two answers of one relation are exchanged between their questions. Whatever adds "
-    "something read off the question to something read off the answer gives 0. Truth is what right "
-    "answers have and wrong ones lack; agreement (thin) is what both have: the answer is the "
-    "model's own."
+    "something read off the question to something read off the answer lies at 0. Truth is half the "
+    "difference between the pair terms of right and of wrong answers; agreement (thin) is half "
+    "their sum, what both share: that the answer is the model's own."
 )
 NOT_CROSSED = (
     "There is no row of exchanged answers: the condition `crossed` was not measured, or no two "
@@ -120,6 +120,6 @@ def verdict(crossing: pd.DataFrame) -> str:
     shown = int((heads["reads"] == "truth").sum())
     pairs = data.size_note([*heads["n_right"], *heads["n_wrong"]])
     return (
-        f"Lower row: truth read by comparing answer and question ({pairs} pairs), shown (filled) "
-        f"in {shown} of {len(heads)}."
+        f"Lower row: the probe is shown to read truth by comparing answer and question (filled) "
+        f"in {shown} of {len(heads)} cells ({pairs} pairs)."
     )

@@ -46,7 +46,9 @@ GROUPINGS = {
     "replicate": "groups formed by a second prompt for the same answer",
 }
 BY_ARM = "groups formed by the knockout's flips"
-BY_ARM_DETAIL = "Groups are formed by the knockout's flips, of samples whose answers are exchanged."
+BY_ARM_DETAIL = (
+    "Samples whose answers are exchanged are grouped by whether they flip under the knockout."
+)
 INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL}
 DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
@@ -351,7 +353,7 @@ def verdict(rows: pd.DataFrame, condition: str) -> str:
     known = heads.groupby(place).ngroups
     counted = f"At the headline layer {known} of {cells} cell{'s' if cells != 1 else ''}"
     if not known:
-        return f"{counted} has a signal: nothing here can be interpreted."
+        return "At the headline layer no cell has a signal: ΔP and flips cannot be interpreted."
     told = f"{counted} ha{'ve' if known != 1 else 's'} a signal"
     shares = heads["flip_share"].dropna()
     if shares.empty:

@@ -122,8 +122,9 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     rows = figures.data.select(curves, ("mlp", "final"), "per_layer")[0]
     delta, flips = figures.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
     assert len(delta) and set(flips["condition"]) == {"first", "first-random"}
-    named = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
-    shown = figures.choices(curves, crossing_of([("m", "M")], [("d", "D")], layers=4), **named)
+    named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
+    crossing = crossing_of(named["panels"], named["datasets"], 3)
+    shown = figures.choices(curves, crossing, **named)
     assert CUT.name in {one.condition for one in shown}
     assert figures.title_of("first") == f"ΔP when {CUT.when}"
 

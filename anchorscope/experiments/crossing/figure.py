@@ -107,14 +107,14 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         [
             f"Read-out {'/'.join(request.readout)}; two answers exchanged between their questions, "
             f"{pairs} pairs a cell; {100 * request.level:g}\u00a0% intervals.",
-            f"At the headline layer {pair} of {len(heads)} cells compare answer and question, and "
-            f"{truth} read truth by it (filled)."
+            f"At the headline layer the probe compares answer and question in {pair} of "
+            f"{len(heads)} cells, and reads truth by that (filled) in {truth}."
             if len(heads)
             else "",
         ],
         [
-            "Above: mean squares of what right answers' scores owe to question, answer and pair; "
-            "what is missing to 100\u00a0% is noise of the probe.",
+            "Above: shares of the terms of question, answer and pair in the mean squares of right "
+            "answers' scores; what is missing to 100\u00a0% is noise of the probe.",
             figure_pairs.DETAIL.replace("Lower row: two", "Below: two"),
             *_from_layers(cells),
             f"Bands: pointwise {100 * request.level:g}\u00a0% bootstrap intervals over pairs, with "
@@ -129,4 +129,4 @@ def _from_layers(cells: dict[str, pd.DataFrame]) -> list[str]:
     """From which layer on truth is read, by a band over all layers at once."""
     known = {name: cell["truth_from"].iloc[0] for name, cell in cells.items() if len(cell)}
     shown = [f"{name} from layer {int(layer)}" for name, layer in known.items() if layer == layer]
-    return [f"Truth is read at every layer on: {'; '.join(shown)}."] if shown else []
+    return [f"Truth is read from a layer on to the last: {'; '.join(shown)}."] if shown else []
