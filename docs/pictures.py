@@ -1,7 +1,7 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of real rows, see docs/validity.md
+make pictures ARGS="--data-folder <folder>"         also that of docs/first-model.md
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ PRODUCTS = {
     "calibration": "results/figures/calibration.svg",
 }
 """Picture → the workflow's figure that it shows."""
-REAL_ROWS = {"real-rows": "results/real-rows/figures/real-rows.svg"}
-"""The same of figures that need rows which are not in the project."""
-REAL_ROWS_CONFIG = "resources/real-rows.yaml"
-WIDTH = 1400
+FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
+"""The same of figures that need a model and rows which are not in the project."""
+FIRST_MODEL_FILE = "results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf"
+FIRST_MODEL_CONFIG = ("resources/first-model.yaml", "resources/local-rows.yaml")
+WIDTH, ONE_PANEL = 1400, 700
 
 
 def build(products: Iterable[str], *more: str) -> None:
@@ -45,25 +46,27 @@ def drawn(svg: str, width: int = WIDTH) -> bytes:
     return vl_convert.svg_to_png(svg, scale=width / size_of(svg)[0])
 
 
-def write(products: dict[str, str]) -> None:
-    """Put a picture of each figure into docs/images."""
+def write(products: dict[str, str], width: int = WIDTH) -> None:
+    """Put a picture of each figure, so many pixels wide, into docs/images."""
     for name, product in products.items():
         path = IMAGES / f"{name}.png"
-        path.write_bytes(drawn((ROOT / product).read_text(encoding="utf-8")))
+        path.write_bytes(drawn((ROOT / product).read_text(encoding="utf-8"), width))
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e3:,.0f} kB from {product}")
 
 
 def main() -> None:
     """Build the figures, then draw their pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data-folder", help="of the rows that resources/real-rows.yaml names")
+    parser.add_argument("--data-folder", help="of the rows that resources/local-rows.yaml names")
     folder = parser.parse_args().data_folder
     build(PRODUCTS.values())
     write(PRODUCTS)
     if folder:
-        files = ["--configfile", REAL_ROWS_CONFIG]
-        build(REAL_ROWS.values(), *files, "--config", f"data_folder={folder}")
-        write(REAL_ROWS)
+        fetch = [sys.executable, "-m", "tools.first_model", FIRST_MODEL_FILE]
+        subprocess.run(fetch, cwd=ROOT, check=True)
+        files = ["--configfile", *FIRST_MODEL_CONFIG]
+        build(FIRST_MODEL.values(), *files, "--config", f"data_folder={folder}")
+        write(FIRST_MODEL, ONE_PANEL)
 
 
 if __name__ == "__main__":

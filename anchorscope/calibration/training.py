@@ -1,4 +1,4 @@
-"""Training of the small models that the calibration and the real-rows demonstration measure."""
+"""Training of the small models that the calibration and the null controls measure."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

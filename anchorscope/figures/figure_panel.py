@@ -201,7 +201,7 @@ def claim_panel(
         _part(markers, name, "markers"),
         _reach(data, shared, look, tips, name),
     ]
-    return _panel(views, table, look, name, height)
+    return _panel(views, table, look, name, height, "not measured, or too few pairs")
 
 
 def share_panel(
@@ -305,13 +305,18 @@ def _part(view: alt.Chart, panel: str, role: str) -> alt.Chart:
 
 
 def _panel(
-    views: Sequence[alt.Chart], table: pd.DataFrame, look: Style, name: str, height: float
+    views: Sequence[alt.Chart],
+    table: pd.DataFrame,
+    look: Style,
+    name: str,
+    height: float,
+    note: str = "not measured",
 ) -> alt.LayerChart:
     """The layers as a panel, with a note where there are no rows."""
     width, height = look.panel_width, height or look.panel_height
     views = list(views)
     if table.empty:
-        views.append(_part(empty_note("not measured", width, height, look), name, ABSENT))
+        views.append(_part(empty_note(note, width, height, look), name, ABSENT))
     return alt.LayerChart(layer=views, width=width, height=height, name=name)
 
 

@@ -17,7 +17,7 @@ def test_every_picture_that_a_page_shows_has_a_figure_it_is_made_from() -> None:
     for page in (PROJECT / "README.md", *PROJECT.glob("docs/*.md")):
         found = re.findall(r"!\[[^\]]*\]\(([^)]+\.png)\)", page.read_text("utf-8"))
         shown |= {(page.parent / path).resolve() for path in found}
-    made = {*pictures.PRODUCTS, *pictures.REAL_ROWS}
+    made = {*pictures.PRODUCTS, *pictures.FIRST_MODEL}
     assert shown == {pictures.IMAGES / f"{name}.png" for name in made}
     assert shown == set(pictures.IMAGES.glob("*.png"))
 
@@ -30,9 +30,9 @@ def test_those_figures_are_products_of_the_workflow(fresh: Workspace, tmp_path: 
         path = tmp_path / "rows" / f"{name}.jsonl"
         path.parent.mkdir(parents=True)
         path.touch()
-    files = ["--configfile", "config.yaml", pictures.REAL_ROWS_CONFIG]
+    files = ["--configfile", *pictures.FIRST_MODEL_CONFIG]
     done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-n", *pictures.REAL_ROWS.values(), *files,
+        [sys.executable, "-m", "snakemake", "-n", *pictures.FIRST_MODEL.values(), *files,
          "--config", f"data_folder={tmp_path / 'rows'}"],
         cwd=clone.root, env=clone.environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
