@@ -330,7 +330,8 @@ def small_note(everyone: pd.DataFrame) -> str:
     small = []
     for _, cell in everyone.groupby(["model", "dataset"]):
         n, right = int(cell["n"].max()), float(cell["answer_accuracy"].max())
-        if not data.true(cell["signal"]).any() and too_small(n, 1 - right):
+        both_classes = 0 < right < 1
+        if both_classes and not data.true(cell["signal"]).any() and too_small(n, 1 - right):
             small.append(n)
     if not small:
         return ""

@@ -181,14 +181,20 @@ def _load(path: Path, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerF
         Path(alone, path.name).symlink_to(path.resolve())
         options: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True}
         try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(alone, **options)
+            tokenizer: Any = AutoTokenizer.from_pretrained(
+                alone, trust_remote_code=False, **options
+            )
         except Exception as error:
             what = f"the tokenizer in the GGUF file cannot be used ({type(error).__name__})"
             raise AnchorscopeError(what, path, OTHERWISE, see="tokenizer") from error
         vocabulary.check_fast(tokenizer, path)
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                alone, dtype=getattr(torch, dtype), output_loading_info=True, **options
+                alone,
+                trust_remote_code=False,
+                dtype=getattr(torch, dtype),
+                output_loading_info=True,
+                **options,
             )
         except Exception as error:
             first_line = next(iter(str(error).strip().splitlines()), "")[:200]

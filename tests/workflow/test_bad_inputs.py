@@ -115,7 +115,7 @@ def test_check_refuses_it_in_the_same_words_without_a_run(every_bad_entry, entry
     if catalogue == "models":
         (found,) = cli_check.model(chosen, name)
     else:
-        found = cli_check.tried("dataset", name, cli_check.dataset, chosen, name, ())
+        (found,) = cli_check.dataset(chosen, name, ())
     status, _, what, do, _ = found
     said = " ".join(log_of(clone, entry).split())
     assert status == "error" and f"do: {do}" in said
