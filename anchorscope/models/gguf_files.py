@@ -192,6 +192,7 @@ def _load(path: Path, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerF
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 alone,
                 trust_remote_code=False,
+                use_safetensors=True,  # never a pickle
                 dtype=getattr(torch, dtype),
                 output_loading_info=True,
                 **options,

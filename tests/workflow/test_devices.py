@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 
@@ -77,6 +78,8 @@ def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path, monkeypa
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", terminal)
+    # Bars that other tests left open would be cleared on streams that are closed by now.
+    monkeypatch.setattr("tqdm.std.tqdm._instances", WeakSet())
     log, cell = tmp_path / "log", {"root": "results", "model": "m", "dataset": "d"}
     job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=cell)
     with stage.stage(job):
