@@ -1,15 +1,14 @@
 """Which device a job takes, and how it says how far it is."""
 
-import io
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
-from weakref import WeakSet
 
 import pytest
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
-from anchorscope.workflow import devices, stage
+from anchorscope.workflow import devices
 
 
 @pytest.mark.parametrize(
@@ -74,18 +73,28 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(monkeypatch, wanted, h
     assert devices.best_device(wanted) == "cpu"
 
 
-def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path, monkeypatch):
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr("sys.stderr", terminal)
-    # Bars that other tests left open would be cleared on streams that are closed by now.
-    monkeypatch.setattr("tqdm.std.tqdm._instances", WeakSet())
-    log, cell = tmp_path / "log", {"root": "results", "model": "m", "dataset": "d"}
-    job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=cell)
-    with stage.stage(job):
-        stage.log.info("begins")
-        with Progress(total=4, delay=0, ncols=80) as progress:
-            progress.update(4)
-    shown, lines = terminal.getvalue(), log.read_text("utf-8")
+ON_A_TERMINAL = """
+import io, sys
+from types import SimpleNamespace
+from anchorscope.storage.progress import Progress
+from anchorscope.workflow import stage
+
+out, sys.stderr = sys.stdout, io.StringIO()
+sys.stderr.isatty = lambda: True
+cell = {"root": "results", "model": "m", "dataset": "d"}
+job = SimpleNamespace(rule="scores", input=[], log=[sys.argv[1]], wildcards=cell)
+with stage.stage(job):
+    stage.log.info("begins")
+    with Progress(total=4, delay=0, ncols=80) as progress:
+        progress.update(4)
+out.write(sys.stderr.getvalue())
+"""
+
+
+def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path):
+    # In a process of its own, as a job is: bars and loggers belong to the whole process.
+    command = [sys.executable, "-c", ON_A_TERMINAL, str(tmp_path / "log")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    shown, lines = done.stdout, (tmp_path / "log").read_text("utf-8")
     assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
     assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
