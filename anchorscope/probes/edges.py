@@ -5,8 +5,9 @@ If none of n samples flips, each draw of the bootstrap says 0, and so does its i
 samples that their number bounds.
 """
 
+from statistics import NormalDist
+
 import numpy as np
-from scipy.stats import norm
 
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
@@ -25,7 +26,7 @@ def unseen(clusters: np.ndarray, level: float) -> np.ndarray:
 
     The upper end of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) at 0 of n: z² / (n + z²).
     """
-    z = norm.ppf((1 + level) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     return z**2 / (np.asarray(clusters, dtype=np.float64) + z**2)
 
 
