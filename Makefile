@@ -48,8 +48,8 @@ PARALLEL := -n logical --dist loadfile --no-loadscope-reorder
 test: $(READY) ## set up if needed, then run the tests, in parallel (ARGS="-k seal" chooses some)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-all: $(READY) ## all that `test` leaves out, too: 500 property cases, a SLURM cluster
-	PROPERTY_CASES=500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+test-all: $(READY) ## all that `test` leaves out, too: long tests, 500 property cases, a SLURM cluster
+	PROPERTY_CASES=500 LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 	$(MAKE) test-slurm
 
 audit: ## hold requirements.lock against the known weaknesses, with pip-audit in build/audit

@@ -19,7 +19,15 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: none is left to one process when the others are done."""
+    """The longest files first: none is left to one process when the others are done.
+
+    And long tests are left out, by name, unless `LONG_TESTS` is set.
+    """
+    if not os.environ.get("LONG_TESTS"):
+        reason = "takes long: make test-all"
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason=reason))
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 

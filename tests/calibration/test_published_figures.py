@@ -24,10 +24,13 @@ SAMPLES = 80
 ROWS = 300
 Row = dict[str, Any]
 
-pytestmark = pytest.mark.skipif(
-    not all((REAL / path).is_file() for path in SOURCES.values()),
-    reason="the real rows of the four datasets are absent (../shared/data)",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not all((REAL / path).is_file() for path in SOURCES.values()),
+        reason="the real rows of the four datasets are absent (../shared/data)",
+    ),
+]
 
 GOLD: dict[str, Callable[[Row], str]] = {
     "popqa": lambda row: json.loads(row["possible_answers"])[0],

@@ -16,9 +16,14 @@ from tools import ship
 MODELS = PROJECT / "resources" / "models"
 CONFIG = config.load(SHIPPED)
 DEMO = CONFIG.figures["demo"]
+CELLS = [
+    pytest.param(cell, id="-".join(cell), marks=() if cell[1] == DEMO.datasets[0] else pytest.mark.long)
+    for cell in CONFIG.cells("demo")
+]
+"""Of each model one dataset, and all with the long tests."""
 
 
-@pytest.fixture(scope="module", params=CONFIG.cells("demo"), ids="-".join)
+@pytest.fixture(scope="module", params=CELLS)
 def place(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Model and dataset."""
     return request.param

@@ -39,6 +39,7 @@ def module(monkeypatch):
     return importlib.import_module
 
 
+@pytest.mark.long
 def test_every_way_is_measured_at_every_stage_and_all_gave_the_same(quick):
     table = pd.read_csv(quick / "bench.csv")
     assert list(table.columns[:7]) == FIRST
