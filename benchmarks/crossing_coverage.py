@@ -111,7 +111,9 @@ def claims(
             records.append((quantity, name, spread.estimate[0], low[0], high[0]))
     found = pd.DataFrame(records, columns=["quantity", "probes", "estimate", "low", "high"])
     shares = table.shares(terms, refits, plan.fold, np.flatnonzero(z == 0))
-    return found.assign(seed=seed, **{name: share[0] for name, share in shares.items()})
+    own = -fitting.out_of_fold(fitted, features[0], plan.fold)[0, z == 0].mean()
+    columns = {name: share[0] for name, share in shares.items()}
+    return found.assign(seed=seed, own_right=own, **columns)
 
 
 def coverage(found: pd.DataFrame) -> pd.DataFrame:
@@ -122,10 +124,13 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     return shares.assign(truth=truth.groupby(found["quantity"]).first())
 
 
-def claimed(found: pd.DataFrame) -> pd.Series:
-    """Share of worlds in which a quantity is surely above 0, by intervals with refitted probes."""
-    rows = found[found["probes"] == "refitted"]
-    return (rows["low"] > 0).groupby(rows["quantity"]).mean()
+def claimed(found: pd.DataFrame) -> pd.DataFrame:
+    """Share of worlds in which `pair` and `truth` are claimed, a row each, by `probes`."""
+    low = found.pivot(index=["seed", "probes", "own_right"], columns="quantity", values="low")
+    own = low.index.get_level_values("own_right").to_numpy()
+    claims = table.claims({name: low[name].to_numpy() for name in low}, own)
+    shares = pd.DataFrame(dict(zip((table.PAIR, table.TRUTH), claims, strict=True)), low.index)
+    return shares.groupby("probes").mean().T
 
 
 def simulate(
@@ -156,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for n in chosen.samples:
         found = simulate(n, chosen.worlds, chosen.jobs, shuffle=chosen.shuffle, strengths=strengths)
         print(f"n = {n}, {chosen.worlds} worlds")
-        print(coverage(found).assign(claimed=claimed(found)).round(3).to_string())
+        print(coverage(found).round(3).to_string())
+        print("claimed", claimed(found).round(3).to_string(), sep="\n")
         print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 

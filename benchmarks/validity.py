@@ -98,6 +98,7 @@ class Calibration:
 
 def nulls(tables: Path) -> str:
     table = pd.read_csv(tables / "null-controls.csv")
+    points = table.groupby("control")["n_layers_read"].sum()
     table = table[(table["site"] == "mlp") & (table["position"] == "final")]
     return rows(
         [
@@ -106,13 +107,14 @@ def nulls(tables: Path) -> str:
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             "yes" if row.empty else "**no**",
             ends(row, "pair_right"),
+            "–" if pd.isna(row.pair_right) else f"{points[row.control]:.0f}",
         ]
         for row in table.itertuples()
     )
 
 
 def ends(row: Any, name: str) -> str:
-    """A number with its interval: `1.94 (1.52–2.39)`."""
+    """A number with its interval: `1.94 (1.52 to 2.39)`."""
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     if pd.isna(value):
         return "–"

@@ -118,7 +118,7 @@ NULL_COLUMNS = (
     "forbids",
     "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "n_right", "pair_right",
     "pair_right_low", "pair_right_high", "truth", "truth_low", "truth_high", "share_question",
-    "reads",
+    "reads", "n_layers_read",
 )  # fmt: skip
 CLAIMS = {"signal": "signal", "pair": "reads_pair"}
 """Claim that a null control may forbid → the column that says whether a read-out makes it."""
@@ -202,5 +202,8 @@ def _with_groups(
     for group, columns in GROUPS:
         one = rows_where(curve, **group)[[*PLACE, *columns]].rename(columns=columns)
         found = found.merge(one, how="left", on=PLACE, validate="1:1")
+    reads_pair = crossing["reads"].isin((TRUTH, PAIR))
+    n_read = reads_pair.groupby([crossing[name] for name in PLACE[:2]]).sum()
+    found = found.join(n_read.rename("n_layers_read"), on=PLACE[:2])
     found = found.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")
     return found.assign(reads_pair=found["reads"].isin((TRUTH, PAIR)))

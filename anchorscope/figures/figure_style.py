@@ -75,6 +75,27 @@ def width_of(across: int, look: Style) -> float:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Columns of small panels, one for each cell."""
+
+    across: int  # side by side
+    look: Style  # with the sizes of the small panels
+    width: float  # of the figure, in CSS pixels
+
+
+def columns_of_cells(models: int, datasets: int, look: Style) -> Columns:
+    """Datasets side by side, models below one another; of a single dataset models side by side."""
+    across = columns_across(datasets if datasets > 1 else models, 2 * look.columns)
+    sizes = {
+        "panel_width": look.panel_width // (2 if across > 2 else 1),
+        "panel_height": round(0.65 * look.panel_height),
+    }
+    small = look.model_copy(update=sizes)
+    width = across * (small.panel_width + 0.7 * small.spacing) + 4 * small.label_size
+    return Columns(across, small, width)
+
+
+@dataclass(frozen=True)
 class Series:
     """An entry of the legend; without a `marker` a bare line, or without a `line` a bare marker."""
 

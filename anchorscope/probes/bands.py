@@ -58,7 +58,9 @@ class Draws:
     def add(
         self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
     ) -> None:
-        """Take scores [layers, draws, len(rows)] of some of the samples."""
+        """Take scores [layers, draws, len(rows)] of some of the samples; nothing where none is."""
+        if not len(rows):
+            return
         name, draw = condition
         whole = np.full((len(self), len(s), len(self.ids)), np.nan, dtype=np.float32)
         whole[..., rows] = s.swapaxes(0, 1)

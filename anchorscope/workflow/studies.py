@@ -88,7 +88,6 @@ def _calibration(config: RunConfig) -> Study:
         },
         "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
-        "probe": {"refits": 0},
     }
     study = _study(config, calibration_root(config), more)
     # The replicate of a few-shot prompt is a second prompt.

@@ -190,7 +190,9 @@ def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
 
 @pytest.mark.parametrize("reads", ["pair", "truth", "not shown", "too few"])
 def test_a_cell_whose_probe_reads_the_pair_is_not_empty(reads: str) -> None:
-    assert mlp(crossed=crossing(reads=reads))["empty"] == (reads not in ("pair", "truth"))
+    row, claimed = mlp(crossed=crossing(reads=reads)), reads in ("pair", "truth")
+    assert row["empty"] == (not claimed)
+    assert row["n_layers_read"] == 2 + claimed  # two other layers of the table read truth
 
 
 def test_what_is_crossed_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:

@@ -62,7 +62,7 @@ def test_calibration_measures_more_of_the_same_answers(paths):
     assert conditions.random and conditions.random.draws == shipped.calibration.random_draws
     assert None not in (conditions.crossed, conditions.replicate)
     assert conditions.question == shipped.conditions.question
-    assert study.config.probe == shipped.probe.model_copy(update={"refits": 0})
+    assert study.config.probe == shipped.probe
 
 
 def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own():

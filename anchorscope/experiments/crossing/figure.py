@@ -40,12 +40,8 @@ def crossing_chart(crossing: pd.DataFrame, request: Request) -> Figure:
     shares = " ".join(f"share_{name}" for name in TERMS)
     data.require(crossing, f"{figure_pairs.NEEDED} {shares} pair_from truth_from")
     rows = data.rows_at(crossing, request.readout)
-    side_by_side = len(request.datasets) if len(request.datasets) > 1 else len(request.panels)
-    across = draw.columns_across(side_by_side, 2 * request.look.columns)
-    sizes = {"panel_width": request.look.panel_width // (2 if across > 2 else 1)}
-    sizes |= {"panel_height": round(0.65 * request.look.panel_height)}
-    look = request.look.model_copy(update=sizes)
-    width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
+    columns = draw.columns_of_cells(len(request.panels), len(request.datasets), request.look)
+    across, look, width = columns.across, columns.look, columns.width
     series = [*(draw.TERMS[name] for name in TERMS), *READS.values()]
     shared = draw.encodings(series, look, width)
     axis = figure_pairs.axis_of(pd.DataFrame(figure_pairs.lines(rows, READS, {})))

@@ -23,12 +23,18 @@ CROSSING = (
     "site", "position", "layer", "n_right", "n_wrong",
     *(f"{name}{end}" for name in INTERVALS for end in ("", "_low", "_high")),
     *(f"share_{name}" for name in TERMS), "signal", "headline", "reads", "share_noise",
-    "text_pair", "text_truth", "pair_gain_low", "truth_gain_low",
+    "own_right", "text_pair", "text_truth", "pair_gain_low", "truth_gain_low",
     "pair_right_band_low", "pair_right_band_high", "truth_band_low", "truth_band_high",
     "pair_from", "truth_from", "follows", "n_unlike", "n_clusters", "inflation", "source",
 )  # fmt: skip
 TRUTH, PAIR, NOT_SHOWN, TOO_FEW = "truth", "pair", "not shown", "too few"
 """What a probe reads, `reads`."""
+LEAST_PART = 0.1
+"""Of what right answers score behind their own questions: no smaller pair term is claimed.
+
+Whatever adds up question and answer has a pair term, too, where its whole score is weaker behind a
+question that is not the answer's own: a tenth of the score if it is weaker by a fifth.
+"""
 
 Values = dict[str, np.ndarray]
 """Quantity → its value, [layers] or [draws, layers]."""
@@ -64,7 +70,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
     pairs, refits = pairs_of(analysis, terms, partner), refitted(analysis, partner)
     spread = spreads(terms, refits, pairs, analysis.level)
     right = shares(terms, refits, pairs.fold, pairs.rows[pairs.right])
-    columns = _facts(analysis, pairs) | right | _claims(analysis, pairs, spread)
+    columns = _facts(analysis, pairs) | right
+    columns |= _claims(analysis, pairs, spread, columns["own_right"])
     return pd.DataFrame(columns)[list(CROSSING)]
 
 
@@ -128,6 +135,18 @@ def quantities(right: np.ndarray, wrong: np.ndarray) -> Values:
         "pair_gain": right[..., :-1] - right[..., -1:],
         "truth_gain": truth[..., :-1] - truth[..., -1:],
     }
+
+
+def claims(low: Mapping[str, np.ndarray], own_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the pair is read, and whether its truth is, [layers] each.
+
+    Args:
+        low: lower end of each of `quantities`, [layers].
+        own_right: mean score of right answers behind their own questions, towards right.
+    """
+    least = np.fmax(0.0, LEAST_PART * own_right)
+    pair = (low["pair_right"] > least) & (low["pair_gain"] > 0)
+    return pair, pair & (low["truth"] > 0) & (low["truth_gain"] > 0)
 
 
 def spreads(terms: Split, refits: Split | None, pairs: Pairs, level: float) -> dict[str, Spread]:
@@ -230,6 +249,7 @@ def _facts(analysis: Analysis, pairs: Pairs) -> Columns:
         "n_wrong": (~pairs.right).sum() // 2,
         "signal": analysis.strength["signal"],
         "headline": layers == readout.headline,
+        "own_right": intervals.mean_known(-readout.clean[:, right], -1),
         "text_pair": _mean(pairs.text[pairs.right]),
         "text_truth": (_mean(pairs.text[pairs.right]) - _mean(pairs.text[~pairs.right])) / 2,
         "follows": intervals.mean_known(np.where(flips, 1.0, 0.0)[:, right], -1),
@@ -243,7 +263,9 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else np.nan
 
 
-def _claims(analysis: Analysis, pairs: Pairs, spread: Mapping[str, Spread]) -> Columns:
+def _claims(
+    analysis: Analysis, pairs: Pairs, spread: Mapping[str, Spread], own_right: np.ndarray
+) -> Columns:
     """The quantities with intervals and bands, and what they say of each layer."""
     columns: Columns = {}
     for name, one in spread.items():
@@ -254,17 +276,15 @@ def _claims(analysis: Analysis, pairs: Pairs, spread: Mapping[str, Spread]) -> C
         columns[f"{name}_band_low"], columns[f"{name}_band_high"] = ends
     enough = {name: _enough(analysis, pairs, some) for name, some in _members(pairs).items()}
 
-    def above(end: str) -> tuple[np.ndarray, np.ndarray]:
-        """Whether the pair is read at each layer, and its truth, by one end of the intervals."""
-        lows = {name: columns[f"{name}{end}"] > 0 for name in spread}
-        pair = lows["pair_right"] & lows["pair_gain"] & enough["right"]
-        truth = lows["truth"] & lows["truth_gain"] & enough["right"] & enough["wrong"]
-        return pair, truth
+    def claimed(end: str) -> tuple[np.ndarray, np.ndarray]:
+        """What is claimed at each layer, by one end of the intervals."""
+        pair, truth = claims({name: columns[f"{name}{end}"] for name in spread}, own_right)
+        return pair & enough["right"], truth & enough["right"] & enough["wrong"]
 
-    pair, truth = above("_low")
+    pair, truth = claimed("_low")
     neither = NOT_SHOWN if enough["right"] else TOO_FEW
     columns["reads"] = np.select([truth, pair], [TRUTH, PAIR], neither)
-    columns["pair_from"], columns["truth_from"] = map(_to_the_last, above("_band_low"))
+    columns["pair_from"], columns["truth_from"] = map(_to_the_last, claimed("_band_low"))
     return columns | {"inflation": spread["truth" if enough["wrong"] else "pair_right"].inflation}
 
 

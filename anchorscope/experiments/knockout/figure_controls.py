@@ -76,12 +76,8 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
     data.require(contrasts, CONTRAST)
     rows = data.at_readout(controls, request.readout)
     pairs = data.rows_at(contrasts, request.readout)
-    side_by_side = len(request.datasets) if len(request.datasets) > 1 else len(request.panels)
-    across = draw.columns_across(side_by_side, 2 * request.look.columns)
-    sizes = {"panel_width": request.look.panel_width // (2 if across > 2 else 1)}
-    sizes |= {"panel_height": round(0.65 * request.look.panel_height)}
-    look = request.look.model_copy(update=sizes)
-    width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
+    columns = draw.columns_of_cells(len(request.panels), len(request.datasets), request.look)
+    across, look, width = columns.across, columns.look, columns.width
     measured = {name for name in rows if rows[name].notna().any()}
     series = [one for name, one in (FLIPS | AUCS).items() if name in measured]
     shared = draw.encodings(series, look, width)

@@ -26,21 +26,24 @@ def cell(
     """A probe of three layers that adds up what it reads, each with noise of variance 1.
 
     `question` and `answer` follow the label; `truth` is whether the answer is right where it
-    stands; `agreement` whether it stands behind its own question. The first layer reads nothing of
-    the pair, the others all.
+    stands; `agreement` whether it stands behind its own question; `sure` makes wrong answers more
+    wrong there. `weaker` is the part of question and answer that is lost behind another question.
+    The first layer reads nothing of the pair, the others all.
     """
     random = np.random.default_rng(seed)
     partner = np.arange(n).reshape(-1, 2)[:, ::-1].ravel()
     z = (np.arange(n // 2) >= right * n / 2).astype(int).repeat(2)
     sign, depth = 2 * z - 1, np.array([[0.0], [1.0], [1.0]])
-    strength = {"question": 0.0, "answer": 0.0, "truth": 0.0, "agreement": 0.0, "noise": 1} | reads
+    names = ("question", "answer", "truth", "agreement", "sure", "weaker")
+    strength = dict.fromkeys(names, 0.0) | {"noise": 1.0} | reads
     question = strength["question"] * (sign + random.normal(size=n))
     answer = strength["answer"] * (sign + random.normal(size=n))
 
     def s(behind: np.ndarray, wrong: np.ndarray, own: int) -> np.ndarray:
         pair = strength["truth"] * wrong - strength["agreement"] * own
-        pair = pair + strength["noise"] * random.normal(size=n)
-        return question[behind] + answer + depth * pair
+        pair = pair + strength["sure"] * own * z + strength["noise"] * random.normal(size=n)
+        left = 1 - depth * strength["weaker"] * (own < 0)
+        return left * (question[behind] + answer) + depth * pair
 
     clean, crossed = s(np.arange(n), sign, 1), s(partner, np.ones(n), -1)
     measured, none = np.ones(n, dtype=bool), np.zeros((1, *clean.shape))
@@ -87,6 +90,26 @@ def test_a_reader_of_agreement_reads_the_pair_and_not_its_truth() -> None:
     assert (found["truth_low"] <= 0).all() and (found["truth_high"] >= 0).all()
     assert found.loc[2, "agreement"] == pytest.approx(2, abs=0.2)
     assert found["truth_from"].isna().all()
+
+
+def test_truth_is_not_claimed_of_what_only_wrong_answers_tell() -> None:
+    found = report(*cell(sure=1.0)).set_index("layer").loc[1:]
+    assert (found["truth_low"] > 0.2).all() and (found["pair_wrong_high"] < -0.5).all()
+    assert (found["pair_right_low"] < 0).all()
+    assert (found["reads"] == table.NOT_SHOWN).all() and found["truth_from"].isna().all()
+
+
+@pytest.mark.parametrize(("weaker", "reads"), [(0.12, table.NOT_SHOWN), (0.5, table.TRUTH)])
+def test_a_score_weaker_behind_another_question_is_claimed_only_above_a_fifth(
+    weaker: float, reads: str
+) -> None:
+    found = report(*cell(question=3.0, answer=3.0, noise=0.1, weaker=weaker)).set_index("layer")
+    assert found.loc[2, "pair_right_low"] > 0 and found.loc[2, "truth_low"] > 0
+    assert found.loc[2, "pair_right"] == pytest.approx(
+        weaker / 2 * found.loc[2, "own_right"], rel=0.2
+    )
+    assert (found.loc[1:, "reads"] == reads).all()
+    assert found["truth_from"].isna().all() == (reads == table.NOT_SHOWN)
 
 
 def test_the_shares_are_those_planted_and_add_up_to_all() -> None:
