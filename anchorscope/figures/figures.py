@@ -224,7 +224,7 @@ def _choice(
     below = figure_pairs.DETAIL if len(pairs) else figure_pairs.NOT_CROSSED
     details = [below, *caption.details, *request.notes]
     basics, shown, grey, *others = caption.sentences
-    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), *others]
+    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), request.no_answers, *others]
     curves = pd.concat([part[0] for part in parts])
     return Choice(
         readout="/".join(readout),
