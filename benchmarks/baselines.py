@@ -95,10 +95,15 @@ def literal(
 
 
 def generate(
-    loaded: Loaded, table: pd.DataFrame, numbers: Sequence[int], at_once: int, new_tokens: int
+    loaded: Loaded,
+    table: pd.DataFrame,
+    numbers: Sequence[int],
+    at_once: int,
+    new_tokens: int,
+    ends: frozenset[int],
 ) -> Answers:
     """Greedy answers of some sequences' prompts, sorted by length, padded on the left."""
-    ends, found = eos(loaded), {}
+    found: Answers = {}
     call: Any = loaded.model
     for some in _batches(table, numbers, at_once):
         prompts = [_prompt(table, number) for number in some]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import baselines
+import first_model
 import numpy as np
 import pandas as pd
 import torch
@@ -77,22 +78,26 @@ def _measured(loaded: Loaded, table: pd.DataFrame) -> Result:
     }
 
 
-def generating(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
-    """Greedy answers to every prompt."""
-    plain = partial(baselines.generate, loaded, table, new_tokens=work.new_tokens)
+def generating(
+    work: Workload, loaded: Loaded, table: pd.DataFrame, ends: frozenset[int]
+) -> dict[str, Way]:
+    """Greedy answers to every prompt, up to one of the ids that end an answer."""
+    plain = partial(baselines.generate, loaded, table, new_tokens=work.new_tokens, ends=ends)
     most = min(LITERAL, len(table))
     some = [n * len(table) // most for n in range(most)]
     everyone = range(len(table))
     return {
-        "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens)),
+        "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens, ends)),
         "one-pass": Way(partial(plain, numbers=everyone, at_once=baselines.AT_ONCE)),
         "literal-1": Way(partial(plain, numbers=work.some, at_once=1), len(table) / len(work.some)),
         "literal-32": Way(partial(plain, numbers=some, at_once=LITERAL), len(table) / most),
     }
 
 
-def _generated(loaded: Loaded, table: pd.DataFrame, new_tokens: int) -> Result:
-    ending = generation.Ending("chat", (0,), baselines.eos(loaded))
+def _generated(
+    loaded: Loaded, table: pd.DataFrame, new_tokens: int, ends: frozenset[int]
+) -> Result:
+    ending = generation.Ending("chat", (0,), ends)
     found = generation.generate(
         baselines.prompts(table),
         loaded.model,
@@ -163,13 +168,28 @@ def _fitted(x: np.ndarray, z: np.ndarray, fold: np.ndarray) -> Result:
 
 def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, Way]]:
     """Stage → way's name → `Way`, of a workload."""
-    loaded, table = llama(work.shape), answers(work)
-    makers = {
-        "generate": partial(generating, work, loaded, table),
+    loaded, table, ends = model_and_sequences(work)
+    makers: dict[str, Callable[[], dict[str, Way]]] = {
+        "generate": partial(generating, work, loaded, table, ends),
         "measure": partial(measuring, work, loaded, table),
-        "fit": lambda: fitting(*features(work), work.folds),
     }
+    if not work.checkpoint:  # `hidden` fits probes to states of a model
+        makers["fit"] = lambda: fitting(*features(work), work.folds)
     return {stage: make() for stage, make in makers.items() if stage in stages}
+
+
+def model_and_sequences(work: Workload) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
+    """A workload's model, its sequences, and the ids that end an answer."""
+    if work.checkpoint:
+        return first_model.read(work)
+    loaded = llama(work.shape)
+    return loaded, answers(work), baselines.eos(loaded)
+
+
+def largest_size(states: Result) -> float:
+    """The largest number among states; 0 of answers."""
+    tensors = [state for state in states.values() if isinstance(state, torch.Tensor)]
+    return max((float(state.double().abs().max()) for state in tensors), default=0.0)
 
 
 def largest_difference(found: Result, expected: Result) -> float:

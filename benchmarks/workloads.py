@@ -49,6 +49,7 @@ class Workload:
         samples: rows that the probes learn from.
         folds: on how many of five scikit-learn is timed.
         features: `plain` (well conditioned) or `steep` (a spectrum that falls like 1/k).
+        checkpoint: results that hold a published model and answers; empty for random weights.
         shape: of the model.
     """
 
@@ -62,6 +63,7 @@ class Workload:
     samples: int = 2_000
     folds: int = 5
     features: str = "plain"
+    checkpoint: str = ""
     shape: Shape = Shape()
 
     @property

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from anchorscope.figures.figure_answers import answer_details, no_answer_note, responses_of
 from anchorscope.figures.figure_data import model_notes
 from anchorscope.figures.figures import chart, choices, keywords, save, title_of
 from anchorscope.storage import provenance
@@ -11,7 +12,9 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     made = provenance.read(snakemake.input.table)
     request = keywords(snakemake.params, title_of("knockout"))
-    request["notes"] = model_notes(made["inputs"], request["panels"])
+    cells = responses_of(made["inputs"], request["panels"], request["datasets"])
+    request["no_answers"] = no_answer_note(cells)
+    request["notes"] = [*answer_details(cells), *model_notes(made["inputs"], request["panels"])]
     tables = [read_csv(snakemake.input[name]) for name in ("table", "crossing")]
     stem = Path(snakemake.output.html).with_suffix("")
     save(chart(*tables, **request), stem, choices(*tables, **request))

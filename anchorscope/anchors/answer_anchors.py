@@ -147,6 +147,8 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
         answers = repeats and restated.adds(answer[slice(*whole)], question)
         if answers or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
+    if "\n" in lead_in and restated.is_clause(answer[slice(*span)]):
+        predicate = False  # "The author was:", and then a sentence of its own
     place = restated.added(answer[slice(*span)], question, predicate=predicate)
     if place is None or place == (0, span[1] - span[0]):
         return span

@@ -2,11 +2,13 @@
 
 A response is no answer where it is, in this order,
 
-- `unfinished`: it was cut at its longest length inside E_A, or nothing is left of it;
+- `unfinished`: it was cut at its longest length inside E_A, or nothing is left of it but a
+  preposition;
 - `echo of the question`: its sentence stands in the question word by word; or it is a question
   that says at least half of what was asked; or it says nothing that the question does not, and E_A
-  either is most of it or was said before ("The family is the family"). A name of up to 7 words
-  that stands in the question is an answer;
+  is most of it, was said before ("The family is the family"), or is a description behind a verb
+  ("The Grand Canyon is a river"). A name of up to 7 words that stands in the question, and one of
+  its options, is an answer;
 - `refusal`: it says that the answer is unknown, not given or not possible, that the model cannot
   tell, or what the answer is *not*; or it says "yes" or "no" where neither was asked for.
 """
@@ -46,6 +48,7 @@ _REFUSES = re.compile(
     r"(?:ai|language model|assistant)\b)"
     r"|(?i:^i (?:do not|don['’]t|did not|didn['’]t) \w+)"
 )
+_OF_THE_ANSWER = re.compile(r"(?i:\b(?:answer|question|information)\b)")
 _DENIES = re.compile(
     r"(?:\b(?:not|Not(?= [a-z])|never|cannot|neither)\b|n['’]t\b)"
     r"(?!\s(?:only|just|merely|simply|until|till|before)\b)"
@@ -61,9 +64,9 @@ def no_answer(
         anchor: where its E_A stands, None where nothing is left.
         finished: whether the response ended by itself, not at its longest length.
     """
-    if anchor is None:
+    if anchor is None or response[anchor.start : anchor.end].lower() in english.PREPOSITIONS:
         return UNFINISHED
-    if _echoes(response, question, anchor):
+    if _echoes(response, question, anchor, finished):
         return ECHO
     rest = response[anchor.end :].strip(" ,;:-–")
     start, end = answer_anchors.sentence_of(response, anchor.start)
@@ -73,10 +76,12 @@ def no_answer(
     return REFUSAL if _refuses(response, question, anchor) else None
 
 
-def _echoes(response: str, question: str, anchor: answer_anchors.Anchor) -> bool:
+def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finished: bool) -> bool:
     """Whether the answer's sentence asks the question again, or repeats it and adds nothing."""
     start, end = answer_anchors.sentence_of(response, anchor.start)
     sentence, text = response[start:end], response[anchor.start : anchor.end]
+    if not finished and end == len(response):
+        sentence = sentence.rpartition(" ")[0]  # its last word may be cut
     said = restated.content_stems(question)
     repeated = len(said & restated.content_stems(sentence))
     is_clause = restated.is_clause(sentence)
@@ -88,22 +93,39 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor) -> bool
         return True
     if restated.adds(sentence, question) or not (long or is_clause):
         return False
-    if asking.answer_kind(words_of(question)) == asking.YES_NO:
+    kind = asking.answer_kind(words_of(question))
+    if kind == asking.YES_NO or restated.continues(sentence, question):
         return False
-    if restated.continues(sentence, question):
-        return False
-    if _says_it_twice(response[start : anchor.start], text):
+    before = response[start : anchor.start]
+    if _says_it_twice(before, text):
+        return True
+    if kind not in (asking.WHEN, *asking.HOW_MANY) and _describes(before, text, question):
         return True
     return 2 * repeated > len(said) and 2 * len(words_of(text)) > n_words
 
 
 def _says_it_twice(before: str, text: str) -> bool:
     """Whether a text, no quotation, number or name, has no word that was not said before it."""
-    quoted = before.endswith(tuple("\"“„«'‘"))
     if len(words_of(text)) > 1 and re.match(r"(?:the |an? )?" + re.escape(text), before, re.I):
         return True  # "The Ravens are named the Ravens"
     small = not any(char.isdigit() or char.isupper() for char in text)
-    return small and not quoted and restated.stems(text) <= restated.stems(before)
+    return small and not _quoted(before) and restated.stems(text) <= restated.stems(before)
+
+
+def _describes(before: str, text: str, question: str) -> bool:
+    """Whether a text behind a verb begins with a small word, and is no option of the question.
+
+    "The Grand Canyon is a river that runs through it" names no river.
+    """
+    first = words_of(text)[:1]
+    small = bool(first) and first[0].content and not first[0].capital
+    option = restated.is_option(text, question)
+    return small and not option and not _quoted(before) and restated.is_clause(before)
+
+
+def _quoted(before: str) -> bool:
+    """Whether a quotation opens where a text ends."""
+    return before.endswith(tuple("\"“„«'‘"))
 
 
 def _first(text: str) -> str:
@@ -124,6 +146,8 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
         if kind not in (asking.YES_NO, None):
             return True
         text = response[slice(*answer_anchors.sentence_of(response, anchor.start))]
+        if kind == asking.YES_NO and not _OF_THE_ANSWER.search(text):
+            return False  # "No, they do not have wings"
     plain = english.without_quotations(text)
     if not _in_small(text):
         return False

@@ -27,7 +27,7 @@ from anchorscope.anchors import asking, english
 from anchorscope.anchors.properties import acts
 from anchorscope.anchors.words import Word, words_of
 
-_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s|ers?|ors?)$")
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s|ers?|ors?|ly)$")
 _DOUBLED = re.compile(r"(?<=\w\w)([bdgklmnprt])\1$")
 _PRONOUNS = english.word_set("it he she they this that these those there i")
 _BESIDE_VERBS = english.word_set("also been be first out up off down away over back")
@@ -159,8 +159,10 @@ def adds(text: str, question: str) -> bool:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The stems of all words of a text."""
-    return frozenset(map(_stem, (word.lower for word in words_of(text))))
+    """The stems of all words of a text, and of the parts of those with a hyphen."""
+    words = [word.lower for word in words_of(text)]
+    parts = [part for word in words if "-" in word for part in word.split("-")]
+    return frozenset(map(_stem, words + parts))
 
 
 def content_stems(text: str) -> frozenset[str]:
@@ -180,6 +182,11 @@ def _stem(word: str) -> str:
     return _DOUBLED.sub(r"\1", _ENDING.sub("", word.removesuffix("'s")))
 
 
+def _repeats(word: str, question: frozenset[str]) -> bool:
+    """Whether the question has a word, or all parts of one with a hyphen ("shoot-out")."""
+    return _stem(word) in question or all(_stem(part) in question for part in word.split("-"))
+
+
 def _clause(text: str, question: frozenset[str]) -> _Clause:
     words = words_of(text)
     plain = english.without_quotations(text)
@@ -196,7 +203,7 @@ def _clause(text: str, question: frozenset[str]) -> _Clause:
         for word, inside in zip(words, quoted, strict=True)
     ]
     new = [
-        content[i] and i not in verbs and _stem(word.lower) not in question
+        content[i] and i not in verbs and not _repeats(word.lower, question)
         for i, word in enumerate(words)
     ]
     return _Clause(text, question, words, content, new, verbs)
@@ -252,7 +259,7 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
         after = clause.after_verbs(verb)
         left, left_new = clause.count(0, verb)
         right_new = clause.count(after, size)[1]
-        if not left_new and right_new and doer and _passive(clause, verb, after):
+        if right_new and doer and _passive(clause, verb, after):
             return (after, size)
         restates = left - left_new > 0 or any(w.lower in _PRONOUNS for w in clause.words[:verb])
         if not left_new and restates and right_new:
@@ -264,9 +271,19 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
 
 def _names_an_option(clause: _Clause, question: Sequence[Word]) -> bool:
     """Whether one of two options is the subject: "Ada is older" of "Ada or Bob"."""
-    option = " ".join(word.lower for word in clause.words[: clause.verbs[0]])
+    return _between_or(clause.words[: clause.verbs[0]], question)
+
+
+def is_option(text: str, question: str) -> bool:
+    """Whether a text is one of two options that a question offers: "gold" of "gold or silver"."""
+    return _between_or(words_of(text), words_of(question))
+
+
+def _between_or(words: Sequence[Word], question: Sequence[Word]) -> bool:
+    """Whether words stand in a question right before or behind an "or"."""
+    option = " ".join(word.lower for word in words)
     asked = " ".join(word.lower for word in question)
-    return f" {option} or " in asked or f" or {option} " in f"{asked} "
+    return f" {option} or " in f" {asked}" or f" or {option} " in f"{asked} "
 
 
 def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tuple[int, int] | None:

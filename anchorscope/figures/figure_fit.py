@@ -70,6 +70,7 @@ class Request:
     grouping: str | None = None  # which grouping; None: `per_layer`, or the only one there is
     level: float = 0.95  # of the intervals in the tables, for the caption
     notes: Sequence[str] = ()  # sentences that end the details
+    no_answers: str = ""  # the caption's words on responses that were left out
     look: Style = field(default_factory=Style)  # sizes and the like
 
 
@@ -83,6 +84,7 @@ class Keywords(TypedDict, total=False):
     grouping: str | None
     level: float
     notes: Sequence[str]
+    no_answers: str
     style: Style | Mapping[str, object] | None
 
 
@@ -103,6 +105,7 @@ def request_of(keywords: Keywords) -> Request:
         grouping=keywords.get("grouping"),
         level=keywords.get("level", Request.level),
         notes=keywords.get("notes", ()),
+        no_answers=keywords.get("no_answers", ""),
         look=style_of(keywords.get("style")),
     )
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import altair as alt
 import pandas as pd
@@ -36,6 +37,8 @@ TIPS = draw.LAYER | {
     "n_wrong": ("wrong pairs", ",d"),
     "reads": ("reads", ""),
 }
+TOO_FEW = "too few"
+"""What a layer `reads` where too few right answers could be exchanged: nothing is drawn of it."""
 STEPS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 MOST_TICKS = 4
 
@@ -54,7 +57,7 @@ def lines(
     rows: list[Row] = []
     for quantity, look in series.items():
         for layer in crossing.sort_values("layer").to_dict("records"):
-            if pd.isna(layer[quantity]):
+            if pd.isna(layer[quantity]) or layer["reads"] == TOO_FEW:
                 continue
             ends = {"value": quantity, "low": f"{quantity}_low", "high": f"{quantity}_high"}
             row: Row = {name: _rounded(layer[column]) for name, column in ends.items()}
@@ -110,6 +113,21 @@ def panel(
     y = figure_panel.value_axis("value", title, *axis, look, number="~g", labels=labels)
     height = look.share_height
     return figure_panel.claim_panel(rows, x, y, shared, look, TIPS, name=name, height=height)
+
+
+def too_few_note(
+    crossing: pd.DataFrame, models: Sequence[Pair], datasets: Sequence[Pair]
+) -> list[str]:
+    """The details on cells of which nothing is drawn; rows of one read-out."""
+    heads = crossing[data.true(crossing["headline"]) & (crossing["reads"] == TOO_FEW)]
+    cells = [
+        f"{label} on {name}, {int(n)}"
+        for (model, label), (dataset, name) in product(models, datasets)
+        for n in data.cell_of(heads, model, dataset)["n_right"]
+    ]
+    return (
+        [f"Too few pairs of right answers for the lower row: {'; '.join(cells)}."] if cells else []
+    )
 
 
 def verdict(crossing: pd.DataFrame) -> str:

@@ -222,9 +222,10 @@ def _choice(
     subject = f"Read-out {'/'.join(readout)}"
     caption = caption_of(cells, subject, grouping, request.level, condition)
     below = figure_pairs.DETAIL if len(pairs) else figure_pairs.NOT_CROSSED
-    details = [below, *caption.details, *request.notes]
+    too_few = figure_pairs.too_few_note(pairs, request.panels, request.datasets)
+    details = [below, *too_few, *caption.details, *request.notes]
     basics, shown, grey, *others = caption.sentences
-    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), *others]
+    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), request.no_answers, *others]
     curves = pd.concat([part[0] for part in parts])
     return Choice(
         readout="/".join(readout),

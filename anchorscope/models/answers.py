@@ -18,7 +18,7 @@ from anchorscope.anchors import answer_anchors, labels, outcomes, tokens
 from anchorscope.models import families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate, settled
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import NO_ANSWER, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
 from anchorscope.storage.room import Room
@@ -31,7 +31,6 @@ CLOSING = {"plain": " .", "few_shot": "\n\n"}
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 UNLABELLED = "kept without a label"
-NO_ANSWER = "no answer"  # an outcome, and the beginning of reasons to drop
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
@@ -324,7 +323,7 @@ def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts
     all_notes = dict(notes) | {
         "n_right": right,
         "n_wrong": wrong,
-        "E_A not sure": sum(not record["ea_sure"] for record in kept),
+        UNSURE: sum(not record["ea_sure"] for record in kept),
         "from the user": sum(record["from_user"] for record in kept),
         "repeats the subject": sum(record["repeats_subject"] for record in kept),
     }

@@ -11,6 +11,7 @@ import pandas as pd
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
+from anchorscope.storage.counts import UNSURE
 from anchorscope.storage.files import read_json
 from anchorscope.storage.records import funnel as funnel_of
 
@@ -19,6 +20,7 @@ STAGES = {
     "dataset": "questions", "prompts": "prompts", "answers": "answers",
     "activations": "measured", "scores": "scored",
 }  # fmt: skip
+UNSURE_SPANS = "answers whose exact tokens the finder is not sure of"
 RUNNING_ORDER = (
     "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
     "delta_p", "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
@@ -94,13 +96,15 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
 
     `rows` are those of the dataset; `kept` is stage → samples left after it, empty without a
     provenance; `dropped` are (stage, reason, how many), each sample at the stage that lost it;
-    `noted` is what was done to rows that stayed → how many. The last stage kept `rows` less all
-    dropped.
+    `noted` is what else there is to say of rows that stayed → how many. The last stage kept `rows`
+    less all dropped.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     records = funnel_of(product) if provenance.beside(product).is_file() else []
     stages = {one["rule"]: one for one in records if one["rule"] in STAGES}
-    notes = stages.get("dataset", {}).get("notes", {})
+    notes = {rule: one["notes"] for rule, one in stages.items()}
+    unsure = {UNSURE_SPANS: notes.get("answers", {}).get(UNSURE, 0)}
+    noted = {**notes.get("dataset", {}), **unsure}
     return {
         "model": model,
         "dataset": dataset,
@@ -111,7 +115,7 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
             for rule, one in stages.items()
             for reason, count in one["dropped"].items()
         ],
-        "noted": {why: count for why, count in notes.items() if count},
+        "noted": {why: count for why, count in noted.items() if count},
     }
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE
+from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, NO_ANSWER
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.provenance import beside, read
 
@@ -119,7 +119,7 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
         most: the largest share that may be lost.
         where: named in the error.
     """
-    share_left = 1.0
+    share_left, lost_at_all = 1.0, Counter[str]()
     losses: list[str] = []
     for stage in stages:
         dropped = stage["dropped"].items()
@@ -128,6 +128,7 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
             continue
         looked_at = stage["in"] - stage["dropped"].get(BEYOND_LIMIT, 0)
         share_left *= 1 - lost.total() / looked_at
+        lost_at_all += lost
         reasons = ", ".join(f"{reason} {n}" for reason, n in lost.most_common())
         losses.append(f"{lost.total()} of {looked_at} at {stage['rule']} ({reasons})")
     if share_left < 1 - most - 1e-9:
@@ -135,8 +136,18 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
             f"{1 - share_left:.1%} of the samples are lost, more than {most:.0%}: "
             f"{'; '.join(losses)}"
         )
-        do = "mend the reasons, or allow more if this is what you expect"
-        raise AnchorscopeError(what, where, do, see="too-many-dropped")
+        raise AnchorscopeError(what, where, _mended(lost_at_all), see="too-many-dropped")
+
+
+def _mended(lost: Counter[str]) -> str:
+    """What to do about samples lost, by reason."""
+    no_answers = sum(n for reason, n in lost.items() if reason.startswith(f"{NO_ANSWER}: "))
+    if 2 * no_answers <= lost.total():
+        return "mend the reasons, or raise `most_dropped` if this is what you expect"
+    return (
+        "the model often does not answer: raise `most_dropped` to measure the answers that there "
+        "are, set `no_answer: wrong` to measure every response, or try another `prompt`"
+    )
 
 
 def funnel(product: str | Path) -> list[dict[str, Any]]:

@@ -43,6 +43,11 @@ CASES = [
     ("Which Italian sauce contains tomato, olives, capers and red peppers?",
      "Italian sauce contains tomato, olives, capers, and red peppers.", ECHO),
     ("Which family of insects is it?", "The family of insects is the family of insects.", ECHO),
+    ("Which river runs through Ely?", "Ely is a river that runs through Ely.", ECHO),
+    ("What is a shoe that is traditionally made of wood?",
+     "The shoe is a traditional shoe made of wood.", ECHO),
+    ("Where should non playing children be in a shoot out?",
+     "The non-playing children should be in the shoot-out.", ECHO),
     # what repeats words of the question and answers
     ("Who played Luke Skywalker?", "Luke Skywalker", None),
     ("Which came first, the Battle of the Ch'ongch'on River or the Battle of Tarawa?",
@@ -51,6 +56,8 @@ CASES = [
     ("When did the film of 2006 begin?", "The film of 2006 began in 2006.", None),
     ("Which play is it?", "Who's Afraid of Virginia Woolf?", None),
     ("Are Ann and Bo actors?", "Ann and Bo are actors.", None),
+    ("Is it heavier, gold or silver, and which is it?", "The heavier is silver.", None),
+    ("Do bats and cats have wings?", "No, both bats and cats do not have wings.", None),
 ]  # fmt: skip
 
 
@@ -68,6 +75,7 @@ def test_no_answers_are_told_from_answers(question: str, answer: str, expected: 
     ("answer", "finished", "expected"),
     [
         ("The author is the British novelist, A. J. Cro", False, UNFINISHED),
+        ("The book was written by:\n\nThe author was", False, UNFINISHED),
         ("12, 13, 14, 15, 16,", False, UNFINISHED), ("12, 13, 14, 15, 16,", True, None),
         ("It is Ann Bo. She was born in", False, None), ("", True, UNFINISHED),
         ("The answer is:", True, UNFINISHED),

@@ -229,6 +229,18 @@ def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
             assert sorted(got["n"]) == sorted(wanted["n_paired"])
 
 
+def test_a_cell_with_too_few_pairs_is_not_drawn_in_the_lower_row_and_named() -> None:
+    crossing = crossed()
+    few = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
+    crossing.loc[few, "reads"], crossing.loc[few, "n_right"] = "too few", 2
+    spec = draw(table_of(), crossing)
+    drawn = [{row["dataset"] for row in points(spec, part[2])} for part in columns(spec)]
+    everything = {label for _, label in DATASETS}
+    assert drawn == [everything, everything - {"NQ"}]
+    said = "Too few pairs of right answers for the lower row: Llama-3.2-3B on NQ, 2."
+    assert said in details(spec)
+
+
 def test_truth_of_the_pair_has_a_row_where_answers_were_exchanged() -> None:
     spec = draw(table_of(), crossed())
     for (_, _, panel), (model, _), layers in zip(columns(spec), LLAMA, (16, 28), strict=True):

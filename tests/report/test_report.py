@@ -147,13 +147,17 @@ def _scores(z: np.ndarray, rng: np.random.Generator, signal: bool) -> pd.DataFra
 
 def _records(root: Path, model: str, dataset: str) -> None:
     """Counts of every stage: 100 rows, two folded, 98 questions, four lost, then the rest."""
-    lost, notes = {"no question anchor": 4}, {"empty golds left out": 3, "rows mended": 0}
+    lost = {"no question anchor": 4}
+    notes = {
+        "dataset": {"empty golds left out": 3, "rows mended": 0},
+        "answers": {"E_A not sure": 2},
+    }
     dropped = {"dataset": {"equal question folded": 2}, "prompts": lost}
     inputs, before = {}, []
     for stage in ("dataset", "prompts", "answers", "activations", "scores"):
         here = dropped.get(stage, lost | {"no answer anchor": 94 - SAMPLES})
         total = 100 if stage == "dataset" else 98
-        counts = Counts(total, total - sum(here.values()), here, notes).as_dict()
+        counts = Counts(total, total - sum(here.values()), here, notes.get(stage, {})).as_dict()
         inputs[f"{root}/{stage}/x"] = {"rule": stage, "counts": counts, "made_from": before}
         before = [f"{root}/{stage}/x"]
     product = root / "delta_p" / model / f"{dataset}.csv"
@@ -293,7 +297,9 @@ def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page
     assert list(found["kept"].values()) == [98, 94, SAMPLES, SAMPLES, SAMPLES]
     assert found["rows"] - sum(count for *_, count in found["dropped"]) == SAMPLES
     assert found["dropped"][0] == ("questions", "equal question folded", 2)
-    assert found["noted"] == {"empty golds left out": 3} and "noted: 3 empty golds" in page.text
+    noted = {"empty golds left out": 3, run_facts.UNSURE_SPANS: 2}
+    assert found["noted"] == noted and "noted: 3 empty golds" in page.text
+    assert f"noted: 2 {run_facts.UNSURE_SPANS}" in page.text
     (Path(run.root) / "benchmarks" / "crashed.tsv").touch()
     (spent,) = run_facts.timings(run.root)
     assert (spent["jobs"], spent["seconds"], spent["longest_job"]) == (2, 102.5, "hard")

