@@ -43,9 +43,7 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
-def against_control(
-    measured: Measured, name: str, control: str, *, delta_p: bool = False
-) -> Arm:
+def against_control(measured: Measured, name: str, control: str, *, delta_p: bool = False) -> Arm:
     """Whether predictions flip under a condition, and under its control.
 
     `flips` and `contrast` (to the control), [layers, n], and `random`, the share of the control's

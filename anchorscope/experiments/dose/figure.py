@@ -119,7 +119,9 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
             fixed = labels | {"weight": in_words(weight), "series": _weight_series(weight).name}
             lines += _lines(cell[cell["weight"] == weight], FLIPS, fixed, j, x="layer")
         x = figure_panel.layer_axis(data.layer_count(cell), "Layer")
-        y = figure_panel.value_axis("value", FLIPS.title if i % across == 0 else None, *SHARES, look)
+        y = figure_panel.value_axis(
+            "value", FLIPS.title if i % across == 0 else None, *SHARES, look
+        )
         panel = _panel(lines, x, y, shared, look, draw.LAYER | TIPS, f"layers_{i}")
         heading = draw.panel_heading(name, look, below=label)
         views.append(panel.properties(title=heading))
@@ -176,7 +178,9 @@ def _by_dataset(
         cell = data.cell_of(rows, model[0], key)
         if cell.empty:
             continue
-        numbers = [column for column, _, _ in (*quantity.exact.values(), *quantity.control.values())]
+        numbers = [
+            column for column, _, _ in (*quantity.exact.values(), *quantity.control.values())
+        ]
         clean = cell.iloc[:1].assign(weight=1.0, **dict.fromkeys(numbers, 0.0))
         fixed: Row = {"model": model[1], "dataset": name, "series": name}
         fixed["marker"] = draw.marker_of(i)

@@ -50,8 +50,7 @@ COLUMNS = {
     "anchor": "`Q`, `A` or `all`, by the flips at that layer of the knockout in all layers",
     **SIZE_COLUMNS,
     "n_paired": "samples counted: those whose control cuts as many tokens as E_Q has",
-    **with_interval("flips", "share whose predicted class flips; 0 where `layer` is above none of "
-                    "the layers cut"),
+    **with_interval("flips", "share whose predicted class flips; 0 at layers before the window"),
     **with_interval("random", "the same under the control, averaged over its draws"),
     **with_interval("contrast", "the paired difference of `flips` and `random`"),
     **with_interval("delta_p", "mean ΔP in percentage points"),
@@ -59,7 +58,7 @@ COLUMNS = {
     **with_interval("delta_p_contrast", "the paired difference of the two"),
     "signal": "whether the probe knows more than the text",
     **FLAG_COLUMNS,
-}  # fmt: skip
+}
 
 
 class Windows(Section):
