@@ -8,21 +8,21 @@ from anchorscope.experiments.measured import Measured
 from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
 
-OF_WINDOW = ("window", "first", "last", "centre")
-"""Columns that are the same in all rows of a window."""
+LAYERS = ("first", "last", "centre")
+"""Columns that tell which layers a window has."""
 
 
 def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     """A row for each layer read, window, label and anchor."""
     by_window = arms(measured)
-    columns = ["arm", *(name for name in COLUMNS if name not in OF_WINDOW)]
+    columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
     rows = pairs.table(analysis, columns, lambda readout: by_window)
+    rows = rows.rename(columns={"arm": "window"}).astype({"window": int})
     layers = measured.rows.drop_duplicates("condition").set_index("condition")
-    facts = {number: layers.loc[WINDOWS[int(number)].name] for number in by_window}
-    of_window = {
-        name: [int(facts[number][name]) for number in rows["arm"]] for name in OF_WINDOW[1:]
-    }
-    return rows.assign(window=rows["arm"].astype(int), **of_window)[list(COLUMNS)]
+    numbers = {one.name: number for number, one in enumerate(WINDOWS)}
+    layers = layers.loc[layers.index.isin(numbers), list(LAYERS)].astype(int)
+    rows = rows.merge(layers.assign(window=layers.index.map(numbers)), on="window", how="left")
+    return rows[list(COLUMNS)]
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:

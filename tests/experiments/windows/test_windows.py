@@ -128,7 +128,7 @@ def long(condition: str, number: int | None, flipped: dict[int, str]) -> pd.Data
         s = [1.0 if id_ in flipped.get(layer, "") else -1.0 for id_ in IDS]
         frames.append(pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": layer, "s": s}))
     frame = pd.concat(frames).assign(condition=condition, draw=0)
-    facts = {name: number for name in ("first", "last", "centre")}
+    facts = dict.fromkeys(("first", "last", "centre"), number)
     return frame.assign(n_tokens=None if number is None else 1.0, **facts)
 
 
