@@ -15,12 +15,16 @@ COMPARED = ["probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p
 KEY = ["model", "dataset", "site", "position", "layer"]
 CONTROLS = [
     "c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
-    "delta_p_q",
+    "delta_p_q", "question_only", "question_only_low", "question_only_high", "question_more",
+    "question_more_low", "question_more_high",
 ]  # fmt: skip
 COLUMNS = (
-    "model", "dataset", "variant", "changed", "site", "position", "layer", "n", "c", "t",
+    "model", "dataset", "variant", "changed", "site", "position", "layer", "n", "n_exact",
+    "n_paired", "c", "t",
     "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share", "contrast",
-    "contrast_low", "contrast_high", "delta_p_q", "delta_p_all",
+    "contrast_low", "contrast_high", "delta_p_q", "delta_p_all", "question_only",
+    "question_only_low", "question_only_high", "question_more", "question_more_low",
+    "question_more_high",
     *(f"{name}_difference" for name in COMPARED),
 )  # fmt: skip
 
@@ -105,11 +109,12 @@ def _all_settings(product: str) -> dict[str, Any]:
 def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
     """The quantities of one study that are compared, a row for each row of its controls.
 
-    The mean ΔP over all samples and their number are the curve's; the paired contrast of shares is
-    blank in a run without the random control.
+    The mean ΔP over all samples, their number and that of exact question tokens are the curve's;
+    the paired contrast of shares is blank in a run without the random control.
     """
     everyone = rows_where(curve, condition="knockout", anchor="all", grouping="per_layer")
-    everyone = everyone[[*KEY, "n", "delta_p"]].rename(columns={"delta_p": "delta_p_all"})
+    of_all = {"delta_p": "delta_p_all", "n_blocked": "n_exact"}
+    everyone = everyone[[*KEY, "n", "n_paired", *of_all]].rename(columns=of_all)
     paired = rows_where(contrasts, contrast="knockout-random", quantity="share")
     names = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
     paired = paired[[*KEY, *names]].rename(columns=names)

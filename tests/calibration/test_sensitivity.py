@@ -58,7 +58,7 @@ def study(seed: int, datasets: str = "xy") -> dict[str, pd.DataFrame]:
         "contrasts": {"contrast": ["knockout-random", "random"], "quantity": ["share", "delta_p"]},
         "controls": {},
     }
-    numbers = {"curve": ["n", "delta_p"], "contrasts": ["estimate", "ci_low", "ci_high"]}
+    numbers = {"curve": ["n", "delta_p", "n_blocked", "n_paired"], "contrasts": ["estimate", "ci_low", "ci_high"]}
     numbers |= {"controls": sensitivity.CONTROLS}
     tables = {}
     for name, columns in numbers.items():
@@ -84,6 +84,7 @@ def slow(tables: dict[str, pd.DataFrame], dataset: str) -> dict[str, float]:
     share = tables["contrasts"].query(f"{here} and {paired}").iloc[0]
     ends = {"contrast_low": share["ci_low"], "contrast_high": share["ci_high"]}
     found |= {"contrast": share["estimate"], "n": curve["n"], "delta_p_all": curve["delta_p"]}
+    found |= {"n_exact": curve["n_blocked"], "n_paired": curve["n_paired"]}
     return found | ends
 
 

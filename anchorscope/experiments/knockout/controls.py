@@ -14,7 +14,8 @@ CONTROLS = (
     "auc_low", "auc_high", "ece", "c", "t", "auc_knockout", "auc_refit", "auc_refit_low",
     "auc_refit_high", "auc_random", "auc_question", "flip_share", "random_flip_share",
     "offset_flip_share", "random_offset_flip_share", "question_flip_share",
-    "replicate_flip_share", "null_share", "null_delta_p", "delta_p_q", "random_delta_p_q",
+    "question_only", "question_only_low", "question_only_high", "question_more",
+    "question_more_low", "question_more_high", "replicate_flip_share", "null_share", "null_delta_p", "delta_p_q", "random_delta_p_q",
     "noise_floor", "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "signal", "floor",
     "floor_auc", "gain", "gain_low", "gain_high", "cell_signal", "cell_auc", "cell_low",
     "cell_high", "cell_floor", "cell_floor_auc", "cell_gain", "cell_gain_low", "cell_gain_high",
@@ -77,6 +78,7 @@ def controls(
         **_quality(analysis, scored_ids),
         **_before_the_answer(analysis, scores),
         **_flips(analysis),
+        **_rerouted(analysis),
         **_null(readout, analysis.drawn.seed),
     }
     return pd.DataFrame(values)[list(columns())]
@@ -175,6 +177,30 @@ def _flips(analysis: Analysis) -> Columns:
         columns["n_repeats"] = int(repeats.sum())
         if "knockout" in effects:
             columns["repeats_flip_share"] = _share(effects["knockout"], repeats)
+    return columns
+
+
+def _rerouted(analysis: Analysis) -> Columns:
+    """What flips when every question token is cut, beside the knockout as its control, paired.
+
+    `question_only`, the share that flips so and not under the knockout: what the exact tokens leave
+    to others, or finders miss; `question_more`, less those that flip under the knockout alone. The
+    probes are held fixed.
+    """
+    effects = analysis.readout.effects
+    if not {"question", "knockout"} <= effects.keys():
+        return {}
+    question, knockout = effects["question"], effects["knockout"]
+    members = question.measured & knockout.measured
+    every, exact = question.flip[0], knockout.flip[0]
+    columns: Columns = {}
+    for name, values in (
+        ("question_only", 1.0 * (every & ~exact)),
+        ("question_more", 1.0 * every - exact),
+    ):
+        among = np.broadcast_to(members, values.shape)
+        columns[name] = intervals.mean_members(values[None], among[None])
+        columns |= _ends(name, analysis.drawn.means(values, among), analysis.level)
     return columns
 
 

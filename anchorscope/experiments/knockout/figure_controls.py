@@ -21,6 +21,7 @@ FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
     "random_flip_share": draw.Series("Flips: random", draw.ORANGE, [1.5, 2.5], "square"),
     "question_flip_share": draw.Series("Flips: question", draw.GREEN, [8, 3], "triangle-up"),
+    "question_only": draw.Series("Flips: question alone", draw.RED, [2, 2], "triangle-left"),
     "replicate_flip_share": draw.Series("Flips: replicate", draw.PURPLE, [8, 2, 2, 2], "diamond"),
     "offset_flip_share": draw.Series("Flips: offset refitted", draw.SKY, [4, 2], "triangle-down"),
     "null_share": draw.Series("Flips: Δlogit permuted", draw.SOFT, [1.5, 2.5], "cross"),
@@ -35,6 +36,11 @@ AUCS = {
 }
 # the read-out's probe has no part in these: they stay in colour where it has no signal
 NOT_OF_THE_PROBE = ("prompt_end_auc", "auc_shuffled", "floor_auc")
+BANDS = {
+    "probe_auc": ("auc_low", "auc_high"),
+    "question_only": ("question_only_low", "question_only_high"),
+}
+"""Column of a line → those of its band."""
 PERMUTED = (
     "Δlogit permuted: flips if every sample were moved by the knockout's change of another sample, "
     "drawn at random."
@@ -105,10 +111,7 @@ def _lines(table: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float)
     """The rows of a panel; a series without a marker has none."""
     drawn: list[Row] = []
     for i, (name, series) in enumerate(lines.items()):
-        columns = (name, "", "")
-        if name == "probe_auc":
-            columns = (name, "auc_low", "auc_high")
-        numbers = data.values_of(*columns, factor) | SIZE
+        numbers = data.values_of(name, *BANDS.get(name, ("", "")), factor) | SIZE
         labels: Row = {"series": series.name, "marker": series.marker}
         layers, probe = data.layer_count(table), name not in NOT_OF_THE_PROBE
         for row in data.line_rows(table, numbers, labels, layers, i, probe=probe):
@@ -171,6 +174,7 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
             f"Bands: pointwise {100 * request.level:g}\u00a0% {data.BANDS}, those of AUCs with the "
             "probes held fixed.",
             *([PERMUTED] if permuted else []),
+            *_rerouted(rows),
             _floor(rows),
             *quiet_details,
             *data.no_signal_notes(cells),
@@ -178,6 +182,20 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
             *request.notes,
         ],
     )
+
+
+def _rerouted(rows: pd.DataFrame) -> list[str]:
+    """What flips only when every question token is cut, at the headline layers."""
+    if "question_only" not in rows or rows["question_only"].isna().all():
+        return []
+    heads = rows[data.true(rows["headline"])]
+    more = (heads["question_more_low"] > 0).sum()
+    return [
+        "Flips: question alone: flips when every question token is cut, and not under the knockout "
+        f"({data.span(heads['question_only'], 100)} % at the headline layer). Cutting every "
+        "token flips more samples than the knockout, with an interval above 0, in "
+        f"{more} of {len(heads)} cells, by {data.span(heads['question_more'], 100)} points."
+    ]
 
 
 def _floor(rows: pd.DataFrame) -> str:

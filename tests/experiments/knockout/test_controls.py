@@ -143,6 +143,24 @@ def test_flips_are_counted_by_hand() -> None:
     assert found["repeats_flip_share"].to_numpy() == pytest.approx(repeating)
 
 
+def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sample_by_sample() -> None:
+    found = table()
+    for layer in range(2):
+        flips = {
+            name: [(s > 0) != (clean > 0) for s, clean in zip(S[name][layer], S["clean"][layer])]
+            for name in ("question", "knockout")
+        }
+        pairs = list(zip(flips["question"], flips["knockout"], strict=True))
+        alone, other = pairs.count((True, False)) / N, pairs.count((False, True)) / N
+        row = found.iloc[layer]
+        assert alone > 0 and row["question_only"] == pytest.approx(alone)
+        assert row["question_more"] == pytest.approx(alone - other)
+        for name in ("question_only", "question_more"):
+            assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
+    without = scores()[lambda frame: frame["condition"] != "question"]
+    assert table(scores=without)[["question_only", "question_more_low"]].isna().all(axis=None)
+
+
 def test_depths_are_those_of_the_curve() -> None:
     found = table()
     depths = analysis.table(curve.curve, scores(), answers(), draws=2)

@@ -72,6 +72,8 @@ QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
 EVERYWHERE = [
     "Read-out mlp/final; n = 980 to 1,000 samples a cell; ",
     "Noise floor (largest |ΔP| with nothing cut): 0.002 points.",
+    "and not under the knockout (10 % at the headline layer). Cutting every token flips more "
+    "samples than the knockout, with an interval above 0, in 2 of 2 cells, by 8 points.",
     "Random tokens leave the mean ΔP within ±5 points in 2 of 2 cells with a signal.",
     "the 90 % interval of the mean ΔP lies within ±5 points at every layer with a signal, over the "
     "900 samples",
