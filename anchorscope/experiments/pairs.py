@@ -20,7 +20,7 @@ from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import Measured
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import ANY, Means
-from anchorscope.probes.samples import Readout
+from anchorscope.probes.samples import Readout, sigmoid
 
 LABELS = ("all", "0", "1")
 """Whose rows a table has: every sample, right answers, wrong ones."""
@@ -43,11 +43,13 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
-def against_control(measured: Measured, name: str, control: str) -> Arm:
+def against_control(measured: Measured, name: str, control: str, *, delta_p: bool = False) -> Arm:
     """Whether predictions flip under a condition, and under its control.
 
     `flips` and `contrast` (to the control), [layers, n], and `random`, the share of the control's
-    draws that flip. A sample counts if it was measured under both and the control is complete.
+    draws that flip. With `delta_p` also ΔP in percentage points, `delta_p`, `random_delta_p` (mean
+    of the draws) and `delta_p_contrast`. A sample counts if it was measured under both and the
+    control is complete.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
     draws = measured.values(control)
@@ -55,7 +57,15 @@ def against_control(measured: Measured, name: str, control: str) -> Arm:
     random = ((draws > 0) != (clean > 0)).mean(axis=0)
     counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.complete(control)
     values = {"flips": flips, "random": random, "contrast": flips - random}
+    if delta_p:
+        points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)
+        values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
     return Arm(np.ones(len(measured.ids), dtype=bool), counted, values)
+
+
+def _delta_p(s: np.ndarray, clean: np.ndarray) -> np.ndarray:
+    """By how many points the probability of the class predicted on the clean pass moves."""
+    return 100 * np.where(clean > 0, 1, -1) * (sigmoid(s) - sigmoid(clean))
 
 
 def table(
@@ -67,8 +77,10 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    `source`: see `passes.partners.Crossing`; for the other arguments see `Analysis.table`.
+    Where `columns` name `signal`, it is that of the layer, see `Analysis.strength`. `source`: see
+    `passes.partners.Crossing`; for the other arguments see `Analysis.table`.
     """
+    signal = analysis.strength["signal"] if "signal" in columns else None
     z = analysis.answers["label"].astype(str).to_numpy()
 
     def groups(readout: Readout) -> list[Group]:
@@ -76,7 +88,8 @@ def table(
         groups = []
         for (name, arm), label, anchor in product(arms(readout).items(), LABELS, anchors):
             members = ((label == "all") | (z == label)) & anchors[anchor]
-            key = {"arm": name, "label": label, "anchor": anchor, "source": source}
+            key = {"arm": name, "label": label, "anchor": anchor}
+            key |= {"source": source, "signal": signal}
             groups.append(_group(key, arm, members[None]))
         return groups
 
@@ -88,7 +101,8 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
     counted = members & arm.counted
     sizes = {"n_partner": count(members & arm.partner), "n_paired": count(counted)}
     sizes["coverage"] = intervals.ratio(sizes["n_paired"], count(members))
-    bounds = {"delta_p": ANY, "contrast": (-1.0, 1.0)}
+    bounds = {"contrast": (-1.0, 1.0), "step": (-1.0, 1.0)}
+    bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
     shares = (-1.0, 1.0) if "-" in str(key["arm"]) else SHARE
     quantities = {
         column: Quantity(Means(values[None], counted), column, bounds.get(column, shares))

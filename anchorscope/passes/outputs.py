@@ -85,9 +85,7 @@ def _of_batch(loaded: Loaded, plan: Plan, batch: Batch, numbers: Sequence[int]) 
     )
 
 
-def _numbers(
-    loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor
-) -> dict[str, torch.Tensor]:
+def _numbers(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
     """`logprob`, `logit` and `entropy` of tokens [n], predicted from states [n, width]."""
     head: Any = loaded.model.get_output_embeddings()
     size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])

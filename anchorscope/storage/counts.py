@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 BEYOND_LIMIT = "beyond the limit of this run"
 NO_PARTNER = "no partner or no control"
+TURN_STAYS = "chat template cannot leave the question out"
 BY_CHOICE = frozenset((
     BEYOND_LIMIT, "outside the sample", "held back for few-shot examples", "equal question folded",
-    NO_PARTNER,
+    NO_PARTNER, TURN_STAYS,
 ))  # fmt: skip
 """Reasons for leaving rows out on purpose; they do not count as losses."""
 
