@@ -23,6 +23,6 @@ def register(folder: Path) -> None:
     registry = folder / "registry.py"
     text = registry.read_text(encoding="utf-8")
     text = text.replace("experiments import ", f"experiments import {NAME}, ")
-    text = text.replace("(patching.EXPERIMENT,", f"(patching.EXPERIMENT, {NAME}.EXPERIMENT,")
+    text = text.replace("patching.EXPERIMENT,", f"patching.EXPERIMENT, {NAME}.EXPERIMENT,")
     assert text.count(NAME) == 2
     registry.write_text(text, encoding="utf-8")

@@ -79,6 +79,14 @@ def name_axis(field: str, title: str | None, names: Sequence[str], *, labels: bo
     return alt.X(f"{field}:N", scale=alt.Scale(domain=list(names)), axis=axis)
 
 
+def name_rows(
+    field: str, title: str | None, names: Sequence[str], labelled: Sequence[str] | None = None
+) -> alt.Y:
+    """The y channel of names, the first at the bottom; `labelled`: those with a label, or all."""
+    axis = alt.Axis(title=title, values=list(names if labelled is None else labelled), grid=False)
+    return alt.Y(f"{field}:N", scale=alt.Scale(domain=list(names)[::-1]), axis=axis)
+
+
 def value_axis(
     field: str,
     title: str | None,
@@ -273,13 +281,14 @@ def heat_panel(
 ) -> alt.LayerChart:
     """A cell for each pair of names of `x` and `y`, coloured by `value`, which is written in it.
 
-    `colour` is the channel of `value`; the panel has no part in the legend of series. For other
-    arguments see `line_panel`.
+    Not written are values of rows whose `written` is false. `colour` is the channel of `value`; the
+    panel has no part in the legend of series. For other arguments see `line_panel`.
     """
     table = pd.DataFrame(rows)
     data = alt.Chart(table).encode(x, y)
     cells = data.mark_rect(stroke="white").encode(color=colour, tooltip=tooltips(tips))
-    text = data.mark_text(fontSize=0.85 * look.label_size, color=INK)
+    text = data.transform_filter("datum.written !== false")
+    text = text.mark_text(fontSize=0.85 * look.label_size, color=INK)
     words = text.encode(text=alt.Text("value:Q", format=number))
     return _panel([_part(cells, name, REACH), words], table, look, name, height)
 

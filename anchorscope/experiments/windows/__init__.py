@@ -1,0 +1,85 @@
+"""Windows: the knockout in a window of layers only, which a cumulative knockout cannot tell apart.
+
+Control: as many other question tokens cut in the same window.
+"""
+
+from pydantic import Field
+
+from anchorscope.config.sections import Section
+from anchorscope.experiments.experiment import (
+    FLAG_COLUMNS,
+    READOUT_COLUMNS,
+    SIZE_COLUMNS,
+    Experiment,
+    with_interval,
+)
+from anchorscope.passes.interventions import Intervention
+
+MOST = 12
+"""Most windows of a model."""
+CONTROLS = tuple(
+    Intervention(
+        f"window-random-{number}",
+        f"as many random question tokens cut in window {number}",
+        f"attention to as many random question tokens is cut in window {number}",
+        role="control",
+        tokens="random",
+    )
+    for number in range(MOST)
+)
+WINDOWS = tuple(
+    Intervention(
+        f"window-{number}",
+        f"exact question tokens cut in window {number}",
+        f"attention to the exact question tokens is cut in window {number}",
+        role="cut",
+        tokens="exact",
+        control=CONTROLS[number].name,
+    )
+    for number in range(MOST)
+)
+"""The windows, first to last; which layers each has depends on the model, see `measure`."""
+COLUMNS = {
+    **READOUT_COLUMNS,
+    "layer": "the layer read",
+    "window": "number of the window, 0 for that at the first layers",
+    "first": "first layer cut",
+    "last": "last layer cut",
+    "centre": "the layer on which the window is centred, before it is clipped at the ends",
+    "label": "`all`, `0` right or `1` wrong answers",
+    "anchor": "`Q`, `A` or `all`, by the flips at that layer of the knockout in all layers",
+    **SIZE_COLUMNS,
+    "n_paired": "samples counted: those whose control cuts as many tokens as E_Q has",
+    **with_interval("flips", "share whose predicted class flips; 0 at layers before the window"),
+    **with_interval("random", "the same under the control, averaged over its draws"),
+    **with_interval("contrast", "the paired difference of `flips` and `random`"),
+    **with_interval("delta_p", "mean ΔP in percentage points"),
+    **with_interval("random_delta_p", "the same under the control"),
+    **with_interval("delta_p_contrast", "the paired difference of the two"),
+    "signal": "whether the probe knows more than the text",
+    **FLAG_COLUMNS,
+}
+
+
+class Windows(Section):
+    """The knockout in a window of layers."""
+
+    width: int | None = Field(None, ge=1)
+    """Layers of a window; null: the odd number nearest a fifth of the model's layers, 1 to 9."""
+
+
+EXPERIMENT = Experiment(
+    name="windows",
+    label="Windows",
+    about="Attention to the exact question tokens (E_Q) is cut in a window of layers only; the "
+    "control cuts as many other question tokens in the same window.",
+    settings=Windows,
+    interventions=(*WINDOWS, *CONTROLS),
+    needs=("floors",),
+    draws=1,
+    columns=COLUMNS,
+    views={
+        "flips": "Predictions that flip when E_Q is cut in a window of layers",
+        "contrast": "Flips beyond random tokens when E_Q is cut in a window of layers",
+    },
+)

@@ -1,0 +1,181 @@
+"""Windows: which layers they have, and that all layers together are the knockout."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import ALL_FAMILIES, CORPUS, LAYERS
+from figure_tables import words
+from hypothesis import given, strategies as st
+from instrument import TOKENIZER, answers_table
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments.scored import Cell
+from anchorscope.experiments.tables import Products, join, of_cell
+from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows, figure
+from anchorscope.experiments.windows.measure import Window, measure, windows
+from anchorscope.models import loading
+from anchorscope.passes import runner
+from anchorscope.passes.batches import arrange
+from anchorscope.passes.interventions import CLEAN, REGISTRY
+from anchorscope.passes.planning import sample_of
+
+READ = ["attn/final", "mlp/final", "resid/final"]
+CUTS = REGISTRY["knockout"], REGISTRY["random"]
+
+
+@given(st.integers(1, 100), st.none() | st.integers(1, 120))
+def test_windows_are_evenly_spaced_and_clipped_at_the_ends(layers: int, width: int | None) -> None:
+    made = windows(layers, width)
+    centres = [one.centre for one in made]
+    assert len(made) == min(MOST, layers) and centres == sorted({*centres})
+    assert {centres[0], centres[-1]} == {0, layers - 1}
+    steps = np.diff(centres)
+    assert len(steps) == 0 or steps.max() - steps.min() <= 1
+    for one in made:
+        assert 0 <= one.first <= one.centre <= one.last < layers
+        if width:
+            inside = range(one.centre - (width - 1) // 2, one.centre + width // 2 + 1)
+            assert [*range(one.first, one.last + 1)] == [k for k in inside if 0 <= k < layers]
+
+
+@pytest.mark.parametrize(
+    ("layers", "width"),
+    [(1, 1), (6, 1), (16, 3), (24, 5), (28, 5), (32, 7), (36, 7), (48, 9), (64, 9), (80, 9)],
+)
+def test_the_width_is_the_odd_number_nearest_a_fifth_of_the_layers(layers: int, width: int) -> None:
+    widest = max(one.last - one.first + 1 for one in windows(layers))
+    assert widest == width
+    odd = range(1, 10, 2)
+    assert abs(width - layers / 5) == min(abs(one - layers / 5) for one in odd)
+
+
+def test_a_window_is_centred_where_there_is_room() -> None:
+    assert windows(16, 5)[0] == Window(0, 0, 2)
+    assert Window(7, 5, 9) in windows(16, 5)
+    assert windows(16, 5)[-1] == Window(15, 13, 15)
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_a_window_of_all_layers_is_the_knockout_and_one_above_a_layer_leaves_it_alone(
+    family: str, checkpoint: Any
+) -> None:
+    loaded = loading.load(checkpoint(family, TOKENIZER[family]))
+    every = [replace(one, layers=(0, LAYERS)) for one in (WINDOWS[0], CONTROLS[0])]
+    late = [replace(one, layers=(2, 3)) for one in (WINDOWS[1], CONTROLS[1])]
+    rows = answers_table(loaded.tokenizer, CORPUS[:3]).to_dict("records")
+    chosen = [(one, 0) for one in (CLEAN, *CUTS, *every, *late)]
+    plan = arrange([*map(sample_of, rows)], chosen, batch_tokens=10**6)
+    states = runner.run(loaded, plan, plan.batches[0], read=READ).states
+
+    def of(name: str, place: str) -> torch.Tensor:
+        return states[f"{name}.0/{place}.final"]
+
+    for place in ("attn", "mlp", "resid"):
+        clean = of("clean", place)
+        for cut, whole, one in zip(CUTS, every, late, strict=True):
+            assert torch.equal(of(whole.name, place), of(cut.name, place))
+            assert torch.equal(of(one.name, place)[:, :2], clean[:, :2])
+            assert not torch.equal(of(one.name, place)[:, 2:], clean[:, 2:])
+
+
+class Sums:
+    """Stands in for stored probes: s is the mean of the states."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self.ids, self.fold = np.array(ids, dtype=object), np.zeros(len(ids), dtype=int)
+
+    def logits(self, states: torch.Tensor, readout: str, ids: list[str]) -> np.ndarray:
+        return np.asarray(states.double().mean(-1))
+
+
+def test_rows_say_which_layers_were_cut_and_all_of_them_score_as_the_knockout(
+    checkpoint: Any,
+) -> None:
+    loaded = loading.load(checkpoint("llama", "metaspace"))
+    answers = answers_table(loaded.tokenizer, CORPUS[:4])
+    cell = Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 4000)
+    keys = ["id", "layer"]
+    cut = cell.score([*cell.samples.values()], CUTS)
+    rows = measure(cell, Windows(width=2 * LAYERS))
+    assert {*rows["condition"]} == {"clean"} | {
+        one.name for group in (WINDOWS, CONTROLS) for one in group[:LAYERS]
+    }
+    behind = rows[rows["condition"] != "clean"]
+    assert (behind["first"] == 0).all() and (behind["last"] == LAYERS - 1).all()
+    for one, group in zip(CUTS, (WINDOWS, CONTROLS), strict=True):
+        expected = cut[cut["condition"] == one.name].set_index(keys).sort_index()
+        for window in group[:LAYERS]:
+            found = rows[rows["condition"] == window.name].set_index(keys).sort_index()
+            np.testing.assert_allclose(found["s"], expected["s"], atol=1e-6)
+            assert found["n_tokens"].equals(expected["n_tokens"])
+    single = measure(cell, Windows())
+    places = single.drop_duplicates("condition").set_index("condition")
+    assert places.loc[[one.name for one in WINDOWS[:LAYERS]], "centre"].tolist() == [*range(LAYERS)]
+
+
+IDS = ["a", "b", "c", "d"]
+FLIPPED = {(0, 0): "ab", (0, 1): "abc", (1, 1): "d"}
+"""Window and layer read → whose predictions flip; nobody's elsewhere."""
+
+
+def long(condition: str, number: int | None, flipped: dict[int, str]) -> pd.DataFrame:
+    frames = []
+    for layer in (0, 1):
+        s = [1.0 if id_ in flipped.get(layer, "") else -1.0 for id_ in IDS]
+        frames.append(pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": layer, "s": s}))
+    frame = pd.concat(frames).assign(condition=condition, draw=0)
+    facts = {name: number for name in ("first", "last", "centre")}
+    return frame.assign(n_tokens=None if number is None else 1.0, **facts)
+
+
+def by_hand() -> pd.DataFrame:
+    main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
+    scores = pd.concat([long("clean", None, {}), long("knockout", None, {0: "ab", 1: "abc"})])
+    parts = [long("clean", None, {})]
+    for number in (0, 1):
+        flipped = {layer: ids for (window, layer), ids in FLIPPED.items() if window == number}
+        parts += [long(WINDOWS[number].name, number, flipped)]
+        parts += [long(CONTROLS[number].name, number, {1: "a"} if number == 0 else {})]
+    texts = dict.fromkeys(("id", "question", "subject"), IDS)
+    answers = pd.DataFrame({**texts, "label": [0, 0, 1, 1], "dropped": None})
+    answers = answers.assign(eq_tokens=[[3]] * 4)
+    products = Products(scores.assign(**main), answers, pd.concat(parts))
+    return of_cell(EXPERIMENT, products, Bootstrap(draws=50, min_n=1, min_clusters=1))
+
+
+def test_flips_by_window_and_layer_are_those_worked_out_by_hand() -> None:
+    table = by_hand()
+    everyone = table[(table["label"].astype(str) == "all") & (table["anchor"] == "all")]
+    rows = everyone.set_index(["window", "layer"])
+    assert rows["flips"].to_dict() == {(0, 0): 0.5, (0, 1): 0.75, (1, 0): 0.0, (1, 1): 0.25}
+    assert rows["random"].to_dict() == {(0, 0): 0.0, (0, 1): 0.25, (1, 0): 0.0, (1, 1): 0.0}
+    assert rows["contrast"].to_dict() == {(0, 0): 0.5, (0, 1): 0.5, (1, 0): 0.0, (1, 1): 0.25}
+    assert rows["first"].tolist() == rows["centre"].tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("view", "panels"), [("flips", ("flips", "random")),
+                                              ("contrast", ("contrast",))])  # fmt: skip
+def test_cells_that_no_window_can_move_are_blank(view: str, panels: tuple[str, ...]) -> None:
+    table = join([("m", "d")], [by_hand().assign(signal=True)])
+    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
+    spec = figure.CHARTS[view](table, **named).to_dict()
+    drawn = [row for part in spec["datasets"].values() for row in part]
+    assert len(drawn) == 3 * len(panels)
+    assert ("1", "0") not in {(row["centre"], row["read"]) for row in drawn}
+    assert "windows that lie above the layer read" in words(spec)
+    grey = figure.CHARTS[view](table.assign(signal=False), **named).to_dict()
+    assert "Grey: no signal (in 1 of 1 cells)." in words(grey)
+
+
+def test_a_contrast_whose_interval_contains_0_has_no_number() -> None:
+    table = by_hand()
+    table.loc[table["window"] == 0, ["contrast_low", "contrast_high"]] = [-0.1, 0.6]
+    table.loc[table["window"] == 1, ["contrast_low", "contrast_high"]] = [0.1, 0.6]
+    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
+    spec = figure.CHARTS["contrast"](join([("m", "d")], [table]), **named).to_dict()
+    drawn = [row for part in spec["datasets"].values() for row in part]
+    assert {row["centre"]: row["written"] for row in drawn} == {"0": False, "1": True}
