@@ -62,6 +62,8 @@ def bars(table: pd.DataFrame, request: Request) -> Figure:
     """
     rows = _all_answers(table, request)
     headline = rows[data.true(rows["headline"])]
+    flags = {name: data.true(headline[name]) for name in ("thin", "signal")}
+    headline = headline.assign(**flags)
     look, panels = request.look, request.panels
     views = []
     for quantity, (model, label) in product(QUANTITIES, panels):
@@ -104,27 +106,24 @@ def _bars(
     for anchor, (condition, column) in product(
         draw.ANCHORS, zip((LEFT_OUT, CUT), quantity.columns, strict=True)
     ):
-        of_group = rows[rows["anchor"] == anchor].set_index("dataset")
+        of_group = rows[rows["anchor"] == anchor]
         fixed = {"model": model[1], "condition": condition, "group": f"{anchor}-Anchored"}
         singles: list[dict[str, object]] = []
         for key, name in datasets:
-            if key not in of_group.index:
-                continue
-            row = of_group.loc[key]
-            ends = sorted(quantity.factor * row[f"{column}_{end}"] for end in ("low", "high"))
-            marks = of_group.loc[[key]]
-            single = fixed | {
-                "dataset": name,
-                "bar": f"{name}\n{anchor}-Anchored",
-                "value": quantity.factor * row[column],
-                "low": ends[0],
-                "high": ends[1],
-                "n": int(row["n_paired"]),
-                "thin": bool(data.true(marks["thin"]).iloc[0]),
-                "signal": bool(data.true(marks["signal"]).iloc[0]),
-                "point": False,
-            }
-            singles.append(single)
+            for row in of_group[of_group["dataset"] == key].to_dict("records"):
+                ends = sorted(quantity.factor * row[f"{column}_{end}"] for end in ("low", "high"))
+                single = fixed | {
+                    "dataset": name,
+                    "bar": f"{name}\n{anchor}-Anchored",
+                    "value": quantity.factor * row[column],
+                    "low": ends[0],
+                    "high": ends[1],
+                    "n": row["n_paired"],
+                    "thin": row["thin"],
+                    "signal": row["signal"],
+                    "point": False,
+                }
+                singles.append(single)
         bars += singles
         if len(singles) > 1:
             bar = f"{MEAN}\n{anchor}-Anchored"

@@ -122,7 +122,7 @@ def _groups(
     flips: dict[str, np.ndarray], values: Values, counted: np.ndarray, key: Columns
 ) -> Iterator[Group]:
     """The groups of both ways to form them, what these differ in, and the difference of that."""
-    differences: list[dict[str, Means]] = []
+    differences: list[Mapping[str, Means]] = []
     for name, flip in flips.items():
         by_anchor = anchored(flip)
         means = {anchor: _means(values, members & counted) for anchor, members in by_anchor.items()}
