@@ -1,7 +1,7 @@
 # Experiments: three rules serve all of them, from their records in anchorscope/experiments/.
 #
-# in:  answers, the model, the stored probes, the scores that form the groups; activations, floors
-#      and planted truth for the experiments that need them
+# in:  answers, the model, the stored probes, the scores that form the groups; activations, prompts,
+#      floors and planted truth for the experiments that need them
 # out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
 #      results/tables/<figure>.<experiment>.csv
 #      results/figures/<figure>.<experiment>.{vl.json,html,svg,pdf,png}
@@ -18,6 +18,7 @@ rule experiment_measure:
         probes=paths.product("probes", ".safetensors"),
         scores=paths.product("scores", ".parquet"),
         activations=paths.if_needed("states", paths.product("activations")),
+        prompts=paths.if_needed("prompts", paths.product("prompts", ".parquet")),
     output:
         rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
         provenance=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
@@ -35,6 +36,7 @@ rule experiment_measure:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
+        style=lambda w: cfg.models[w.model].prompt,
         readouts=lambda w: list(paths.study(w).readouts),
         blocks=lambda w: paths.study(w).knockout.blocks,
         draws=lambda w: paths.study(w).draws_of(w.experiment),

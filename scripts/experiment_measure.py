@@ -25,11 +25,13 @@ with stage(snakemake):
         draws=chosen.draws,
         blocks=chosen.blocks,
         activations=given.get("activations") or None,
+        prompts=read_parquet(given.prompts) if given.get("prompts") else None,
+        style=chosen.style,
     )
     rows = experiment.measure(cell, experiment.settings(**chosen.settings))
     write_parquet(rows, written)
     difference = scored.clean_difference(rows, read_parquet(given.scores))
-    counts = scored.counts(experiment, cell.answers, rows)
+    counts = scored.counts(experiment, cell.answers, rows, cell.left_out)
     provenance.of_stage(
         snakemake, written, counts=counts, model=located, clean_score_difference=difference
     )

@@ -22,7 +22,7 @@ def register(folder: Path) -> None:
     """Name it in the registry of a folder of packages, as the page says."""
     registry = folder / "registry.py"
     text = registry.read_text(encoding="utf-8")
-    text = text.replace("import dose, ", f"import {NAME}, dose, ")
-    text = text.replace("(patching.EXPERIMENT,", f"(patching.EXPERIMENT, {NAME}.EXPERIMENT,")
+    text = text.replace("experiments import ", f"experiments import {NAME}, ")
+    text = text.replace("patching.EXPERIMENT,", f"patching.EXPERIMENT, {NAME}.EXPERIMENT,")
     assert text.count(NAME) == 2
     registry.write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ from anchorscope.experiments.tables import Products
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
 from anchorscope.probes import fitting, stored
+from anchorscope.questions import prompts
 from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.jobs import write_scores
 
@@ -58,6 +59,17 @@ def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
     return pd.DataFrame(records)
 
 
+def prompts_of(answers: pd.DataFrame) -> pd.DataFrame:
+    """The table of the prompts that these answers were given to, E_Q being the subject."""
+    rows = [
+        {"id": id_, "question": question, "subject": subject, "property": None, "titles": []}
+        for id_, question, subject in zip(
+            answers["id"], answers["question"], answers["subject"], strict=True
+        )
+    ]
+    return prompts.build(pd.DataFrame(rows), style="plain")[0]
+
+
 @dataclass(frozen=True)
 class SmallCell:
     """A cell, measured and scored as in the main run."""
@@ -79,6 +91,7 @@ class SmallCell:
             batch_tokens=2000,
             draws=experiment.draws or 2,
             activations=self.folder if "states" in experiment.needs else None,
+            prompts=prompts_of(self.answers) if "prompts" in experiment.needs else None,
         )
         return experiment.measure(replace(cell, **changes), experiment.settings())
 

@@ -33,8 +33,8 @@ def column_list(columns: Mapping[str, str]) -> str:
 def experiments_page() -> str:
     """The page of the experiments with the columns of their tables."""
     page = EXPERIMENTS_PAGE.read_text(encoding="utf-8")
-    for name, experiment in EXPERIMENTS.items():
-        mark = f"<!-- columns: anchorscope.experiments.{name}.COLUMNS -->\n\n"
+    for experiment in EXPERIMENTS.values():
+        mark = f"<!-- columns: {experiment.package}.COLUMNS -->\n\n"
         before, found, after = page.partition(mark)
         if not found:
             raise SystemExit(f"{EXPERIMENTS_PAGE}: add the line {mark.strip()}")

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from anchorscope.experiments.scored import Cell
     from anchorscope.figures.figure_style import Figure
 
-Need = Literal["states", "gradients", "floors", "truth"]
+Need = Literal["states", "prompts", "gradients", "floors", "truth"]
 """What an experiment may need beside answers, probes and scores:
 
 - `states`: the clean hidden states of the main run, read by `Cell.states`.
+- `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: the model with weights that take gradients and attention that can be read.
 - `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.
 - `truth`: the planted pathway, as the column `truth` of the table's answers; only models that are
@@ -78,9 +79,9 @@ FLAG_COLUMNS = {
 class Experiment:
     """An experiment that is a target of its own, served by the generic rules.
 
-    Its folder `anchorscope/experiments/<name>/` holds this record as `EXPERIMENT` and three modules
-    that are imported when they are needed: `measure.py`, `table.py` and `figure.py`, see `Measure`,
-    `Table` and `Chart`.
+    Its folder in `anchorscope/experiments/` has its name, with `_` for `-`. It holds this record as
+    `EXPERIMENT` and three modules that are imported when they are needed: `measure.py`, `table.py`
+    and `figure.py`, see `Measure`, `Table` and `Chart`.
     """
 
     name: str  # of its target, its products, its folder, and its section in the config
@@ -111,6 +112,11 @@ class Experiment:
         if not self.views or not self.columns:
             return "it lacks `views`" if not self.views else "it lacks `columns`"
         return None
+
+    @property
+    def package(self) -> str:
+        """The package of its folder."""
+        return f"anchorscope.experiments.{self.name.replace('-', '_')}"
 
     @property
     def controls(self) -> tuple[str, ...]:
@@ -148,4 +154,4 @@ class Experiment:
 
     def _module(self, part: str) -> Any:
         """A module of its folder."""
-        return importlib.import_module(f"anchorscope.experiments.{self.name}.{part}")
+        return importlib.import_module(f"{self.package}.{part}")

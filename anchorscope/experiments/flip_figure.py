@@ -1,7 +1,7 @@
 """Pictures of flips: under an experiment's arms and under their control, by layer or as bars."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import altair as alt
@@ -39,6 +39,8 @@ class Words:
 
     arms: Mapping[str, str]  # arm → heading of its panels, in order
     what: str  # what flips when, to which the caption adds where, n and intervals
+    # what is done to a sample, then to its control: in the legend → column of the table, colour
+    tokens: Mapping[str, tuple[str, str]] = field(default_factory=lambda: TOKENS)
     how: str = ""  # how it is done, sentences for the page
     counted: str = ""  # when a sample counts beyond a complete control, sentences for the page
 
@@ -61,7 +63,7 @@ def bars(rows: pd.DataFrame, request: Request, words: Words) -> Figure:
 
     def panel(rows: pd.DataFrame, model: Pair, name: str) -> alt.LayerChart:
         headline = rows[data.true(rows["headline"])]
-        return _bars(_points(headline, model, request.datasets), request.look)
+        return _bars(_points(headline, model, request.datasets, words), request.look, words)
 
     caption = _caption(rows, words, "at the headline layer", "Pale bars", request.level)
     return _figure(rows, request, words, panel, caption)
@@ -73,10 +75,11 @@ def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Figure:
     shared = draw.encodings(draw.paper_series(request.datasets), request.look, width)
 
     def panel(rows: pd.DataFrame, model: Pair, name: str) -> alt.LayerChart:
-        points = _points(rows, model, request.datasets)
+        points = _points(rows, model, request.datasets, words)
         return _lines(points, data.layer_count(rows), shared, request.look, name)
 
-    caption = _caption(rows, words, "by layer; dotted: random tokens", "Crosses", request.level)
+    dotted = f"by layer; dotted: {[*words.tokens][-1]}"
+    caption = _caption(rows, words, dotted, "Crosses", request.level)
     return _figure(rows, request, words, panel, caption)
 
 
@@ -101,12 +104,12 @@ def _figure(
     return draw.figure_of(views, len(panels), width, request.title, caption, look)
 
 
-def _points(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
+def _points(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair], words: Words) -> list[Row]:
     """A row for each dataset, group, sort of tokens and layer; shares in percent."""
     layers = data.layer_count(table)
     rows: list[Row] = []
     for (i, (key, name)), (j, anchor), (tokens, (column, _)) in product(
-        enumerate(datasets), enumerate(draw.ANCHORS), TOKENS.items()
+        enumerate(datasets), enumerate(draw.ANCHORS), words.tokens.items()
     ):
         line = table[(table["dataset"] == key) & (table["anchor"] == anchor)]
         numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
@@ -114,17 +117,18 @@ def _points(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[
         fixed: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
         fixed |= {"series": draw.series_name(anchor, name), "bar": f"{name}\n{anchor}-Anchored"}
         fixed |= {"tokens": tokens, "condition": column, "chance": column == "random"}
-        rows += data.line_rows(line, numbers, fixed, layers, i + 4 * j, probe=False)
+        # Where the table tells the signal, layers without one are grey.
+        rows += data.line_rows(line, numbers, fixed, layers, i + 4 * j, probe="signal" in table)
     return rows
 
 
-def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
+def _bars(rows: Sequence[Row], look: Style, words: Words) -> alt.LayerChart:
     """Flips of each dataset's groups, by the tokens acted on; thin groups are pale."""
     height = look.panel_height
     if not rows:
         note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
         return alt.LayerChart(layer=[note], height=height)
-    names, colours = list(TOKENS), [colour for _, colour in TOKENS.values()]
+    names, colours = list(words.tokens), [colour for _, colour in words.tokens.values()]
     groups = list(dict.fromkeys(str(row["bar"]) for row in rows))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
     base = alt.Chart(pd.DataFrame(list(rows))).encode(
@@ -168,8 +172,11 @@ def _caption(
         f"{data.span(headline['n'])} samples of a group at the headline layer."
     )
     thin = f"{thin_marks}: too few samples to rely on." if data.true(rows["thin"]).any() else ""
+    grey = ""
+    if "signal" in rows and not data.true(rows["signal"]).all():
+        grey = f"Grey: layers without a signal. {data.NO_MORE_THAN_TEXT}"
     return Caption(
-        [f"{words.what}, {where}; {size}; {intervals}.", thin],
+        [f"{words.what}, {where}; {size}; {intervals}.", thin, grey],
         [
             f"{words.how} Groups are formed by the knockout's flips.",
             f"A sample counts if its control acts on as many tokens. {words.counted} {left_out}",

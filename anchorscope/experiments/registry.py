@@ -1,9 +1,15 @@
 """The experiments beside the main run, in the order of the report."""
 
-from anchorscope.experiments import dose, patching, windows
+from anchorscope.experiments import answer_only, boundary, dose, patching, windows
 from anchorscope.experiments.experiment import Experiment
 
-RECORDS = (patching.EXPERIMENT, dose.EXPERIMENT, windows.EXPERIMENT)
+RECORDS = (
+    patching.EXPERIMENT,
+    dose.EXPERIMENT,
+    windows.EXPERIMENT,
+    answer_only.EXPERIMENT,
+    boundary.EXPERIMENT,
+)
 """A new experiment is a folder and its record here."""
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""

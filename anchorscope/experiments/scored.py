@@ -5,8 +5,9 @@ precision the shape of a call changes results, and so the effect is taken agains
 of the same call.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from anchorscope.passes.features import Features
 from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
+from anchorscope.questions import prompts
 from anchorscope.storage.counts import NO_PARTNER, Counts
 
 
@@ -40,6 +42,11 @@ class Cell:
     blocks: str = "after"  # which later tokens are blocked, see `Plan.blocks`
     # folder of the main run's hidden states, for experiments that need `states`
     activations: str | Path | None = None
+    # the main run's table of prompts, for experiments that need `prompts`
+    prompts: pd.DataFrame | None = None
+    style: str = "plain"  # of the prompts, one of `prompts.STYLES`
+    # id → why a sample cannot be passed; an experiment's `measure` fills it
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> dict[str, Sample]:
@@ -59,6 +66,16 @@ class Cell:
         if self.activations is None:
             raise ValueError("the experiment's record does not name `states` among its needs")
         return activations.read(self.activations, readout, "clean")
+
+    def prompts_of_samples(self) -> pd.DataFrame:
+        """The main run's prompts of the samples, in their order; columns of `prompts.COLUMNS`.
+
+        Raises ValueError: the experiment's record does not say that it needs `prompts`.
+        """
+        if self.prompts is None:
+            raise ValueError("the experiment's record does not name `prompts` among its needs")
+        by_id = self.prompts.set_index(self.prompts["id"].astype(str))
+        return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
 
     def score(
         self, samples: Sequence[Sample], interventions: Sequence[Intervention]
@@ -128,10 +145,21 @@ def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
     return rows.drop(columns=replaced).merge(facts, on=keys, how="left")
 
 
-def counts(experiment: Experiment, answers: pd.DataFrame, rows: pd.DataFrame) -> Counts:
-    """How many of the answers the experiment could be done with, and how its controls fared."""
-    passed = rows["id"].nunique()
-    left = len(answers) - passed
+def counts(
+    experiment: Experiment,
+    answers: pd.DataFrame,
+    rows: pd.DataFrame,
+    left_out: Mapping[str, str] | None = None,
+) -> Counts:
+    """How many of the answers the experiment could be done with, and how its controls fared.
+
+    `left_out`: id → why a sample was not passed; without a reason it had no partner or no control.
+    """
+    passed = set(rows["id"])
+    reasons = left_out or {}
+    dropped = Counter(
+        reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
+    )
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
     notes = {}
     for control in experiment.controls:
@@ -139,8 +167,8 @@ def counts(experiment: Experiment, answers: pd.DataFrame, rows: pd.DataFrame) ->
         few = n_tokens < n_exact.reindex(n_tokens.index)
         notes[f"{control}: measured"] = len(n_tokens)
         notes[f"{control}: fewer tokens than the exact question tokens, not counted"] = few.sum()
-    dropped = {NO_PARTNER: left} if left else {}
-    return Counts(len(answers), passed, dropped, {name: int(n) for name, n in notes.items()})
+    kept = len(answers) - dropped.total()
+    return Counts(len(answers), kept, dict(dropped), {name: int(n) for name, n in notes.items()})
 
 
 def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:

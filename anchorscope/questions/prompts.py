@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import yaml
+from jinja2 import TemplateError
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT, Span
@@ -160,17 +161,71 @@ def check_template(tokenizer: PreTrainedTokenizerFast | None) -> PreTrainedToken
     return tokenizer
 
 
-def _chat(question: str, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, str]:
-    """The prompt, where the question starts in it (-1: nowhere), and the question as it stands."""
-    lead = f"{INSTRUCTION}\n"
+def without_question(
+    row: Mapping[Any, Any], style: str, tokenizer: PreTrainedTokenizerFast | None = None
+) -> str | None:
+    r"""The prompt of a row of `build`'s table with its question left out.
+
+    `plain`: `Q: A:`; `few_shot`: the worked examples, then `Q:\nA:`; `chat`: the template around an
+    empty user message, so that the instruction is left out, too. None where the template refuses
+    such a message, or does not write with it what it writes around others.
+    """
+    before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
+    if style != "chat":
+        return str(before.rstrip(" ") + after)
+    try:
+        prompt = _templated("", tokenizer)
+    except TemplateError:
+        return None
+    around = before[: before.rindex(INSTRUCTION)] + after
+    return prompt if prompt.split() == around.split() else None
+
+
+def with_instruction(
+    prompts: pd.DataFrame, text: str, style: str, tokenizer: PreTrainedTokenizerFast | None = None
+) -> pd.DataFrame:
+    """`build`'s table with one more instruction in every prompt, and the spans moved along.
+
+    It stands in a line of its own before everything (`plain`: in the prompt's line), in a `chat`
+    behind the instruction to answer shortly. A prompt that the template then alters is dropped.
+    """
+    rows = []
+    for row in prompts[list(COLUMNS)].to_dict("records"):
+        old_start, length = row["question_start"], row["question_end"] - row["question_start"]
+        if style == "chat" and pd.isna(row["dropped"]):
+            prompt, start, question = _chat(row["question"], tokenizer, f"{INSTRUCTION} {text}\n")
+            length = len(question)
+            row["dropped"] = None if start >= 0 else ALTERED
+        else:
+            lead = f"{text} " if style == "plain" else f"{text}\n\n"
+            prompt, start = f"{lead}{row['prompt']}", old_start + len(lead)
+        row |= {"prompt": prompt, "question_start": start, "question_end": start + length}
+        for name in ("eq_start", "eq_end"):
+            row[name] = [place + start - old_start for place in row[name]]
+        rows.append(row)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _templated(message: str, tokenizer: PreTrainedTokenizerFast | None) -> str:
+    """The tokenizer's chat template around one user message, up to where the model answers."""
     templated = check_template(tokenizer).apply_chat_template(
-        [{"role": "user", "content": f"{lead}{question}"}],
+        [{"role": "user", "content": message}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,
         date_string="26 Jul 2024",  # some templates write today's date, another prompt every day
     )
-    prompt = str(templated)
+    return str(templated)
+
+
+def _chat(
+    question: str, tokenizer: PreTrainedTokenizerFast | None, lead: str = f"{INSTRUCTION}\n"
+) -> tuple[str, int, str]:
+    """The prompt, where the question starts in it (-1: nowhere), and the question as it stands.
+
+    `lead` stands before the question in the user's message.
+    """
+    prompt = _templated(f"{lead}{question}", tokenizer)
     # By what stands before it: a question such as "user" may occur in the template itself.
     start = prompt.find(lead) + len(lead)
     for text in (question, question.rstrip()):  # a template may strip its user's text

@@ -1,0 +1,53 @@
+"""Answer only: the answer without the question, scored with the stored probes.
+
+Control: the knockout of every question token (`question` of the main run), which hides as much and
+moves no position. It is passed again, in the same batches.
+"""
+
+from anchorscope.experiments.experiment import (
+    FLAG_COLUMNS,
+    READOUT_COLUMNS,
+    SIZE_COLUMNS,
+    Experiment,
+    with_interval,
+)
+from anchorscope.passes.interventions import REGISTRY, Intervention
+
+QUESTION = REGISTRY["question"]
+ANSWER_ONLY = Intervention(
+    "answer-only",
+    "the question left out",
+    "the answer stands without its question",
+    role="arm",
+    prompt="answer-only",
+    control=QUESTION.name,
+)
+COLUMNS = {
+    **READOUT_COLUMNS,
+    "label": "`all`, `0` right or `1` wrong answers",
+    "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
+    **SIZE_COLUMNS,
+    "n_paired": "samples counted: those whose prompt can leave the question out",
+    **with_interval("flips", "share whose predicted class flips without the question"),
+    **with_interval("question", "share whose predicted class flips under the control"),
+    **with_interval("contrast", "the paired difference of `flips` and `question`"),
+    **with_interval("delta_p", "mean ΔP without the question, in percentage points"),
+    **with_interval("question_delta_p", "the same under the control"),
+    **with_interval("delta_p_contrast", "the paired difference of the two"),
+    "signal": "whether the probe knows more than the text",
+    **FLAG_COLUMNS,
+}
+EXPERIMENT = Experiment(
+    name="answer-only",
+    label="Answer only",
+    about="The question is left out of the prompt; the control cuts attention to all of its "
+    "tokens, which hides as much and moves no position.",
+    interventions=(ANSWER_ONLY, QUESTION),
+    needs=("prompts", "floors"),
+    draws=1,
+    columns=COLUMNS,
+    views={
+        "bars": "Predictions that flip when the question is left out",
+        "layers": "Predictions that flip when the question is left out, by layer",
+    },
+)

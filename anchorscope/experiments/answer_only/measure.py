@@ -1,0 +1,63 @@
+"""The passes of answers without their questions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from anchorscope.anchors import tokens
+from anchorscope.experiments.answer_only import ANSWER_ONLY, QUESTION
+from anchorscope.experiments.experiment import NoSettings
+from anchorscope.experiments.scored import Cell, with_facts
+from anchorscope.passes.batches import Sample
+from anchorscope.questions.prompts import without_question
+from anchorscope.storage.counts import TURN_STAYS
+
+
+def measure(cell: Cell, settings: NoSettings) -> pd.DataFrame:
+    """Score every answer of a cell without its question, and with all of it cut.
+
+    Samples are left out whose chat template cannot leave the question out. `n_tokens` is how many
+    tokens of the question are gone.
+    """
+    prompts = bare_prompts(cell)
+    cell.left_out.update({id_: TURN_STAYS for id_ in cell.samples if id_ not in prompts})
+    alone = {id_: without_prompt(cell.samples[id_], ids) for id_, ids in prompts.items()}
+    passed = [
+        replace(cell.samples[id_], others={ANSWER_ONLY.name: one}) for id_, one in alone.items()
+    ]
+    rows = cell.score(passed, [ANSWER_ONLY, QUESTION])
+    gone = [(one.id, name, len({*one.question_tokens})) for one in passed for name in CONDITIONS]
+    return with_facts(rows, pd.DataFrame(gone, columns=["id", "condition", "n_tokens"]))
+
+
+CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
+
+
+def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
+    """Id → token ids of the prompt without its question, where the question can be left out."""
+    tokenizer = cell.loaded.tokenizer
+    texts = {}
+    for row in cell.prompts_of_samples().to_dict("records"):
+        text = without_question(row, cell.style, tokenizer)
+        if text is not None:
+            texts[str(row["id"])] = text
+    different = list(dict.fromkeys(texts.values()))  # often one for all
+    special = cell.style != "chat"  # a chat's text has its special tokens already
+    encoded = tokens.encode(tokenizer, different, add_special_tokens=special)
+    ids = {one.text: one.ids for one in encoded}
+    return {id_: ids[text] for id_, text in texts.items()}
+
+
+def without_prompt(sample: Sample, prompt: Sequence[int]) -> Sample:
+    """A sample's answer, token by token as it was frozen, behind a prompt without a question."""
+    shift = len(prompt) - sample.answer_start
+    return replace(
+        sample,
+        input_ids=(*prompt, *sample.input_ids[sample.answer_start :]),
+        positions={name: place + shift for name, place in sample.positions.items()},
+        question_tokens=(),
+        eq_tokens=(),
+        answer_start=len(prompt),
+        others={},
+    )

@@ -1,0 +1,54 @@
+"""How sure a model is of its answers, and whether it says that it does not know."""
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.anchors.outcomes import REFUSAL
+from anchorscope.experiments.boundary import RANDOM, Boundary
+from anchorscope.experiments.scored import Cell, with_facts
+from anchorscope.models import answers
+from anchorscope.passes import outputs
+from anchorscope.questions.prompts import with_instruction
+
+REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
+SCORED = ("logprob", "entropy")
+
+
+def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
+    """Score every sample of a cell clean and under the control, and measure what it knows.
+
+    Returns:
+        `measured.COLUMNS`, and on the clean rows `logprob` and `entropy`, means over the tokens of
+        E_A, and `unknown`, see `refusals`.
+    """
+    samples = [*cell.samples.values()]
+    rows = cell.score(samples, [RANDOM])
+    facts = certainty(cell).join(refusals(cell, settings)).rename_axis("id").reset_index()
+    return with_facts(rows, facts.assign(condition="clean"))
+
+
+def certainty(cell: Cell) -> pd.DataFrame:
+    """By id, the mean log-probability and entropy over the tokens of E_A."""
+    samples = [*cell.samples.values()]
+    table = outputs.of_answers(cell.loaded, samples, batch_tokens=cell.batch_tokens)
+    return table[table["exact"].astype(bool)].groupby("id")[list(SCORED)].mean()
+
+
+def refusals(cell: Cell, settings: Boundary) -> pd.Series:
+    """By id, whether the model refuses its question once the prompt allows it: `unknown`, 0 or 1.
+
+    A new answer is generated; a refusal is what `anchors.outcomes` takes for one. NaN where the
+    longer prompt cannot be passed.
+    """
+    tokenizer = cell.loaded.tokenizer
+    prompts = with_instruction(
+        cell.prompts_of_samples(), settings.permission, cell.style, tokenizer
+    )
+    columns = [name for name in answers.CARRIED if name in cell.answers]
+    questions = cell.answers[["id", "question", *columns]].assign(answers=cell.answers["golds"])
+    chosen = answers.Settings(
+        cell.style, max_new_tokens=settings.max_new_tokens, batch_tokens=cell.batch_tokens
+    )
+    table, _ = answers.answer(prompts, questions, cell.loaded.model, tokenizer, chosen)
+    refused = np.where(table["answer"].notna(), 1.0 * (table["dropped"] == REFUSED), np.nan)
+    return pd.Series(refused, index=table["id"].astype(str), name="unknown")

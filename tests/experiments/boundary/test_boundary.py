@@ -1,0 +1,242 @@
+"""The knowledge boundary: refusals, certainty, and differences of groups worked out by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_tables import details, words
+from small_cell import answers_of, prompts_of
+from workflow import SHIPPED, merged
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments import scored
+from anchorscope.experiments.boundary import EXPERIMENT, Boundary, figure, measure
+from anchorscope.experiments.boundary.table import difference
+from anchorscope.experiments.tables import Products, join, of_cell
+from anchorscope.models import answers
+from anchorscope.probes.bands import Means
+from anchorscope.probes.intervals import Bootstrap as Drawn
+from anchorscope.questions import prompts
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow.config import load as read_config
+
+IDS = list("abcdef")
+CLEAN = dict(zip(IDS, (-1.0, -1.0, -1.0, 1.0, 1.0, 1.0), strict=True))
+CUT = dict(zip(IDS, (1.0, 1.0, -1.0, 1.0, 1.0, 1.0), strict=True))  # a and b flip
+RANDOM = dict(zip(IDS, (-1.0, -1.0, -1.0, 1.0, 1.0, -1.0), strict=True))  # f flips
+LABELS = [0, 0, 0, 1, 1, 1]
+FACTS = {
+    "logprob": [-0.1, -0.3, -1.0, -2.0, -3.0, -1.0],
+    "entropy": [0.2, 0.4, 1.0, 1.0, 2.0, 1.5],
+    "unknown": [0.0, 0.0, 1.0, 1.0, np.nan, 1.0],
+}
+POPULARITY = [100.0, 300.0, 10.0, np.nan, 20.0, 30.0]
+
+
+def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
+    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
+    return frame.assign(condition=condition, draw=0, **more)
+
+
+def by_hand(n_tokens: float = 1.0, kinds: Any = None, **facts: Any) -> pd.DataFrame:
+    main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
+    scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
+    rows = pd.concat(
+        [
+            long("clean", CLEAN, n_tokens=np.nan, **(FACTS | facts)),
+            long("random", RANDOM, n_tokens=n_tokens),
+        ]
+    )
+    texts = dict.fromkeys(("id", "question", "subject"), IDS)
+    answers = pd.DataFrame({**texts, "label": LABELS, "dropped": None, "popularity": POPULARITY})
+    answers = answers.assign(eq_tokens=[[3]] * len(IDS), kind=kinds)
+    names = ("answer", "question", "response", "text")
+    floors = pd.concat([pd.DataFrame({"id": IDS, "floor": name, "s": 0.0}) for name in names])
+    return of_cell(EXPERIMENT, Products(scores, answers, rows, floors=floors), Bootstrap(draws=50))
+
+
+def at(table: pd.DataFrame, groups: str, anchor: str, facts: str = "all") -> pd.Series:
+    chosen = (table["groups"] == groups) & (table["anchor"] == anchor) & (table["facts"] == facts)
+    (row,) = table[chosen].to_dict("records")
+    return pd.Series(row)
+
+
+def test_means_and_their_differences_are_those_worked_out_by_hand() -> None:
+    table = by_hand()
+    assert list(table) == list(EXPERIMENT.columns)
+    q, a = (at(table, "knockout", anchor) for anchor in "QA")
+    assert (q["n_paired"], a["n_paired"]) == (2, 4)
+    assert (q["right"], a["right"]) == (1.0, 0.25)
+    assert q["logprob"] == pytest.approx(-0.2) and a["logprob"] == pytest.approx(-1.75)
+    assert q["entropy"] == pytest.approx(0.3) and a["entropy"] == pytest.approx(1.375)
+    assert (q["popularity"], a["popularity"]) == (200, 20)  # of whom it is known
+    assert (q["unknown"], a["unknown"]) == (0, 1)  # of whom it could be asked
+    by_cut, by_chance = (at(table, name, "Q-A") for name in ("knockout", "random"))
+    assert by_cut["right"] == pytest.approx(0.75) and by_cut["logprob"] == pytest.approx(1.55)
+    assert by_chance["right"] == pytest.approx(0 - 3 / 5)
+    both = at(table, "knockout-random", "Q-A")
+    for name in ("right", "unknown", "logprob", "entropy", "popularity"):
+        assert both[name] == pytest.approx(by_cut[name] - by_chance[name]), name
+    assert by_cut["n_paired"] == 2 and by_chance["n_paired"] == 1  # of the smaller group
+    assert at(table, "knockout", "all")["right"] == 0.5
+
+
+def test_a_control_that_is_not_complete_never_counts() -> None:
+    assert (by_hand(n_tokens=0.0)["n_paired"] == 0).all()
+
+
+def test_unseen_facts_stand_beside_the_others() -> None:
+    table = by_hand(kinds=["surprise"] * 4 + ["unseen"] * 2)
+    assert set(table["facts"]) == {"all", "learned", "unseen"}
+    everyone = [at(table, "knockout", "all", facts) for facts in ("learned", "unseen")]
+    assert [row["n"] for row in everyone] == [4, 2]
+    assert [row["right"] for row in everyone] == [0.75, 0.0]
+    assert set(by_hand(kinds="surprise")["facts"]) == {"all"}
+
+
+def test_rows_without_an_answers_probability_are_refused() -> None:
+    with pytest.raises(AnchorscopeError, match="how likely"):
+        by_hand(logprob=[np.nan] * 6)
+
+
+def test_a_difference_spreads_as_means_over_the_same_draws_do() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1, 1, 200))
+    members = rng.random((3, 2, 200)) < 0.4
+    weights = rng.multinomial(200, np.full(200, 1 / 200), size=64).astype(float)
+    drawn = Drawn(np.arange(200), weights)
+    more, less = Means(values, members, placements=3), Means(values, ~members, placements=3)
+    both = difference(more, less)
+    expected = more.replicates(drawn, 3) - less.replicates(drawn, 3)
+    np.testing.assert_allclose(both.replicates(drawn, both.placements), expected)
+    np.testing.assert_allclose(both.estimate(), more.estimate() - less.estimate())
+    assert (both.clusters(drawn) == np.minimum(more.clusters(drawn), less.clusters(drawn))).all()
+    nothing = difference(both, both)
+    assert (nothing.estimate() == 0).all() and (nothing.replicates(drawn) == 0).all()
+
+
+class Sums:
+    """Stands in for stored probes."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self.ids = np.array(ids, dtype=object)
+
+
+def cell_of(loaded: Any, n: int = 4) -> scored.Cell:
+    table = answers_of(loaded.tokenizer, n)
+    probes: Any = Sums(list(table["id"]))
+    return scored.Cell(loaded, table, probes, ["mlp/final"], 400, prompts=prompts_of(table))
+
+
+def test_a_refusal_is_one_once_the_prompt_allows_it(
+    load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = cell_of(load("llama", "metaspace"))
+    said = ["I don't know.", "painter .", "unknown .", ""]
+    seen = []
+
+    def play(prompts: Any, model: Any, tokenizer: Any, *rest: Any, **how: Any) -> list[list[int]]:
+        seen.extend(tokenizer.decode(ids, skip_special_tokens=True) for ids in prompts)
+        return [tokenizer(f" {text}", add_special_tokens=False)["input_ids"] for text in said]
+
+    monkeypatch.setattr(answers, "generate", play)
+    unknown = measure.refusals(cell, Boundary())
+    assert unknown.tolist() == [1.0, 0.0, 1.0, 0.0] and list(unknown.index) == list(cell.samples)
+    asked = [f"Q: {question} A:" for question in cell.answers["question"]]
+    start = Boundary().permission
+    for text, prompt in zip(seen, asked, strict=True):
+        assert text.split() == f"{start} {prompt}".split()
+
+
+def test_a_prompt_that_gets_too_long_is_not_taken_for_an_answer(load: Any) -> None:
+    loaded = load("llama", "metaspace")
+    unknown = measure.refusals(cell_of(loaded), Boundary(permission="x y " * 300))
+    assert unknown.isna().all()
+
+
+def test_certainty_is_the_mean_over_the_exact_answer(
+    load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = cell_of(load("llama", "metaspace"), n=2)
+    first, second = cell.samples
+    tokens = pd.DataFrame(
+        {
+            "id": [first, first, first, second],
+            "place": [5, 6, 7, 5],
+            "exact": [False, True, True, True],
+            "logprob": [-9.0, -1.0, -3.0, -4.0],
+            "logit": 0.0,
+            "entropy": [9.0, 1.0, 2.0, 0.5],
+        }
+    )
+    monkeypatch.setattr(measure.outputs, "of_answers", lambda *_, **__: tokens)
+    table = measure.certainty(cell)
+    assert table["logprob"].to_dict() == {first: -2.0, second: -4.0}
+    assert table["entropy"].to_dict() == {first: 1.5, second: 0.5}
+
+
+QUESTION = "What is it?"
+
+
+class Template:
+    """A chat template that strips its user's text."""
+
+    chat_template = "x"
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> str:
+        return f"<u>{conversation[0]['content'].strip()}</u>"
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("plain", f"Do. Q: {QUESTION} A:"),
+        ("few_shot", f"Do.\n\nQ: {QUESTION}\nA:"),
+        ("chat", f"<u>{prompts.INSTRUCTION} Do.\n{QUESTION}</u>"),
+    ],
+)
+def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -> None:
+    tokenizer: Any = Template()
+    text = {"plain": f"Q: {QUESTION} A:", "few_shot": f"Q: {QUESTION}\nA:"}
+    before = text.get(style) or f"<u>{prompts.INSTRUCTION}\n{QUESTION}</u>"
+    start = before.index(QUESTION)
+    row = {"id": "a", "question": QUESTION, "prompt": before, "question_start": start}
+    row |= {"question_end": start + len(QUESTION), "eq_start": [start + 5], "eq_end": [start + 7]}
+    table = pd.DataFrame([row | {"eq_role": [], "eq_found_by": [], "dropped": None}])
+    (moved,) = prompts.with_instruction(table, "Do.", style, tokenizer).to_dict("records")
+    prompt = moved["prompt"]
+    assert prompt == expected
+    assert prompt[moved["question_start"] : moved["question_end"]] == QUESTION
+    assert prompt[moved["eq_start"][0] : moved["eq_end"][0]] == "is"
+
+
+def test_the_picture_shows_both_groupings_and_warns(tmp_path: Any) -> None:
+    table = join([("m", "d")], [by_hand()])
+    asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
+    spec = figure.CHARTS["layers"](table, title="x", **asked).to_dict()
+    assert "dotted: by random flips" in words(spec)
+    assert "beyond these" in details(spec)
+    drawn = [row for rows in spec["datasets"].values() for row in rows]
+    assert {row["groups"] for row in drawn if "groups" in row} == {"knockout", "random"}
+    # popularity has a row of panels where it is known
+    assert len(spec["concat"]) == 5
+    blank = table.assign(popularity=np.nan)
+    assert len(figure.CHARTS["layers"](blank, title="x", **asked).to_dict()["concat"]) == 4
+
+
+def test_the_instruction_is_a_setting() -> None:
+    config = read_config(merged(SHIPPED, {"experiments": {"boundary": {"permission": "Do."}}}))
+    assert config.settings_of("boundary") == replace_settings(permission="Do.")
+
+
+def replace_settings(**changes: Any) -> Boundary:
+    return Boundary().model_copy(update=changes)
+
+
+def test_nothing_is_passed_for_refusals_but_the_samples_of_the_cell(load: Any) -> None:
+    cell = cell_of(load("llama", "metaspace"), n=3)
+    more = pd.concat([cell.prompts, cell.prompts.assign(id="other")])
+    with_more = replace(cell, prompts=more)
+    assert list(with_more.prompts_of_samples()["id"]) == list(cell.samples)
