@@ -1,9 +1,9 @@
 """The experiments beside the main run, in the order of the report."""
 
-from anchorscope.experiments import patching
+from anchorscope.experiments import patching, saliency
 from anchorscope.experiments.experiment import Experiment
 
-RECORDS = (patching.EXPERIMENT,)
+RECORDS = (patching.EXPERIMENT, saliency.EXPERIMENT)
 """A new experiment is a folder and its record here."""
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""

@@ -269,19 +269,20 @@ def heat_panel(
     *,
     name: str,
     number: str = ".2f",
+    words: bool = True,
     height: float = 0,
 ) -> alt.LayerChart:
     """A cell for each pair of names of `x` and `y`, coloured by `value`, which is written in it.
 
-    `colour` is the channel of `value`; the panel has no part in the legend of series. For other
-    arguments see `line_panel`.
+    `colour` is the channel of `value`; the panel has no part in the legend of series. Without
+    `words` no values are written. For other arguments see `line_panel`.
     """
     table = pd.DataFrame(rows)
     data = alt.Chart(table).encode(x, y)
     cells = data.mark_rect(stroke="white").encode(color=colour, tooltip=tooltips(tips))
     text = data.mark_text(fontSize=0.85 * look.label_size, color=INK)
-    words = text.encode(text=alt.Text("value:Q", format=number))
-    return _panel([_part(cells, name, REACH), words], table, look, name, height)
+    written = [text.encode(text=alt.Text("value:Q", format=number))] if words else []
+    return _panel([_part(cells, name, REACH), *written], table, look, name, height)
 
 
 def minor_ticks(x: alt.X, height: float, name: str) -> list[alt.Chart]:
