@@ -51,8 +51,7 @@ HEAD_TIPS = draw.LAYER | {"head": ("head", "d"), "tokens": ("from", ""), "value"
 MOST_NUMBERED = 12
 """Heads of a layer that have room for numbers."""
 CIRCULAR = (
-    "Groups by the same probe's flips are nearly circular here: a gradient is a knockout to first "
-    "order."
+    "Groups by the same probe's flips are nearly circular: a gradient is a first-order knockout."
 )
 CROSS_ENTROPY = (
     "The loss is the probe's cross-entropy: its gradient carries the factor 1 − p, so that any "
@@ -114,9 +113,8 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
             panels.append(panel.properties(**heading))
         views.append(alt.VConcatChart(vconcat=panels, spacing=12, resolve=draw.one_legend()))
     what = (
-        f"Mean saliency from the exact question tokens to {TARGETS[arm]} in each layer up to the "
-        "headline layer, and below how well it tells Q- from A-Anchored; dotted: from as many "
-        "random question tokens"
+        f"From the exact question tokens to {TARGETS[arm]}, and how well it tells Q from A; "
+        "dotted: from random ones"
     )
     caption = _caption(rows[rows["arm"] == arm], what, request)
     return draw.figure_of(views, across, width, request.title, caption, look)
@@ -143,8 +141,8 @@ def heads(table: pd.DataFrame, request: Request) -> Figure:
         views.append(panel.properties(title=heading))
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     what = (
-        "How well the saliency of single heads, from question tokens to the exact answer tokens, "
-        "tells Q- from A-Anchored samples (AUC; 0.5: not at all)"
+        "How well what flows through a head, from question tokens to the exact answer tokens, "
+        "tells Q from A (AUC; 0.5: not at all)"
     )
     caption = _caption(rows[rows["part"] == "head"], what, request, best_of_many=True)
     return draw.figure_of(views, across, width, request.title, caption, look)
@@ -196,11 +194,7 @@ def _densities(
             below = ", ".join(filter(None, (model[1], words, _auc_words(here))))
             panels.append(panel.properties(title=draw.panel_heading(dataset[1], look, below=below)))
         views.append(alt.VConcatChart(vconcat=panels, spacing=8, resolve=draw.one_legend()))
-    what = (
-        f"Densities of samples by the saliency from the exact question tokens to {TARGETS[arm]} "
-        "(solid), and from as many random question tokens (dotted); layers up to the headline "
-        "layer added up"
-    )
+    what = f"Solid: from the exact question tokens to {TARGETS[arm]}; dotted: from random ones"
     return draw.figure_of(
         views, across, width, request.title, _caption(rows, what, request), look
     )
@@ -368,20 +362,21 @@ def _caption(
     many = "The best of many heads tells more by chance: choose it on other samples."
     return Caption(
         [
-            f"{what}; read-out {'/'.join(request.readout)}; "
-            f"{data.size_note(sizes['n_paired'])} samples a cell.",
+            f"{what}; {'/'.join(request.readout)}, {data.size_note(sizes['n_paired'])} a cell.",
             verdict,
-            f"{CIRCULAR} {loss}".strip(),
+            CIRCULAR,
+            loss,
             many if best_of_many else "",
             data.grey_note(cells),
         ],
         [
             "Saliency: |Σ over heads A ⊙ ∂L/∂A|, A the attention weights after the softmax, L "
-            "the logit of the probe at the headline layer"
-            + (", in its cross-entropy" if loss else "")
-            + "; mean over the pairs of a source and a target.",
+            f"the {'cross-entropy' if loss else 'logit'} of the probe at the headline layer; mean "
+            "over the pairs of a source and a target; layers up to the headline layer added up, "
+            "where none is named.",
             "Targets: the exact answer tokens, or every later token outside the exact question "
-            "tokens that the read-out has seen. Random tokens: mean over the draws.",
+            "tokens that the read-out has seen. Random: as many other question tokens, to the "
+            "same targets, mean over the draws.",
             f"Left out: {data.span(sizes['n'] - sizes['n_paired'])} of {data.span(sizes['n'])} "
             "samples of a cell, whose question has too few other tokens for the control.",
             f"Intervals: {100 * request.level:g}\u00a0% clustered bootstrap, probes held fixed.",
@@ -402,7 +397,7 @@ def _verdict(sums: pd.DataFrame) -> str:
     text = f"AUC for the group: {_range(known['auc'])}, random {_range(known['random_auc'])}."
     crossed = sums["crossed_auc"].dropna()
     if len(crossed):
-        text += f" For flips behind another question, right answers: {_range(crossed)}."
+        text += f" For right answers that flip behind another question: {_range(crossed)}."
     return text
 
 

@@ -58,7 +58,10 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
 
     Raises:
         AnchorscopeError: see `runner.measure`; or a gradient is not finite.
+        ValueError: the model was not loaded with eager attention.
     """
+    if cell.loaded.model.config._attn_implementation != "eager":
+        raise ValueError("attention can be read in a model with eager attention only")
     headlines = {readout: headline(cell, readout) for readout in cell.readouts}
     samples = [*cell.samples.values()]
     tokens = max(1, cell.batch_tokens // GRAPH)

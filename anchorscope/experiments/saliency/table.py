@@ -220,7 +220,8 @@ def _densities(grouped: Grouped, arm: str, flow: Flow) -> Iterator[pd.DataFrame]
         return
     logs = np.log10(np.maximum(np.nan_to_num(values), positive.min()))
     low, high = np.quantile(np.log10(positive), [0.005, 0.995])
-    x = np.linspace(low, high, POINTS) if low < high else np.linspace(low - 1, high + 1, POINTS)
+    margin = 0.15 * (high - low) or 1.0
+    x = np.linspace(low - margin, high + margin, POINTS)
     for label, (anchor, members) in product(LABELS, anchored(grouped.flips).items()):
         everyone = members & grouped.labelled(label)
         counted = everyone & flow.counted
