@@ -22,7 +22,8 @@ def register(folder: Path) -> None:
     """Name it in the registry of a folder of packages, as the page says."""
     registry = folder / "registry.py"
     text = registry.read_text(encoding="utf-8")
-    text = text.replace("experiments import ", f"experiments import {NAME}, ")
-    text = text.replace("patching.EXPERIMENT,", f"patching.EXPERIMENT, {NAME}.EXPERIMENT,")
+    first, records = "from anchorscope.experiments.experiment", "RECORDS = ("
+    text = text.replace(first, f"from anchorscope.experiments import {NAME}\n{first}", 1)
+    text = text.replace(records, f"{records}{NAME}.EXPERIMENT, ", 1)
     assert text.count(NAME) == 2
     registry.write_text(text, encoding="utf-8")

@@ -1,6 +1,8 @@
 """A small measured cell with stored probes, as an experiment meets it."""
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -84,7 +86,7 @@ class SmallCell:
     def rows(self, experiment: Experiment, **changes: Any) -> pd.DataFrame:
         """What an experiment measures of it, under its default settings."""
         cell = Cell(
-            self.loaded,
+            self.eager if "gradients" in experiment.needs else self.loaded,
             self.answers,
             self.probes,
             READOUTS,
@@ -94,6 +96,13 @@ class SmallCell:
             prompts=prompts_of(self.answers) if "prompts" in experiment.needs else None,
         )
         return experiment.measure(replace(cell, **changes), experiment.settings())
+
+    @cached_property
+    def eager(self) -> Loaded:
+        """The model with attention that can be read."""
+        model = deepcopy(self.loaded.model)
+        model.set_attn_implementation("eager")
+        return replace(self.loaded, model=model)
 
     @property
     def truth(self) -> pd.DataFrame:

@@ -65,13 +65,30 @@ class Stored:
         sample of each row, one may have several. Raises AnchorscopeError: an id or a read-out that
         the probes were not fitted to.
         """
+        return out_of_fold(self.fitted[readout], states, self._folds_of(readout, ids))
+
+    def logits_at(
+        self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
+    ) -> torch.Tensor:
+        """The same scores at one layer, float64 [rows], in the graph of the states [rows, width]."""
+        fold, fitted = self._folds_of(readout, ids), self.fitted[readout]
+        weights = fitted.probes.weights[layer, fold]
+        raw = (states.to(weights.device).double() * weights.double()).sum(-1)
+        t, offset, shift = (
+            torch.as_tensor(array[layer, fold]).to(raw)
+            for array in (fitted.t, fitted.offset, fitted.shift)
+        )
+        return t * (raw + fitted.probes.bias[layer, fold]) + offset - shift
+
+    def _folds_of(self, readout: str, ids: Sequence[str]) -> np.ndarray:
+        """Outer fold of each row's sample, int64 [rows]; errors as those of `logits`."""
         places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [id_ for id_, place in zip(ids, places, strict=True) if place < 0]
         if unknown or readout not in self.fitted:
             what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes"
             where = f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}"
             raise mismatch(what, where)
-        return out_of_fold(self.fitted[readout], states, self.fold[places])
+        return np.asarray(self.fold[places])
 
 
 def write(path: str | Path, probes: Stored) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import Analysis, Columns
+from anchorscope.experiments.density import density as density_at
 from anchorscope.passes import interventions
 from anchorscope.probes import intervals, platt, samples, strength
 from anchorscope.probes.intervals import auc, mean_known, ratio
@@ -236,9 +237,8 @@ def _null(readout: Readout, seed: int) -> Columns:
 def density(analysis: Analysis) -> pd.DataFrame:
     """How Δlogit is spread over the samples, at the layer of best clean AUC.
 
-    A Gaussian kernel of Silverman's width (1986, eq. 3.31), for the knockout and for the random
-    control (all draws together), at 101 points over what both span between their 1 and 99 %
-    quantiles. Δlogit counts towards the class predicted on clean. Two humps are no two mechanisms.
+    For the knockout and for the random control (all draws together), see `density.density`, at 101
+    points over what both span between their 1 and 99 % quantiles. Δlogit counts towards the class predicted on clean. Two humps are no two mechanisms.
     A row for each condition measured and point: `DENSITY`, per unit of `x`.
     """
     readout = analysis.readout
@@ -252,15 +252,6 @@ def density(analysis: Analysis) -> pd.DataFrame:
     frames = []
     for name, values in moved.items():
         columns = readout.key | {"condition": name, "layer": layer, "x": x}
-        width = _kernel_width(values, x)
-        kernels = np.exp(-(((x[:, None] - values) / width) ** 2) / 2)
-        columns["density"] = kernels.mean(1) / (width * np.sqrt(2 * np.pi))
+        columns["density"] = density_at(values, x)
         frames.append(pd.DataFrame(columns)[list(DENSITY)])
     return pd.concat(frames, ignore_index=True)
-
-
-def _kernel_width(values: np.ndarray, x: np.ndarray) -> float:
-    """Silverman's, but no narrower than two points x lie apart: that would draw a spike."""
-    quartiles = np.quantile(values, [0.25, 0.75])
-    spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
-    return float(max(0.9 * spread * len(values) ** -0.2, x[1] - x[0]))

@@ -1,0 +1,97 @@
+"""Saliency: how much the probe's logit hangs on attention from the exact question tokens.
+
+S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| in layer l, from token i to a later token j; A are the attention
+weights after the softmax, L the logit of the headline layer's probe (the flow of Wang et al. 2023,
+arXiv 2305.14160, as in arXiv 2601.07422, whose L is not known). Control: as many random question
+tokens, to the same targets.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from anchorscope.config.sections import Section
+from anchorscope.experiments.experiment import (
+    FLAG_COLUMNS,
+    READOUT_COLUMNS,
+    SIZE_COLUMNS,
+    Experiment,
+    with_interval,
+)
+from anchorscope.passes.interventions import Intervention
+
+RANDOM = Intervention(
+    "saliency-random",
+    "saliency of as many random question tokens",
+    "attention to as many random question tokens is weighed by a little more or less",
+    role="control",
+    tokens="random",
+    weight=1.0,
+)
+SALIENCY = Intervention(
+    "saliency",
+    "saliency of the exact question tokens",
+    "attention to the exact question tokens is weighed by a little more or less",
+    role="cut",
+    tokens="exact",
+    weight=1.0,
+    control=RANDOM.name,
+)
+TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
+"""Arm → the tokens to which attention flows."""
+PARTS = ("sum", "layer", "head", "density")
+"""What a row of the table is of, see its column `part`."""
+COLUMNS = {
+    **READOUT_COLUMNS,
+    "part": "`sum`: layers up to the headline layer, added up; `layer`: one of them; `head`: one "
+    "head of one of them (`answer` only); `density`: one point of the density over samples",
+    "arm": "`answer`: from E_Q to the exact answer tokens; `later`: to all later tokens",
+    "head": "number of the head, of `head`",
+    "label": "`all`, `0` right or `1` wrong answers",
+    "anchor": "`Q`, `A` or `all`, by the knockout's flips at the headline layer",
+    **SIZE_COLUMNS,
+    "n_paired": "samples counted: those with a target, whose control has as many tokens as E_Q",
+    **with_interval("flow", "mean saliency of the pairs of a token of E_Q and a target"),
+    **with_interval("random", "the same of as many random question tokens, mean of the draws"),
+    **with_interval("contrast", "the paired difference of `flow` and `random`"),
+    **with_interval("ratio", "`flow` divided by `random`"),
+    **with_interval("auc", "how well the flow tells `Q` from `A`; of `all`"),
+    **with_interval("random_auc", "the same of the random tokens"),
+    **with_interval("auc_contrast", "the paired difference of `auc` and `random_auc`"),
+    **with_interval(
+        "crossed_auc",
+        "how well the flow tells which right answers flip behind another question; of `all`",
+    ),
+    "loss": "what was differentiated: the probe's `logit`, or its cross-entropy, `probe`",
+    "x": "where the density is, in the units of `flow`",
+    "density": "share of samples for each factor of ten of the flow",
+    "random_density": "the same of the random tokens",
+    **FLAG_COLUMNS,
+    "signal": "whether the probe is shown to know more than the text models",
+}
+
+
+class Saliency(Section):
+    """How much the probe hangs on attention to the exact question tokens."""
+
+    loss: Literal["logit", "probe"] = Field("logit")
+    """What is differentiated: the probe's logit, or its cross-entropy."""
+
+
+EXPERIMENT = Experiment(
+    name="saliency",
+    label="Saliency",
+    about="Attention from the exact question tokens (E_Q) to the answer, and to all later tokens, "
+    "times the gradient of the probe's logit; the control takes as many random question tokens.",
+    settings=Saliency,
+    needs=("gradients", "floors"),
+    interventions=(SALIENCY, RANDOM),
+    columns=COLUMNS,
+    views={
+        "density": "Saliency from the question to the answer",
+        "later": "Saliency from the question to all later tokens",
+        "label": "Saliency from the question to the answer, by label",
+        "layers": "Saliency by layer",
+        "heads": "Saliency by head",
+    },
+)

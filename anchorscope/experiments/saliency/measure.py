@@ -1,0 +1,228 @@
+"""Saliency: attention weights times the gradient of the probe's logit, batch by batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.measured import COLUMNS
+from anchorscope.experiments.saliency import RANDOM, SALIENCY, TARGETS, Saliency
+from anchorscope.experiments.scored import Cell
+from anchorscope.models.families import not_finite
+from anchorscope.passes import runner
+from anchorscope.passes.batches import Plan, Sample, arrange, narrowed
+from anchorscope.passes.interventions import CLEAN, cut
+from anchorscope.probes import intervals
+from anchorscope.probes.samples import layer_of_fold, median_layer
+from anchorscope.storage.progress import Progress
+from anchorscope.storage.room import Room
+
+GRAPH = 8
+"""A pass that keeps its graph takes as many tokens as another, divided by this."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The question tokens that attention flows from, under one condition and draw."""
+
+    condition: str
+    draw: int
+    tokens: Sequence[Sequence[int]]  # of each sample
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Mean saliency over the pairs of a source and a target; NaN where there is no pair."""
+
+    by_arm: np.ndarray  # float32 [layers, samples, sources, arms]
+    by_head: np.ndarray  # of the arm `answer`, float32 [layers, samples, sources, heads]
+
+
+def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
+    """The flow from E_Q, and from random tokens, up to the headline layer of each read-out.
+
+    Every batch is passed once, and once back for each read-out. One that does not fit in memory is
+    halved; how samples are batched changes nothing but rounding.
+
+    Returns:
+        The rows of `clean` at every layer, and those of the sources at the layers up to the
+        headline: `measured.COLUMNS`, the flow to each of `TARGETS`, and `head_<number>`, the flow
+        of single heads to `answer`; and `loss`, in whose units they are.
+
+    Raises:
+        AnchorscopeError: see `runner.measure`; or a gradient is not finite.
+        ValueError: the model was not loaded with eager attention.
+    """
+    if cell.loaded.model.config._attn_implementation != "eager":
+        raise ValueError("attention can be read in a model with eager attention only")
+    headlines = {readout: headline(cell, readout) for readout in cell.readouts}
+    samples = [*cell.samples.values()]
+    tokens = max(1, cell.batch_tokens // GRAPH)
+    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
+    room, frames = Room(), []
+    with Progress(total=len(samples)) as progress:
+        for batch in plan.batches:
+            work = partial(_passed, cell, settings, plan, headlines)
+            frames += chain(*room.run(batch.samples, batch.tokens, work))
+            progress.update(len(batch.samples))
+    return stacked(frames, COLUMNS).assign(loss=settings.loss)
+
+
+def headline(cell: Cell, readout: str) -> int:
+    """The headline layer of a read-out, as the main run chooses it (`samples.Readout.headline`)."""
+    inner_auc = cell.probes.fitted[readout].inner_auc
+    if np.isfinite(inner_auc).all():
+        return median_layer(layer_of_fold(inner_auc))
+    # without inner folds: of the samples outside each fold
+    clean = cell.score([*cell.samples.values()], ())
+    s = clean[clean["readout"] == readout].pivot(index="layer", columns="id", values="s")
+    fold = np.array([cell.folds[id_] for id_ in s])
+    z = cell.answers.set_index(cell.answers["id"].astype(str))["label"][s.columns].to_numpy()
+    outside = [fold != k for k in range(fold.max() + 1)]
+    auc = [[intervals.auc(layer[some], z[some]) for some in outside] for layer in s.to_numpy()]
+    return median_layer(layer_of_fold(np.array(auc)))
+
+
+def _passed(
+    cell: Cell,
+    settings: Saliency,
+    plan: Plan,
+    headlines: dict[str, int],
+    numbers: Sequence[int],
+) -> list[pd.DataFrame]:
+    """The rows of some samples of a batch, in one pass."""
+    (batch,) = (one for one in plan.batches if numbers[0] in one.samples)
+    samples = [plan.samples[number] for number in numbers]
+    passed = runner.run(
+        cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True
+    )
+    sources = _sources(cell, samples)
+    frames = []
+    for readout, layer in headlines.items():
+        states = passed.states[f"clean.0/{readout.replace('/', '.')}"]
+        s = cell.probes.logits(
+            states.detach().transpose(0, 1).float(), readout, [one.id for one in samples]
+        )
+        loss = _loss(cell, settings, readout, layer, states[:, layer], samples)
+        slopes = torch.autograd.grad(
+            loss,
+            passed.attentions[: layer + 1],
+            retain_graph=True,
+            # in parallel blocks the MLP does not read its own block's attention
+            materialize_grads=True,
+            allow_unused=True,
+        )
+        position = readout.split("/")[1]
+        pairs = [_pairs(one, sources, number, batch.length, position) for number, one in enumerate(samples)]
+        flows = _flows(passed.attentions, slopes, torch.stack(pairs).to(loss.device))
+        frames += _rows(samples, readout, s, sources, flows)
+    return frames
+
+
+def _sources(cell: Cell, samples: Sequence[Sample]) -> list[Sources]:
+    """E_Q, and each draw of the control: that of the main run's `random`."""
+    drawn = [(SALIENCY, 0), *((RANDOM, draw) for draw in range(cell.draws))]
+    return [
+        Sources(
+            one.name,
+            draw,
+            [
+                cut(one, of.question_tokens, of.eq_tokens, f"{draw}/{cell.seed}/{of.id}")
+                for of in samples
+            ],
+        )
+        for one, draw in drawn
+    ]
+
+
+def _loss(
+    cell: Cell,
+    settings: Saliency,
+    readout: str,
+    layer: int,
+    states: Tensor,
+    samples: Sequence[Sample],
+) -> Tensor:
+    """The sum over samples of what is differentiated; `states` are those of the layer."""
+    ids = [one.id for one in samples]
+    s = cell.probes.logits_at(layer, states, readout, ids)
+    if settings.loss == "logit":
+        return s.sum()
+    z = cell.answers.set_index(cell.answers["id"].astype(str))["label"][ids].to_numpy()
+    return softplus(torch.as_tensor(1 - 2 * z).to(s) * s).sum()
+
+
+def _pairs(
+    sample: Sample, sources: Sequence[Sources], number: int, length: int, position: str
+) -> Tensor:
+    """Weight of each pair of tokens, float32 [sources, arms, targets, sources' tokens]; adds to 1.
+
+    A target is a later token than the source, none of E_Q, and not behind the read-out. Where there
+    is no pair, weights are NaN.
+    """
+    read = torch.arange(length) <= sample.positions[position]
+    read[list(sample.eq_tokens)] = False
+    answer = torch.zeros(length, dtype=torch.bool)
+    answer[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True
+    targets = torch.stack([{"answer": answer, "later": read}[arm] & read for arm in TARGETS])
+    is_source = torch.zeros(len(sources), length, dtype=torch.bool)
+    for place, one in enumerate(sources):
+        is_source[place, list(one.tokens[number])] = True
+    later = torch.ones(length, length).tril(-1).bool()
+    pairs = (is_source[:, None, None] & targets[None, :, :, None] & later).float()
+    return pairs / pairs.sum((-1, -2), keepdim=True)
+
+
+def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> Flows:
+    """Flows of the layers that there are gradients of.
+
+    Args:
+        attentions, slopes: weights of each layer and their gradients, [samples, heads, targets,
+            sources' tokens].
+        pairs: of `_pairs`, one for each sample.
+    """
+    by_arm, by_head = [], []
+    answer = pairs[:, :, list(TARGETS).index("answer")]
+    for attention, slope in zip(attentions, slopes, strict=False):
+        if not bool(slope.isfinite().all()):
+            raise not_finite("a gradient of the attention is not finite", "saliency")
+        product = attention.detach().float() * slope.float()
+        weights = pairs.to(product.device), answer.to(product.device)
+        by_arm.append(torch.einsum("nqk,nsaqk->nsa", product.sum(1).abs(), weights[0]).cpu())
+        by_head.append(torch.einsum("nhqk,nsqk->nsh", product.abs(), weights[1]).cpu())
+    return Flows(torch.stack(by_arm).numpy(), torch.stack(by_head).numpy())
+
+
+def _rows(
+    samples: Sequence[Sample],
+    readout: str,
+    s: np.ndarray,
+    sources: Sequence[Sources],
+    flows: Flows,
+) -> list[pd.DataFrame]:
+    """The rows of `clean`, and those of each of the sources; `s` are scores [layers, samples]."""
+    ids = [one.id for one in samples]
+
+    def rows(condition: str, draw: int, layers: int) -> pd.DataFrame:
+        frame = pd.DataFrame({"id": np.tile(np.array(ids, dtype=object), layers)})
+        frame = frame.assign(condition=condition, draw=draw, readout=readout)
+        return frame.assign(layer=np.repeat(np.arange(layers), len(ids)), s=s[:layers].ravel())
+
+    depth = len(flows.by_arm)
+    frames = [rows("clean", 0, len(s)).assign(n_tokens=np.nan)]
+    for place, one in enumerate(sources):
+        frame = rows(one.condition, one.draw, depth)
+        frame["n_tokens"] = np.tile([float(len(tokens)) for tokens in one.tokens], depth)
+        for number, arm in enumerate(TARGETS):
+            frame[arm] = flows.by_arm[:, :, place, number].ravel()
+        heads = flows.by_head[:, :, place].reshape(len(frame), -1)
+        names = [f"head_{number}" for number in range(heads.shape[1])]
+        frames.append(pd.concat([frame, pd.DataFrame(heads, columns=names)], axis=1))
+    return frames

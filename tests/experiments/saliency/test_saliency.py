@@ -1,0 +1,324 @@
+"""Saliency: flows against literal loops over single rows, and AUCs worked out by hand."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import ALL_FAMILIES, LAYERS, WIDTH
+from figure_tables import caption
+from instrument import TOKENIZER, answers_table
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments import scored
+from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
+from anchorscope.experiments.scored import Cell
+from anchorscope.experiments.tables import Products, of_cell, per_sample
+from anchorscope.models import families, loading
+from anchorscope.models.families import Loaded
+from anchorscope.passes.batches import Sample
+from anchorscope.passes.interventions import random_tokens
+from anchorscope.probes.fitting import Fitted
+from anchorscope.probes.probes import Probes
+from anchorscope.probes.stored import Stored
+from anchorscope.storage import room
+from anchorscope.storage.errors import AnchorscopeError
+
+DRAWS = 2
+CLOSE = {"atol": 1e-5, "rtol": 1e-4}
+HEADLINES = {"mlp/final": 3, "attn/last_answer": 2, "resid/prompt_end": 1}
+
+
+def probes(ids: list[str]) -> Stored:
+    """Random probes of two folds, whose inner AUCs choose the layers of `HEADLINES`."""
+    draws = np.random.default_rng(0)
+    fitted = {}
+    for readout, headline in HEADLINES.items():
+        weights = torch.as_tensor(draws.normal(size=(LAYERS, 2, WIDTH)), dtype=torch.float32)
+        bias = torch.as_tensor(draws.normal(size=(LAYERS, 2)))
+        arrays = {name: draws.uniform(0.5, 1.5, (LAYERS, 2)) for name in ("c", "t", "offset")}
+        inner_auc = np.full((LAYERS, 2), 0.6)
+        inner_auc[headline] = 0.9
+        fitted[readout] = Fitted(
+            Probes(weights, bias), **arrays, shift=arrays["offset"] / 3, inner_auc=inner_auc
+        )
+    fold = np.arange(len(ids)) % 2
+    return Stored(np.array(ids, dtype=object), fold, np.zeros((2, len(ids)), np.int64), fitted)
+
+
+def cell(loaded: Loaded, n: int = 5, **changes: Any) -> Cell:
+    answers = answers_table(loaded.tokenizer).head(n)
+    answers = answers.assign(label=np.arange(n) % 2)
+    given = {"batch_tokens": 8 * 100, "draws": DRAWS} | changes
+    return Cell(loaded, answers, probes([*answers["id"]]), [*HEADLINES], **given)
+
+
+@pytest.fixture(params=ALL_FAMILIES)
+def eager(request: Any, checkpoint: Any) -> Loaded:
+    return loading.load(checkpoint(request.param, TOKENIZER[request.param]), attention="eager")
+
+
+def literal(cell: Cell, sample: Sample, readout: str, loss: str = "logit") -> Any:
+    """Attentions times gradients of one row by plain autograd, [layers, heads, targets, tokens]."""
+    loaded, layer = cell.loaded, HEADLINES[readout]
+    site, position = readout.split("/")
+    kept: list[torch.Tensor] = []
+    module = families.part(loaded, families.layers(loaded)[layer], site)
+    hook = module.register_forward_hook(
+        lambda _, __, output: kept.append(families.first_tensor(output))
+    )
+    embedded = loaded.model.get_input_embeddings()(torch.tensor([sample.input_ids]))
+    out = loaded.model.base_model(
+        inputs_embeds=embedded.detach().requires_grad_(), output_attentions=True, use_cache=False
+    )
+    hook.remove()
+    state = kept[0][0, sample.positions[position]].double()
+    fitted, k = cell.probes.fitted[readout], cell.folds[sample.id]
+    raw = state @ fitted.probes.weights[layer, k].double() + fitted.probes.bias[layer, k]
+    s = fitted.t[layer, k] * raw + fitted.offset[layer, k] - fitted.shift[layer, k]
+    if loss == "probe":
+        z = int(cell.answers.set_index("id")["label"][sample.id])
+        s = -torch.log(torch.sigmoid(s) if z else torch.sigmoid(-s))
+    slopes = torch.autograd.grad(s, out.attentions, allow_unused=True)
+    return [
+        torch.zeros_like(a[0]) if slope is None else (a * slope)[0].detach()
+        for a, slope in zip(out.attentions, slopes, strict=True)
+    ][: layer + 1]
+
+
+def flow(products: Any, sample: Sample, tokens: Any, arm: str, position: str, head: int = -1) -> Any:
+    """Mean over pairs of one layer's products, said again one pair at a time."""
+    answer = range(sample.positions["before_answer"] + 1, sample.positions["last_answer"] + 1)
+    targets = answer if arm == "answer" else range(len(sample.input_ids))
+    values = [
+        abs(float(products[:, j, i].sum() if head < 0 else products[head, j, i]))
+        for i, j in product(tokens, targets)
+        if i < j <= sample.positions[position] and j not in sample.eq_tokens
+    ]
+    return sum(values) / len(values) if values else np.nan
+
+
+def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
+    given = cell(eager)
+    rows = measure.measure(given, Saliency())
+    assert scored.counts(EXPERIMENT, given.answers, rows).kept == 5
+    by_key = rows.set_index(["condition", "draw", "readout", "layer", "id"])
+    for readout, (id_, sample) in product(HEADLINES, given.samples.items()):
+        layers = literal(given, sample, readout)
+        drawn = [
+            random_tokens(sample.question_tokens, sample.eq_tokens, f"{draw}/0/{id_}")
+            for draw in range(DRAWS)
+        ]
+        tokens = {(SALIENCY.name, 0): sample.eq_tokens}
+        tokens |= {(RANDOM.name, draw): chosen for draw, chosen in enumerate(drawn)}
+        for (key, chosen), layer in product(tokens.items(), range(len(layers))):
+            row = by_key.loc[(*key, readout, layer, id_)]
+            assert row["n_tokens"] == len(chosen)
+            position = readout.split("/")[1]
+            for arm in ("answer", "later"):
+                expected = flow(layers[layer], sample, chosen, arm, position)
+                assert row[arm] == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
+            for head in range(4):
+                expected = flow(layers[layer], sample, chosen, "answer", position, head)
+                found = row[f"head_{head}"]
+                assert found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
+        assert (readout == "resid/prompt_end") == bool(np.isnan(row["answer"])), "no answer is read"
+        assert len(layers) == HEADLINES[readout] + 1 == rows[
+            (rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)
+        ]["layer"].nunique()
+
+
+@pytest.fixture(scope="module")
+def llama(checkpoint: Any) -> Loaded:
+    return loading.load(checkpoint("llama", "metaspace"), attention="eager")
+
+
+def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    keys = ["id", "condition", "draw", "readout", "layer"]
+    first, second = (frame.sort_values(keys, ignore_index=True) for frame in (one, other))
+    pd.testing.assert_frame_equal(first, second, atol=1e-5, rtol=1e-4)
+
+
+def test_nothing_depends_on_who_is_passed_together(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = measure.measure(cell(llama), Saliency())
+    same(measure.measure(cell(llama, batch_tokens=1), Saliency()), together)
+    tried: list[int] = []
+    passed = measure.runner.run
+
+    def out_of_room(loaded: Any, plan: Any, batch: Any, **how: Any) -> Any:
+        tried.append(len(batch.samples))
+        if len(batch.samples) > 1:
+            raise torch.OutOfMemoryError
+        return passed(loaded, plan, batch, **how)
+
+    monkeypatch.setattr(measure.runner, "run", out_of_room)
+    same(measure.measure(cell(llama, batch_tokens=10**6), Saliency()), together)
+    assert max(tried) == 5 and tried.count(1) == 5
+    assert room.Room().halved == 0
+
+
+def test_the_cross_entropys_flow_is_the_logits_times_what_is_left_to_be_sure_of(
+    llama: Loaded,
+) -> None:
+    given = cell(llama)
+    rows = {loss: measure.measure(given, Saliency(loss=loss)) for loss in ("logit", "probe")}
+    assert (rows["probe"]["loss"] == "probe").all()
+    sample = given.samples["q1"]
+    layers = literal(given, sample, "mlp/final", "probe")
+    of_readout = rows["probe"][rows["probe"]["readout"] == "mlp/final"].set_index(
+        ["condition", "id", "layer"]
+    )
+    for layer, products in enumerate(layers):
+        expected = flow(products, sample, sample.eq_tokens, "later", "final")
+        found = of_readout.loc[(SALIENCY.name, "q1", layer), "later"]
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    z = given.answers.set_index("id")["label"]
+    for frame in rows.values():
+        heads = frame["condition"].eq("clean") & frame["readout"].eq("mlp/final")
+        s = frame[heads & frame["layer"].eq(3)].set_index("id")["s"]
+    left = (z - 1 / (1 + np.exp(-s))).abs()
+    flows = [
+        frame[(frame["readout"] == "mlp/final") & frame["condition"].ne("clean")].set_index(
+            ["condition", "draw", "layer", "id"]
+        )["later"]
+        for frame in rows.values()
+    ]
+    factor = flows[0].index.get_level_values("id").map(left)
+    np.testing.assert_allclose(flows[1], flows[0] * factor, atol=1e-5, rtol=1e-3)
+
+
+def test_without_inner_folds_the_layer_is_the_main_runs_choice(llama: Loaded) -> None:
+    given = cell(llama)
+    fitted = given.probes.fitted["mlp/final"]
+    blank = replace(fitted, inner_auc=np.full((LAYERS, 2), np.nan))
+    unknown = replace(given, probes=replace(given.probes, fitted={"mlp/final": blank}))
+    unknown = replace(unknown, readouts=["mlp/final"])
+    clean = unknown.score([*unknown.samples.values()], ())
+    from anchorscope.probes import samples
+
+    # every question its own cluster, and the folds of the probes
+    scores = clean.assign(probe="clean", fold=clean["id"].map(unknown.folds), inner_auc=np.nan)
+    answers = given.answers.assign(question=given.answers["id"], subject=given.answers["id"])
+    (readout,) = samples.readouts(scores, samples.in_order(answers))
+    assert measure.headline(unknown, "mlp/final") == readout.headline
+    assert measure.headline(given, "mlp/final") == 3
+
+
+def test_attention_that_cannot_be_read_is_refused(checkpoint: Any) -> None:
+    loaded = loading.load(checkpoint("llama", "metaspace"))
+    with pytest.raises(ValueError, match="eager"):
+        measure.measure(cell(loaded), Saliency())
+
+
+def test_a_gradient_that_is_not_finite_is_an_error(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_finite(_: Any, attentions: Any, **__: Any) -> Any:
+        return [torch.full_like(one, torch.nan) for one in attentions]
+
+    monkeypatch.setattr(torch.autograd, "grad", not_finite)
+    with pytest.raises(AnchorscopeError, match="not finite"):
+        measure.measure(cell(llama), Saliency())
+
+
+N = 40
+IDS = [f"s{n:02}" for n in range(N)]
+
+
+def made(loss: str = "logit", few: int = 0) -> Products:
+    """Two layers, the headline the last: Q flows 2 and 3, A 1 and 1; random tokens .5 each.
+
+    One A flows as Q does. The first `few` have a control of too few tokens.
+    """
+    q = np.arange(N) < N // 4
+    frames, main = [], []
+    for layer in range(2):
+        base = pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": layer, "draw": 0})
+        label = np.arange(N) % 2
+        clean = base.assign(s=np.where(label, 2.0, -2.0), condition="clean", n_tokens=np.nan)
+        exact = clean.assign(condition=SALIENCY.name, n_tokens=2.0)
+        exact["answer"] = np.where(q, 2.0 + layer, 1.0)
+        exact.loc[N - 1, "answer"] = 2.0 + layer
+        exact["later"] = exact["answer"] / 2
+        exact["head_0"], exact["head_1"] = exact["answer"], 0.1
+        random = exact.assign(condition=RANDOM.name, answer=0.5, later=0.5, head_0=0.5, head_1=0.5)
+        random["n_tokens"] = np.where(np.arange(N) < few, 1.0, 2.0)
+        frames += [clean, exact, random, random.assign(draw=1, answer=1.5)]
+        scores = {"probe": "clean", "fold": np.arange(N) % 2, "inner_auc": 0.5 + 0.2 * layer}
+        main += [clean.assign(**scores)]
+        main += [clean.assign(**scores, condition="knockout", s=np.where(q, -1, 1) * clean["s"])]
+    texts = {name: IDS for name in ("id", "question", "subject")}
+    answers = pd.DataFrame({**texts, "label": label, "dropped": None, "eq_tokens": [[3, 4]] * N})
+    rows = pd.concat(frames, ignore_index=True).assign(loss=loss)
+    return Products(pd.concat(main, ignore_index=True), answers, rows)
+
+
+def only(table: pd.DataFrame, **where: Any) -> pd.Series:
+    chosen = table[table[[*where]].eq(pd.Series(where)).all(axis=1)]
+    assert len(chosen) == 1
+    return chosen.iloc[0]
+
+
+def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
+    table = of_cell(EXPERIMENT, made(), Bootstrap(draws=50))
+    whole = only(table, part="sum", arm="answer", label="all", anchor="all")
+    q, a = (only(table, part="sum", arm="answer", label="all", anchor=group) for group in "QA")
+    assert whole["layer"] == 1 and whole["headline"] and whole["n_paired"] == N
+    assert q["flow"] == 5 and a["flow"] == pytest.approx(2 + 3 / 30)
+    assert q["random"] == 2 and q["contrast"] == 3 and q["ratio"] == 2.5
+    assert q["ratio_low"] == pytest.approx(2.5) == q["ratio_high"]
+    # 10 of Q against 30 of A, one of which flows as much
+    assert whole["auc"] == pytest.approx(1 - 0.5 / 30) and whole["random_auc"] == 0.5
+    assert whole["auc_low"] <= whole["auc"] <= whole["auc_high"]
+    assert whole["auc_contrast"] == pytest.approx(whole["auc"] - 0.5)
+    assert np.isnan(q["auc"])
+    first = only(table, part="layer", arm="answer", anchor="Q", layer=0)
+    assert first["flow"] == 2 and not first["headline"]
+    head = only(table, part="head", anchor="all", head=1.0, layer=1)
+    assert head["auc"] == 0.5 == head["random_auc"] and np.isnan(head["auc_low"])
+    assert only(table, part="head", anchor="all", head=0.0, layer=1)["auc"] > 0.9
+    frame = per_sample(EXPERIMENT, made())
+    assert frame[frame["arm"] == "answer"]["value"].iloc[0] == 5
+    assert (frame[frame["arm"] == "answer"]["control"] == 2).all()
+
+
+def test_densities_hold_all_samples_of_a_group() -> None:
+    products = made()
+    wide = np.exp(np.random.default_rng(0).normal(size=(len(products.rows), 2)))
+    rows = products.rows.assign(**{arm: wide[:, n] for n, arm in enumerate(("answer", "later"))})
+    table = of_cell(EXPERIMENT, replace(products, rows=rows), Bootstrap(draws=5))
+    points = table[(table["part"] == "density") & (table["label"] == "all")]
+    for (_, anchor), line in points.groupby(["arm", "anchor"]):
+        steps = np.diff(np.log10(line["x"]))
+        assert np.allclose(steps, steps[0])
+        for column in ("density", "random_density"):
+            assert (line[column] * steps[0]).sum() == pytest.approx(1, abs=0.1), anchor
+
+
+def test_samples_with_too_small_a_control_do_not_count() -> None:
+    table = of_cell(EXPERIMENT, made(few=4), Bootstrap(draws=5))
+    q = only(table, part="sum", arm="answer", label="all", anchor="Q")
+    assert q["n"] == N // 4 and q["n_paired"] == N // 4 - 4
+    assert per_sample(EXPERIMENT, made(few=4))["value"].isna().sum() == 2 * 4
+
+
+def drawn(view: str, products: Products) -> dict[str, Any]:
+    table = of_cell(EXPERIMENT, products, Bootstrap(draws=5)).assign(model="m", dataset="d")
+    asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
+    spec: dict[str, Any] = EXPERIMENT.charts[view](table, title="x", **asked).to_dict()
+    return spec
+
+
+def test_captions_say_what_fools_it() -> None:
+    for view in EXPERIMENT.views:
+        assert "nearly circular" in str(drawn(view, made()))
+        assert "1 − p" not in str(drawn(view, made())), "the loss is the logit"
+        assert "1 − p" in str(drawn(view, made(loss="probe")))
+    assert "Left out: 4 of 40" in str(drawn("density", made(few=4)))
+    assert "AUC for the group: 0.98, random 0.50" in caption(drawn("density", made()))
+    assert "choose it on other samples" in str(drawn("heads", made()))
