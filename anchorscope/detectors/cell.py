@@ -33,6 +33,8 @@ class Cell:
     clean: Samples
     crossed: Samples  # the answers of `crossed_rows`, behind their partners' questions
     crossed_rows: np.ndarray  # places of those among the samples, int64 [crossed]
+    partners: np.ndarray  # id of each sample's partner, [n]; None for none
+    partner_source: str | None = None  # what partners have in common
     knockout: Features | None = None  # states of the read-out, [layers, n, width]
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
     """Read-out → the stored probes, [layers, folds]; none where these are not calibrated."""
@@ -122,13 +124,15 @@ def read(
         do = "add it to `readouts` and run snakemake again"
         raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
     clean = {name: _states(folder, name, "clean", design.ids) for name in names}
-    partner = rows["crossed_partner"]
+    partner = rows["crossed_partner"].astype(object)
     crossed_rows = np.flatnonzero(partner.notna())
     return Cell(
         design,
         Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
         _crossed(folder, rows, crossed_rows, names, outputs),
         crossed_rows,
+        partner.where(partner.notna(), None).to_numpy(dtype=object),
+        None if rows["partner_source"].isna().all() else str(rows["partner_source"].iloc[0]),
         _knockout(folder, readout, rows, design.ids),
         {name: probes.fitted[name] for name in names} if calibrated else {},
         device,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -109,6 +109,15 @@ class Scorer(Protocol):
 
     def score(self, samples: Samples, /) -> np.ndarray:
         """Logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
+        ...
+
+
+@runtime_checkable
+class Unsupervised(Protocol):
+    """A scorer of which only the calibration was learned."""
+
+    def raw(self, samples: Samples, /) -> np.ndarray:
+        """The score before calibration, higher for more likely wrong, float64 [n]."""
         ...
 
 

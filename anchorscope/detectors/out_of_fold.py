@@ -12,14 +12,17 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.detectors.cell import Cell
-from anchorscope.detectors.method import Method
+from anchorscope.detectors.method import Method, Samples, Scorer, Training, Unsupervised
 from anchorscope.detectors.probe import with_probes
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.progress import Progress
 
-COLUMNS = ("id", "readout", "detector", "condition", "fold", "s")
-"""`s` is a logit of *wrong* at the share of wrong answers in the training fold; `condition` is
-`clean`, or `crossed` for the same answer behind its partner's question."""
+COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
+"""`s` is a logit of *wrong* at the share of wrong answers in the training fold. `rank` orders the
+samples of all folds: `s` less the log-odds of that share, so that folds are alike; of methods that
+learn nothing but their calibration the score before it. `condition` is `clean`, or `crossed` for
+the same answer behind the question of `partner`, an id; `source` tells what partners have in
+common, see `passes.partners.Crossing`."""
 
 log = logging.getLogger(__name__)
 
@@ -38,42 +41,55 @@ def scores(cell: Cell, methods: Sequence[Method]) -> pd.DataFrame:
             log.warning("%s is left out: %s", method.name, why)
         else:
             able.append(method)
-    clean = np.full((len(able), len(cell)), np.nan)
-    crossed = np.full((len(able), len(cell.crossed_rows)), np.nan)
-    fold_of_crossed = cell.design.fold[cell.crossed_rows]
+    everyone = np.arange(len(cell))
+    by_condition = {"clean": (cell.clean, everyone), "crossed": (cell.crossed, cell.crossed_rows)}
+    found = {
+        condition: np.full((2, len(able), len(places)), np.nan)
+        for condition, (_, places) in by_condition.items()
+    }
     for fold in Progress(range(len(cell.design.inner)), unit="folds"):
         train = with_probes(cell.training(fold))
-        here = np.flatnonzero(cell.design.fold == fold)
-        there = np.flatnonzero(fold_of_crossed == fold)
-        test, moved = cell.clean.rows(here), cell.crossed.rows(there)
-        for number, method in enumerate(able):
-            scorer = method.fit(train)
-            clean[number, here] = scorer.score(test)
-            if len(there):
-                crossed[number, there] = scorer.score(moved)
+        scorers = [method.fit(train) for method in able]
+        for condition, (every, places) in by_condition.items():
+            here = np.flatnonzero(cell.design.fold[places] == fold)
+            for number, scorer in enumerate(scorers if len(here) else ()):
+                found[condition][:, number, here] = _scored(scorer, every.rows(here), train)
     names = [method.name for method in able]
-    everyone = np.arange(len(cell))
-    return pd.concat(
-        [
-            _rows(cell, names, "clean", everyone, clean),
-            _rows(cell, names, "crossed", cell.crossed_rows, crossed),
-        ],
-        ignore_index=True,
-    )
+    frames = [
+        _rows(cell, names, condition, places, found[condition])
+        for condition, (_, places) in by_condition.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _scored(scorer: Scorer, samples: Samples, train: Training) -> np.ndarray:
+    """`s` and `rank` of some samples, float64 [2, n]."""
+    s = scorer.score(samples)
+    rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - prior(train)
+    return np.stack([s, rank])
+
+
+def prior(train: Training) -> float:
+    """The log-odds of the training samples' share of wrong answers."""
+    share = train.label.mean()
+    return float(np.log(share / (1 - share)))
 
 
 def _rows(
-    cell: Cell, names: Sequence[str], condition: str, places: np.ndarray, s: np.ndarray
+    cell: Cell, names: Sequence[str], condition: str, places: np.ndarray, found: np.ndarray
 ) -> pd.DataFrame:
-    """Rows of scores [methods, places].
+    """Rows of `s` and `rank`, [2, methods, places].
 
     Raises AnchorscopeError: a score is not finite.
     """
-    strange = np.argwhere(~np.isfinite(s))
+    strange = np.argwhere(~np.isfinite(found).all(0))
     if len(strange):
         number, place = strange[0]
         where = f"{names[number]}, {condition}, id {cell.design.ids[places[place]]}"
         raise mismatch("a detector's score is not finite", where, "scores")
+    partners, source = cell.partners[places], cell.partner_source
+    if condition == "clean":
+        partners, source = np.full(len(places), None), None
     return pd.DataFrame(
         {
             "id": np.tile(cell.design.ids[places], len(names)),
@@ -81,7 +97,10 @@ def _rows(
             "detector": np.repeat(np.array(names, dtype=object), len(places)),
             "condition": condition,
             "fold": np.tile(cell.design.fold[places], len(names)),
-            "s": s.ravel(),
+            "s": found[0].ravel(),
+            "rank": found[1].ravel(),
+            "partner": np.tile(partners, len(names)),
+            "source": source,
         },
         columns=list(COLUMNS),
     )

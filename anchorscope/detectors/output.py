@@ -62,7 +62,12 @@ class PTrueScorer:
 
     def score(self, samples: Samples) -> np.ndarray:
         """Logits of *wrong*, float64 [n]."""
-        return self.slope * log_odds_false(samples) + self.offset
+        return self.slope * self.raw(samples) + self.offset
+
+    def raw(self, samples: Samples) -> np.ndarray:
+        """Log-odds that the model calls its answer false, float64 [n]."""
+        p = np.clip(_outputs(samples, (P_TRUE,))[:, 0], LEAST, 1 - LEAST)
+        return np.log((1 - p) / p)
 
 
 def fit_output(train: Training) -> OutputScorer:
@@ -81,19 +86,14 @@ def fit_output_and_probe(train: Training) -> OutputAndProbeScorer:
 
 def fit_p_true(train: Training) -> PTrueScorer:
     """The model's verdict; its direction is given, and only its scale is learned."""
-    slope, offset = platt.calibrate(log_odds_false(train.samples)[None], train.label)
+    raw = PTrueScorer(1.0, 0.0).raw(train.samples)
+    slope, offset = platt.calibrate(raw[None], train.label)
     return PTrueScorer(float(slope[0]), float(offset[0]))
 
 
 def features(samples: Samples) -> np.ndarray:
     """The features of the token probabilities, float64 [n, features]."""
     return _outputs(samples, FEATURES)
-
-
-def log_odds_false(samples: Samples) -> np.ndarray:
-    """Log-odds that the model calls its answer false, float64 [n]."""
-    p = np.clip(_outputs(samples, (P_TRUE,))[:, 0], LEAST, 1 - LEAST)
-    return np.log((1 - p) / p)
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
