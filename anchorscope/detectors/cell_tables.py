@@ -5,15 +5,17 @@ from collections.abc import Mapping
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import curves, evaluation, pathways, reads
+from anchorscope.detectors import curves, evaluation, reads, self_awareness, thresholds
+from anchorscope.detectors.thresholds import Wanted
 from anchorscope.experiments.analysis import analyses, stacked
 
 COLUMNS = {
     "detection": evaluation.COLUMNS,
-    "reads": reads.COLUMNS,
-    "curves": curves.CURVES,
-    "layers": curves.LAYERS,
-    "self_awareness": pathways.COLUMNS,
+    "detection-reads": reads.COLUMNS,
+    "detection-curves": curves.CURVES,
+    "detection-layers": curves.LAYERS,
+    "self-awareness": self_awareness.COLUMNS,
+    "thresholds": thresholds.COLUMNS,
 }
 """Table → its columns."""
 
@@ -24,6 +26,7 @@ def tables(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     bootstrap: Bootstrap,
+    wanted: Wanted,
     seed: int,
 ) -> Mapping[str, pd.DataFrame]:
     """The tables named in `COLUMNS`, of every read-out.
@@ -42,13 +45,16 @@ def tables(
         name = str(readout)
         cell = evaluation.scored(rows, answers)
         parts["detection"].append(evaluation.table(cell, name, bootstrap, seed))
-        parts["reads"].append(reads.table(rows, answers, name, bootstrap, seed))
-        parts["curves"].append(curves.curves(cell, name, bootstrap, seed))
+        parts["detection-reads"].append(reads.table(rows, answers, name, bootstrap, seed))
+        parts["detection-curves"].append(curves.curves(cell, name, bootstrap, seed))
+        parts["thresholds"].append(thresholds.table(cell, name, bootstrap, wanted, seed))
         of_pathways = predicted[predicted["readout"] == name]
-        parts["self_awareness"].append(pathways.table(of_pathways, answers, name, bootstrap, seed))
+        parts["self-awareness"].append(
+            self_awareness.table(of_pathways, answers, name, bootstrap, seed)
+        )
     drawn = scores[scores["readout"].isin(detection["readout"].unique())]
     measured = answers[answers["id"].isin(scores["id"].unique())]
-    parts["layers"] += [
+    parts["detection-layers"] += [
         curves.layers(one) for one in analyses(drawn, measured, **bootstrap.model_dump(), seed=seed)
     ]
     return {name: stacked(frames, COLUMNS[name]) for name, frames in parts.items()}

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-import numpy as np
-import pandas as pd
-
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
     from anchorscope.passes.features import Features
     from anchorscope.probes.fitting import Fitted, Settings
 
@@ -147,11 +147,13 @@ def text_columns(answers: pd.DataFrame) -> pd.DataFrame:
     return answers.reindex(columns=list(TEXT_COLUMNS)).reset_index(drop=True)
 
 
-def named(names: Sequence[str], known: Mapping[str, Method]) -> list[Method]:
-    """The methods of these names, in the order of the registry.
+def named(names: Sequence[str] | None, known: Mapping[str, Method]) -> list[Method]:
+    """The methods of these names, or all, in the order of the registry.
 
     Raises AnchorscopeError: there is no such method.
     """
+    if names is None:
+        return list(known.values())
     if unknown := [name for name in names if name not in known]:
         what = f"there is no detection method `{unknown[0]}`"
         do = nearest(unknown[0], list(known))

@@ -116,7 +116,7 @@ def _regression(train: Training, x: np.ndarray) -> tuple[OutputScorer, np.ndarra
 
     Those beyond `FEATURES` are left out of the scorer; their weights are given beside it.
     """
-    fitted = probe.fit(train, torch.as_tensor(x, dtype=torch.float32)[None])
+    fitted = probe.fit(train, torch.tensor(x, dtype=torch.float32)[None])
     scorer = probe.linear(fitted, "", 0)
     some = len(FEATURES)
     return OutputScorer(FEATURES, scorer.weights[:some], scorer.bias), scorer.weights[some:]
