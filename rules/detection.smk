@@ -183,7 +183,10 @@ rule detection_table:
 
 rule detection_figure:
     input:
-        table=lambda w: (f"{ROOT}/tables/{w.figure}.{detection_views.VIEWS[w.picture].table}.csv"),
+        tables=lambda w: [
+            f"{ROOT}/tables/{w.figure}.{name}.csv"
+            for name in detection_views.VIEWS[w.picture].tables
+        ],
     output:
         **drawn("{figure}.{picture}", "detection", "Detection"),
         provenance=f"{ROOT}/figures/{{figure}}.{{picture}}.provenance.json",

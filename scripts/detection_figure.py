@@ -9,12 +9,12 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.detectors.figure import CHARTS
-
     from anchorscope.figures.figures import keywords, save
 
     view = snakemake.params.view
     request = keywords(snakemake.params, VIEWS[view].title)
-    figure = CHARTS[view](read_csv(snakemake.input.table), **request)
+    tables = [read_csv(path) for path in snakemake.input.tables]
+    figure = CHARTS[view](*tables, **request)
     stem = Path(snakemake.output.html).with_suffix("")
     save(figure, stem)
     provenance.of_stage(snakemake, stem)

@@ -17,7 +17,8 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import Scored, with_estimate
 from anchorscope.probes import intervals, samples
 
-LIMITS = np.array([0.01, 0.02, *np.arange(1, 20) / 20])
+LOGITS = np.array([-10, -8, -6, -5, -4, *np.arange(-3, 3.25, 0.25), 4, 5, 6, 8, 10])
+LIMITS = samples.sigmoid(LOGITS)
 """Probabilities of *wrong* that are tried: few, since every one costs confidence."""
 COLUMNS = (
     "detector", "target", "wanted", "confidence", "threshold",

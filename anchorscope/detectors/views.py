@@ -17,16 +17,18 @@ TABLES = (
 class View:
     """One picture."""
 
-    table: str  # that it draws, see `TABLES`
+    tables: tuple[str, ...]  # that it draws, see `TABLES`; and `transfer`
     title: str
 
 
 VIEWS = {
-    "detection": View("detection", "How well each method detects wrong answers"),
-    "detection-reliability": View("detection-curves", "Wrong answers by predicted probability"),
-    "detection-risk": View("detection-curves", "Wrong answers among those that are kept"),
-    "detection-layers": View("detection-layers", "AUC by layer and pathway"),
-    "detection-reads": View("detection-reads", "What each method reads"),
-    "detection-transfer": View("transfer", "Trained on one dataset, tried on another"),
+    "detection": View(("detection",), "How well each method detects wrong answers"),
+    "detection-reliability": View(
+        ("detection-curves", "detection"), "Wrong answers by predicted probability"
+    ),
+    "detection-risk": View(("detection-curves",), "Wrong answers among those that are kept"),
+    "detection-layers": View(("detection-layers",), "AUC by layer and pathway"),
+    "detection-reads": View(("detection-reads",), "What each method reads"),
+    "detection-transfer": View(("transfer",), "Trained on one dataset, tried on another"),
 }
 """What stands behind a figure's name in a picture's → the picture, in the order of the report."""
