@@ -69,7 +69,7 @@ def forest(table: pd.DataFrame, request: Request) -> Figure:
     width = _width(across, look) + 10 * look.label_size
     series = _series([label for _, label in request.panels])
     shared = draw.encodings(series, look, width)
-    lowest = min(0.4, float(rows["ci_low"].min()) if len(rows) else 0.4)
+    lowest = min(0.4, float(rows["ci_low"].min()) - 0.02 if len(rows) else 0.4)
     x = figure_panel.number_axis("value", "AUC", (lowest, 1.01), [0.5, 0.75, 1], number=".2~f")
     views = []
     for place, (dataset, label) in enumerate(request.datasets):
@@ -216,7 +216,7 @@ def _share_panel(
 ) -> alt.LayerChart:
     """Stacked bars, the interval of the pair's share, and a dot where truth is shown to be read."""
     table = pd.DataFrame(rows)
-    x = figure_panel.number_axis("left", "Share (%)", (0, 108), [0, 50, 100])
+    x = figure_panel.number_axis("left", "Share (%)", (0, 108), [0, 50, 100], number="d")
     data_ = alt.Chart(table).encode(y)
     bars = data_.mark_bar().encode(
         x, x2="right:Q", color=shared.legend, tooltip=draw.tooltips(SHARE_TIPS)
@@ -257,14 +257,15 @@ def transfer(table: pd.DataFrame, request: Request) -> Figure:
             for row in here.to_dict("records")
         ]  # fmt: skip
         last = place + across >= len(request.panels) * across
-        x = figure_panel.name_axis("trained", "trained on" if last else None, [*labels.values()])
+        turned = alt.Axis(title="trained on" if last else None, labelAngle=-40, grid=False)
+        x = alt.X("trained:N", scale=alt.Scale(domain=[*labels.values()]), axis=turned)
         axis = alt.Axis(title="tested on" if place % across == 0 else None, grid=False)
         if place % across:
             axis = alt.Axis(title=None, labels=False, ticks=False, grid=False)
         y = alt.Y("dataset:N", scale=alt.Scale(domain=[*labels.values()]), axis=axis)
         view = figure_panel.heat_panel(cells, x, y, colour, look, tips, name=f"transfer_{place}")
-        title = f"{label}, {words.label_of(detector)}"
-        views.append(view.properties(title=draw.panel_heading(title, look)))
+        heading = draw.panel_heading(words.label_of(detector), look, below=label)
+        views.append(view.properties(title=heading))
     caption = words.transfer_caption(rows, request)
     return draw.figure_of(views, across, width, request.title, caption, look)
 

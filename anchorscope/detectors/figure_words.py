@@ -66,7 +66,7 @@ def forest_caption(table: pd.DataFrame, request: Request) -> Caption:
             f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of "
             f"fold; {data.size_note(rows['n'])} samples a cell; {_level(request)} intervals.",
             f"Surely, {surely}." if surely else "",
-            f"Above the probe in most cells: {', '.join(better) or 'nothing'}.",
+            f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
         ],
         [
             "No method, penalty, layer, gate or sign was chosen on what it scores.",
@@ -142,7 +142,7 @@ def reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
             f"Read-out {'/'.join(request.readout)}; two answers exchanged between their questions, "
             f"{pairs} pairs a cell; whiskers: {_level(request)} interval of the pair's share.",
             f"Shown to read truth by comparing both (dot) in most cells: "
-            f"{', '.join(reading) or 'none'}.",
+            f"{'; '.join(reading) or 'none'}.",
         ],
         [
             "Shares of the mean squares of each term of the logit, right answers only. A method "

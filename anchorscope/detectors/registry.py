@@ -74,14 +74,14 @@ RECORDS = (
     ),
     Method(
         "random-gate",
-        "mixture, random gate",
+        "mixture: random gate",
         "the same two probes, weighted at random",
         "mixture:fit_random_gate",
         ("states", "knockout"),
     ),
     Method(
         "vanilla-experts",
-        "mixture, probes of all answers",
+        "mixture: like experts",
         "two probes fitted to draws of all answers, weighted by the predicted pathway",
         "mixture:fit_vanilla_experts",
         ("states", "knockout"),
