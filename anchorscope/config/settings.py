@@ -189,6 +189,29 @@ class Calibration(Section):
     """Cells in which some or all claims would be false."""
 
 
+class GivenScores(Section):
+    """Scores of a cell's answers that something else gave."""
+
+    model: ModelKey = Field(description="Key of the model that gave the answers.")
+    dataset: DatasetKey = Field(description="Key of the dataset.")
+    file: Place = Field(description="JSON Lines or CSV with `id`, `detector` and `score`.")
+
+
+class Detection(Section):
+    """Detectors of wrong answers, compared by the target `detection`."""
+
+    methods: Listed[Text] | None = None
+    """Names of [methods](detectors.md); null: all."""
+    scores: list[GivenScores] = Field(default_factory=list)
+    """Scores that something else gave, higher for more likely wrong, which join the tables."""
+    precision: Inside = 0.9
+    """Share of right answers that a threshold is to keep among those that pass it."""
+    coverage: Inside = 0.8
+    """Share of answers that another threshold is to let pass."""
+    confidence: Inside = 0.9
+    """With which a threshold is to do so."""
+
+
 class Cells(Section):
     """Every model with every dataset."""
 
@@ -235,6 +258,7 @@ class Config(Section):
     measured."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
     chart: Style = Field(default_factory=Style, description="The look of the figures.")
+    detection: Detection = Field(default_factory=Detection, description="Detectors.")
     calibration: Calibration = Field(default_factory=Calibration)
     """Cells measured against known truth."""
     sensitivity: Cells | None = None
@@ -285,6 +309,11 @@ class Config(Section):
     def drawn_readouts(self) -> list[str]:
         """The read-outs of the targets' figures."""
         return sorted({self.figures[name].readout for name in self.targets})
+
+    def readouts_of(self, model: str, dataset: str) -> list[str]:
+        """The read-outs of the figures that show a cell."""
+        figures = (one for one in self.figures.values() if model in one.models)
+        return sorted({one.readout for one in figures if dataset in one.datasets})
 
     def sample_size_of(self, dataset: str) -> int:
         """Questions sampled from a dataset."""

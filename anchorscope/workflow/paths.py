@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from anchorscope.detectors.method import named
+from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.settings import RunConfig
@@ -113,6 +115,32 @@ class Paths:
         return [
             self.of_cells(self.calibration, stage.format(experiment=name), [(m, dataset)], end)[0]
             for name, m, dataset in self.cells_of_experiments()
+        ]
+
+    def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
+        """A product of the model, on every dataset of the figure, that the wildcards name."""
+        return lambda w: self.of_cells(
+            self.root,
+            stage,
+            [(w.model, dataset) for dataset in self.config.figures[w.figure].datasets],
+            end,
+        )
+
+    def outputs_if_needed(self, product: Callable[[Any], str]) -> Callable[[Any], str | list[str]]:
+        """Token probabilities, if some method of detection needs them; else nothing.
+
+        Raises AnchorscopeError: there is no such method.
+        """
+        chosen = named(self.config.detection.methods, METHODS)
+        needed = any({"outputs", "p-true"} & {*method.needs} for method in chosen)
+        return lambda w: product(w) if needed else []
+
+    def given_scores(self, wildcards: Any) -> list[str]:
+        """The files of scores that are given for a cell; those that are not there, too."""
+        return [
+            one.file
+            for one in self.config.detection.scores
+            if (one.model, one.dataset) == (wildcards.model, wildcards.dataset)
         ]
 
     def pictures(self, stem: str) -> list[str]:

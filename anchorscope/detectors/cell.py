@@ -1,0 +1,229 @@
+"""A cell as detection sees it: its samples, and what each outer fold learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from anchorscope.detectors.method import Method, Samples, Training, text_columns
+from anchorscope.detectors.output import FEATURES, P_TRUE
+from anchorscope.passes import activations
+from anchorscope.passes.features import Features, Reordered
+from anchorscope.probes import fitting
+from anchorscope.probes.fitting import Design, Fitted
+from anchorscope.probes.samples import kept, mismatch
+from anchorscope.probes.stored import Stored
+from anchorscope.questions import folds
+from anchorscope.storage.errors import AnchorscopeError
+
+LEAST_SAMPLES = 50
+"""Fewer say nothing of a detector."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell at one read-out, the samples in the order of the design."""
+
+    design: Design  # the folds of the stored probes
+    clean: Samples
+    crossed: Samples  # the answers of `crossed_rows`, behind their partners' questions
+    crossed_rows: np.ndarray  # places of those among the samples, int64 [crossed]
+    partners: np.ndarray  # id of each sample's partner, [n]; None for none
+    partner_source: str | None = None  # what partners have in common
+    knockout: Features | None = None  # states of the read-out, [layers, n, width]
+    fitted: Mapping[str, Fitted] = field(default_factory=dict)
+    """Read-out → the stored probes, [layers, folds]; none where these are not calibrated."""
+    device: str = "cpu"
+
+    def __len__(self) -> int:
+        return len(self.clean)
+
+    def lacks(self, method: Method) -> str | None:
+        """What a method needs and the cell does not have, in words; None if it has all."""
+        there = {
+            "states": self.clean.readout in self.clean.states,
+            "before": self.clean.before in self.clean.states,
+            "knockout": self.knockout is not None,
+            "outputs": self._has_outputs(FEATURES),
+            "p-true": self._has_outputs((P_TRUE,)),
+        }
+        missing = [need for need in method.needs if not there[need]]
+        return f"`{missing[0]}` was not measured" if missing else None
+
+    def _has_outputs(self, columns: tuple[str, ...]) -> bool:
+        outputs = self.clean.outputs
+        return outputs is not None and {*columns} <= {*outputs}
+
+    def training(self, fold: int) -> Training:
+        """The samples outside an outer fold, with the probes that were fitted to them."""
+        rows = np.flatnonzero(self.design.outer[fold])
+        fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
+        return self._training(rows, self.design.inner[fold][rows], fitted)
+
+    def whole(self, inner: np.ndarray) -> Training:
+        """All samples, for a detector of other cells' answers; `inner` folds, int64 [n]."""
+        return self._training(np.arange(len(self)), inner, {})
+
+    def _training(
+        self, rows: np.ndarray, inner: np.ndarray, fitted: Mapping[str, Fitted]
+    ) -> Training:
+        every = Training(
+            self.clean,
+            self.design.z,
+            np.zeros(len(self), dtype=np.int64),
+            self.design.settings,
+            knockout=self.knockout,
+            device=self.device,
+        )
+        some = every.rows(rows)
+        return Training(
+            some.samples, some.label, inner, some.settings, some.knockout, fitted, self.device
+        )
+
+
+def of_fold(fitted: Fitted, fold: int) -> Fitted:
+    """The probes of one outer fold, [layers, 1]."""
+    arrays = (getattr(fitted, name)[:, [fold]] for name in fitting.ARRAYS)
+    return Fitted(fitted.probes.part(slice(None), slice(fold, fold + 1)), *arrays)
+
+
+def read(
+    folder: str | Path,
+    answers: pd.DataFrame,
+    probes: Stored,
+    settings: fitting.Settings,
+    readout: str,
+    outputs: pd.DataFrame | None = None,
+    device: str = "cpu",
+) -> Cell:
+    """The cell that a folder of activations holds.
+
+    Args:
+        answers: of the cell, see `activations.measured`.
+        probes: those of the clean pass, whose folds serve every method.
+        settings: of the probes.
+        outputs: the table of token probabilities, `id` and `condition` first; None without.
+
+    Raises:
+        AnchorscopeError: products of different samples, a read-out that was not measured, too few
+            samples.
+    """
+    cut = settings.model_copy(update={"scoring": "calibrated"})
+    design = with_inner_folds(probes.design(kept(answers), cut, f"read-out {readout}"), answers)
+    rows = design.in_order(kept(answers))
+    check(rows, str(folder))
+    calibrated = settings.scoring == "calibrated"
+    names = [readout, f"{readout.partition('/')[0]}/prompt_end"]
+    names = [name for name in dict.fromkeys(names) if name in probes.fitted]
+    if readout not in names:
+        do = "add it to `readouts` and run snakemake again"
+        raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
+    clean = {name: _states(folder, name, "clean", design.ids) for name in names}
+    partner = rows["crossed_partner"].astype(object)
+    crossed_rows = np.flatnonzero(partner.notna())
+    return Cell(
+        design,
+        Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
+        _crossed(folder, rows, crossed_rows, names, outputs),
+        crossed_rows,
+        partner.where(partner.notna(), None).to_numpy(dtype=object),
+        None if rows["partner_source"].isna().all() else str(rows["partner_source"].iloc[0]),
+        _knockout(folder, readout, rows, design.ids),
+        {name: probes.fitted[name] for name in names} if calibrated else {},
+        device,
+    )
+
+
+def check(answers: pd.DataFrame, where: str) -> None:
+    """Refuse samples that nothing can be learned from, or told of.
+
+    Raises AnchorscopeError: fewer than `LEAST_SAMPLES`, or labels of one class.
+    """
+    do = "sample more questions"
+    if len(answers) < LEAST_SAMPLES:
+        what = f"{len(answers)} samples are too few for a detector: {LEAST_SAMPLES} at least"
+        raise AnchorscopeError(what, where, do, see="one-class")
+    if answers["label"].nunique() < 2:
+        which = "wrong" if answers["label"].iloc[0] else "right"
+        what = f"all {len(answers)} answers are {which}: there is nothing to detect"
+        raise AnchorscopeError(what, where, do, see="one-class")
+
+
+def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:
+    """The design with inner folds, where its probes were fitted without."""
+    if (design.inner.max(1) >= 0).all():
+        return design
+    inner = np.full_like(design.inner, -1)
+    rows = design.in_order(kept(answers))
+    for fold, train in enumerate(design.outer):
+        inner[fold, train] = inner_folds(
+            rows[train], design.z[train], design.settings, f"{design.where}, training fold {fold}"
+        )
+    return Design(design.where, design.ids, design.z, design.fold, inner, design.settings)
+
+
+def inner_folds(
+    answers: pd.DataFrame, z: np.ndarray, settings: fitting.Settings, where: str
+) -> np.ndarray:
+    """Folds of training samples between linked ones, int64 [n]; errors as of `folds.assign`."""
+    columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
+    linked = folds.components(*columns)
+    return folds.assign(linked, z, settings.inner_folds, settings.seed, where)
+
+
+def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
+    """States of these samples in this order; of another condition than clean those measured."""
+    there, states = activations.read(folder, readout, condition)
+    places = pd.Index([str(one) for one in there], dtype=object).get_indexer(pd.Index(ids))
+    if (places < 0).any():
+        missing = ids[places < 0]
+        what = f"{len(missing)} samples have no {condition} states, id {missing[0]} first"
+        raise mismatch(what, folder, "folder of activations")
+    return Reordered(states, torch.as_tensor(places))
+
+
+def _knockout(
+    folder: str | Path, readout: str, answers: pd.DataFrame, ids: np.ndarray
+) -> Features | None:
+    """States under the knockout; None where it was not measured."""
+    if answers["n_blocked_knockout"].isna().all():
+        return None
+    return _states(folder, readout, "knockout", ids)
+
+
+def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> pd.DataFrame | None:
+    """The rows of a condition in the order of the samples."""
+    if outputs is None:
+        return None
+    rows = outputs[outputs["condition"] == condition]
+    places = pd.Index(rows["id"].astype(str)).get_indexer(pd.Index(ids))
+    if (places < 0).any():
+        missing = ids[places < 0]
+        what = f"{len(missing)} samples have no token probabilities, id {missing[0]} first"
+        raise mismatch(what, f"outputs, {condition}", "outputs")
+    return rows.iloc[places].reset_index(drop=True)
+
+
+def _crossed(
+    folder: str | Path,
+    answers: pd.DataFrame,
+    rows: np.ndarray,
+    readouts: list[str],
+    outputs: pd.DataFrame | None,
+) -> Samples:
+    """Each answer behind its partner's question."""
+    own = text_columns(answers.iloc[rows])
+    places = pd.Index(answers["id"].astype(str)).get_indexer(
+        pd.Index(answers["crossed_partner"].iloc[rows].astype(str))
+    )
+    partners = text_columns(answers.iloc[places])
+    asked = ["question", "subject", "relation"]
+    own[asked] = partners[asked]
+    ids = own["id"].astype(str).to_numpy(dtype=object)
+    states = {name: _states(folder, name, "crossed", ids) for name in readouts if len(rows)}
+    return Samples(own, readouts[0], states, _outputs(outputs, "crossed", ids))

@@ -1,0 +1,60 @@
+"""The tables of detection in one cell."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors import curves, evaluation, reads, self_awareness, thresholds
+from anchorscope.detectors.thresholds import Wanted
+from anchorscope.experiments.analysis import analyses, stacked
+
+COLUMNS = {
+    "detection": evaluation.COLUMNS,
+    "detection-reads": reads.COLUMNS,
+    "detection-curves": curves.CURVES,
+    "detection-layers": curves.LAYERS,
+    "self-awareness": self_awareness.COLUMNS,
+    "thresholds": thresholds.COLUMNS,
+}
+"""Table → its columns."""
+
+
+def tables(
+    detection: pd.DataFrame,
+    predicted: pd.DataFrame,
+    scores: pd.DataFrame,
+    answers: pd.DataFrame,
+    bootstrap: Bootstrap,
+    wanted: Wanted,
+    seed: int,
+) -> Mapping[str, pd.DataFrame]:
+    """The tables named in `COLUMNS`, of every read-out.
+
+    Args:
+        detection: rows of `out_of_fold.scores`, and given ones.
+        predicted: rows of `pathways.predictions`.
+        scores: of the main run, of the probes.
+        answers: of the cell; those without scores were not measured.
+
+    Raises:
+        AnchorscopeError: they are not of the same samples.
+    """
+    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
+    for readout, rows in detection.groupby("readout", sort=False, observed=True):
+        name = str(readout)
+        cell = evaluation.scored(rows, answers)
+        parts["detection"].append(evaluation.table(cell, name, bootstrap, seed))
+        parts["detection-reads"].append(reads.table(rows, answers, name, bootstrap, seed))
+        parts["detection-curves"].append(curves.curves(cell, name, bootstrap, seed))
+        parts["thresholds"].append(thresholds.table(cell, name, bootstrap, wanted, seed))
+        of_pathways = predicted[predicted["readout"] == name]
+        parts["self-awareness"].append(
+            self_awareness.table(of_pathways, answers, name, bootstrap, seed)
+        )
+    drawn = scores[scores["readout"].isin(detection["readout"].unique())]
+    measured = answers[answers["id"].isin(scores["id"].unique())]
+    parts["detection-layers"] += [
+        curves.layers(one) for one in analyses(drawn, measured, **bootstrap.model_dump(), seed=seed)
+    ]
+    return {name: stacked(frames, COLUMNS[name]) for name, frames in parts.items()}

@@ -1,0 +1,143 @@
+"""The table of detection: how good each detector is, and better than which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors.metrics import METRICS, Values, metrics
+from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import Bootstrap as Drawn
+
+REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
+"""Detectors that the others are compared with, in pairs."""
+ESTIMATE = ("estimate", "ci_low", "ci_high")
+
+
+def ends(name: str) -> tuple[str, str, str]:
+    """The columns of a paired difference."""
+    return f"vs_{name}", f"vs_{name}_low", f"vs_{name}_high"
+
+
+COLUMNS = (
+    "detector", "metric", *ESTIMATE, *ends("probe"), *ends("text"), *ends("output"), "n",
+    *(column for name in REFERENCES[3:] for column in ends(name)),
+    "n_wrong", "n_clusters", "thin", "site", "position",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What the detectors of a cell say of its samples at one read-out."""
+
+    answers: pd.DataFrame  # the samples, see `samples.in_order`
+    rank: Mapping[str, np.ndarray]  # detector → what orders the samples, float64 [n]
+    s: Mapping[str, np.ndarray]  # detector → logits; NaN for samples that it did not score
+
+    @property
+    def z(self) -> np.ndarray:
+        """Labels, int64 [n]."""
+        return self.answers["label"].to_numpy(dtype=np.int64)
+
+    def scored_by(self, detector: str) -> np.ndarray:
+        """Which samples a detector has scored, bool [n]."""
+        return ~np.isnan(self.s[detector])
+
+
+def scored(rows: pd.DataFrame, answers: pd.DataFrame, condition: str = "clean") -> Scored:
+    """The scores of one read-out under a condition, in the order of `samples.in_order`.
+
+    Args:
+        rows: of one read-out, see `out_of_fold.COLUMNS`.
+        answers: of the cell; those without scores were not measured.
+
+    Raises:
+        AnchorscopeError: the rows are of other samples.
+    """
+    measured = answers[answers["id"].isin(rows["id"].unique())]
+    ordered = samples.in_order(measured)
+    ids = pd.Index(ordered["id"].astype(str))
+    chosen = rows[rows["condition"] == condition]
+    values: dict[str, dict[str, np.ndarray]] = {"rank": {}, "s": {}}
+    for name, part in chosen.groupby("detector", sort=False):
+        places = ids.get_indexer(pd.Index(part["id"].astype(str)))
+        if (places < 0).any() or part["id"].duplicated().any():
+            what = "a sample is scored without answer, or twice"
+            raise samples.mismatch(what, f"detector {name}, {condition}")
+        for column, by_detector in values.items():
+            by_detector[str(name)] = np.full(len(ids), np.nan)
+            by_detector[str(name)][places] = part[column].to_numpy(dtype=np.float64)
+    return Scored(ordered, values["rank"], values["s"])
+
+
+def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
+    """A row for each detector and metric: `COLUMNS`, with clustered intervals.
+
+    Differences are paired, and those of a metric between detectors: with `vs_probe` above 0 the
+    metric is larger than the probe's. They are of the samples that both have scored.
+    """
+    drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
+    weights = with_estimate(drawn)
+    known: dict[tuple[str, bytes], Values] = {}
+
+    def of(detector: str, counted: np.ndarray) -> Values:
+        """The metrics of a detector over some samples; row 0 is the estimate."""
+        key = detector, counted.tobytes()
+        if key not in known:
+            known[key] = metrics(
+                cell.rank[detector][counted],
+                cell.s[detector][counted],
+                cell.z[counted],
+                weights[:, counted],
+            )
+        return known[key]
+
+    frames = []
+    for detector in cell.s:
+        counted = cell.scored_by(detector)
+        n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
+        columns = _with_interval(of(detector, counted), ESTIMATE, bootstrap.level)
+        for reference in REFERENCES:
+            if reference not in cell.s or reference == detector:
+                columns |= {name: np.full(len(METRICS), np.nan) for name in ends(reference)}
+                continue
+            both = counted & cell.scored_by(reference)
+            own, other = of(detector, both), of(reference, both)
+            differences = {name: own[name] - other[name] for name in METRICS}
+            columns |= _with_interval(differences, ends(reference), bootstrap.level)
+        site, _, position = readout.partition("/")
+        frames.append(
+            pd.DataFrame(
+                columns
+                | {
+                    "detector": detector,
+                    "metric": list(METRICS),
+                    "n": n,
+                    "n_wrong": int(cell.z[counted].sum()),
+                    "n_clusters": clusters,
+                    "thin": bool(
+                        counted.sum() < bootstrap.min_n or clusters < bootstrap.min_clusters
+                    ),
+                    "site": site,
+                    "position": position,
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
+
+
+def with_estimate(drawn: Drawn) -> np.ndarray:
+    """How often each sample counts, [1 + draws, n]: in row 0 each once."""
+    n = len(drawn.clusters)
+    return np.concatenate([np.ones((1, n)), drawn.weights[:, drawn.clusters]])
+
+
+def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[str, np.ndarray]:
+    """Estimate and ends of every metric, [metrics] each."""
+    every = np.stack([values[name] for name in METRICS], axis=1)
+    low, high = intervals.percentile(every[1:], level)
+    return dict(zip(names, (every[0], low, high), strict=True))

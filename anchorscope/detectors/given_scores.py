@@ -1,0 +1,106 @@
+"""Scores that something else gave, such as semantic entropy: they join the tables by id."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.out_of_fold import COLUMNS
+from anchorscope.probes import platt
+from anchorscope.storage.errors import AnchorscopeError
+
+FIELDS = ("id", "detector", "score")
+
+
+def read(path: str, taken: Collection[str]) -> pd.DataFrame:
+    """The rows of a JSON Lines (`.jsonl`) or CSV file: `FIELDS`; scores higher for *wrong*.
+
+    Raises AnchorscopeError: it cannot be read, lacks a field, gives an answer two scores by one
+    detector, a score that is no number, or a detector the name of one of ours (`taken`).
+    """
+    try:
+        if Path(path).suffix in (".jsonl", ".ndjson", ".json"):
+            rows = pd.read_json(path, lines=True, dtype={"id": str, "detector": str})
+        else:
+            rows = pd.read_csv(path, dtype={"id": str, "detector": str})
+    except (OSError, ValueError) as error:
+        raise _broken(f"cannot read the scores: {error}", path) from None
+    if missing := [name for name in FIELDS if name not in rows]:
+        raise _broken(f"the rows have no field `{missing[0]}`", path)
+    rows = rows[list(FIELDS)].astype({"id": str, "detector": str})
+    score = pd.to_numeric(rows["score"], errors="coerce")
+    for what, bad in (
+        ("a score is no number", ~np.isfinite(score.to_numpy(dtype=np.float64))),
+        ("an answer has two scores", rows.duplicated(["id", "detector"]).to_numpy()),
+        ("the detector's name is one of the methods'", rows["detector"].isin(taken).to_numpy()),
+    ):
+        if bad.any():
+            line = int(bad.argmax())
+            where = f"{path}, row {line + 1}, id {rows['id'].iloc[line]}"
+            raise _broken(f"{what}: {rows['detector'].iloc[line]}", where)
+    return rows.assign(score=score)
+
+
+def scores(cell: Cell, rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, Mapping[str, int]]:
+    """The scores of a cell's samples, calibrated on the other folds: `out_of_fold.COLUMNS`.
+
+    And how many of the rows matched, and did not, by what. Raises AnchorscopeError: none did, or
+    some detector's scores are all the same or leave a fold one class only.
+    """
+    places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
+    matched = int((places >= 0).sum())
+    if not matched:
+        what = (
+            f"none of the {len(rows)} ids is a sample's: {rows['id'].iloc[0] if len(rows) else ''}"
+        )
+        do = "give the ids of the cell's answers"
+        raise AnchorscopeError(what, where, do, see="given-scores")
+    frames = []
+    there, where_matched = rows[places >= 0], places[places >= 0]
+    for detector, numbers in there.groupby("detector", sort=False).indices.items():
+        score = there["score"].to_numpy(dtype=np.float64)[numbers]
+        frames.append(_calibrated(cell, str(detector), where_matched[numbers], score, where))
+    counts = {
+        "given scores": len(rows),
+        "given scores, matched": matched,
+        "given scores, of no sample": len(rows) - matched,
+    }
+    return pd.concat(frames, ignore_index=True), counts
+
+
+def _calibrated(
+    cell: Cell, detector: str, places: np.ndarray, score: np.ndarray, where: str
+) -> pd.DataFrame:
+    """One detector's rows; `places` of its samples, int64 [rows]."""
+    if np.ptp(score) == 0:
+        raise _broken(f"all scores of the detector {detector} are {score[0]:g}", where)
+    fold, z = cell.design.fold[places], cell.design.z[places]
+    s = np.empty(len(score))
+    for number in np.unique(fold):
+        train = fold != number
+        if len(np.unique(z[train])) < 2:
+            what = f"the answers scored by {detector} are all right or all wrong outside a fold"
+            raise _broken(what, where)
+        slope, offset = platt.calibrate(score[None, train], z[train])
+        s[~train] = slope * score[~train] + offset
+    columns = {
+        "id": cell.design.ids[places],
+        "readout": cell.clean.readout,
+        "detector": detector,
+        "condition": "clean",
+        "fold": fold,
+        "s": s,
+        "rank": score,
+        "partner": None,
+        "source": None,
+    }
+    return pd.DataFrame(columns, columns=list(COLUMNS))
+
+
+def _broken(what: str, where: str) -> AnchorscopeError:
+    do = "correct the file, or take it out of `detection.scores`"
+    return AnchorscopeError(what, where, do, see="given-scores")

@@ -1,0 +1,33 @@
+"""Mass-mean probes: the difference of the classes' means, whitened (Marks & Tegmark, 2024).
+
+With the covariance within classes shrunk towards a multiple of the identity (Ledoit & Wolf, 2004),
+that is linear discriminant analysis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from anchorscope.detectors.method import Training
+from anchorscope.detectors.probe import LinearScorer, headline
+from anchorscope.probes import platt
+
+
+def fit(train: Training) -> LinearScorer:
+    """At the probe's headline layer, calibrated by the inner folds."""
+    readout = train.samples.readout
+    layer = headline(train, readout).layer
+    x = train.samples.states[readout][layer : layer + 1][0].double().cpu().numpy()
+    logits = np.empty(len(train))
+    for fold in range(int(train.inner.max()) + 1):
+        here = train.inner == fold
+        logits[here] = _discriminant(x[~here], train.label[~here]).decision_function(x[here])
+    slope, offset = (float(one[0]) for one in platt.calibrate(logits[None], train.label))
+    whole = _discriminant(x, train.label)
+    bias = slope * float(whole.intercept_[0]) + offset
+    return LinearScorer(readout, layer, slope * whole.coef_[0], bias)
+
+
+def _discriminant(x: np.ndarray, z: np.ndarray) -> LinearDiscriminantAnalysis:
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, z)

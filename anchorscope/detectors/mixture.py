@@ -1,0 +1,137 @@
+"""Mixture of probes: one for each pathway, weighted by the pathway that the states predict.
+
+After the Mixture of Probes of arXiv 2601.07422. Which pathway a training sample uses is told by
+probes of other inner folds; of a sample that is scored, the gate reads its clean states alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from anchorscope.detectors import probe
+from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.probe import LinearScorer
+from anchorscope.passes.features import Part
+from anchorscope.passes.interventions import seeded
+from anchorscope.probes.samples import deepest_layer, sigmoid
+
+LEAST_SAMPLES = 20
+"""With fewer samples of a pathway its expert is the probe of all of them."""
+LEAST_ODDS = 1e-12
+
+
+class Gate(Protocol):
+    """Predicts a sample's pathway."""
+
+    def weights(self, samples: Samples) -> np.ndarray:
+        """The probability that each sample is Q-Anchored, float64 [n]."""
+        ...
+
+
+@dataclass(frozen=True)
+class LearnedGate:
+    """A probe of the pathway."""
+
+    scorer: LinearScorer
+
+    def weights(self, samples: Samples) -> np.ndarray:
+        """By the clean states."""
+        return sigmoid(self.scorer.score(samples))
+
+
+@dataclass(frozen=True)
+class ConstantGate:
+    """The share of a pathway among the training samples, where no probe of it can be fitted."""
+
+    share: float
+
+    def weights(self, samples: Samples) -> np.ndarray:
+        """The same for all."""
+        return np.full(len(samples), self.share)
+
+
+@dataclass(frozen=True)
+class RandomGate:
+    """A number between 0 and 1 that seed and id decide."""
+
+    seed: int
+
+    def weights(self, samples: Samples) -> np.ndarray:
+        """Whatever the states are."""
+        ids = samples.answers["id"].astype(str)
+        return np.array([seeded(f"gate/{self.seed}/{id_}").random() for id_ in ids])
+
+
+@dataclass(frozen=True)
+class MixtureScorer:
+    """The probabilities of two experts, weighted by a gate."""
+
+    gate: Gate
+    experts: tuple[LinearScorer, LinearScorer]  # of Q- and of A-Anchored samples
+
+    def score(self, samples: Samples) -> np.ndarray:
+        """Logits of *wrong*, float64 [n]."""
+        weight = self.gate.weights(samples)
+        of_question, of_answer = (sigmoid(expert.score(samples)) for expert in self.experts)
+        p = weight * of_question + (1 - weight) * of_answer
+        p = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
+        return np.log(p / (1 - p))
+
+
+def fit_mixture(train: Training) -> MixtureScorer:
+    """Experts of the Q- and of the A-Anchored training samples, and a gate."""
+    pathway = probe.pathways(train)
+    return MixtureScorer(gate(train, pathway), _experts(train, pathway))
+
+
+def fit_random_gate(train: Training) -> MixtureScorer:
+    """The same experts behind a gate that knows nothing."""
+    return MixtureScorer(RandomGate(train.settings.seed), _experts(train, probe.pathways(train)))
+
+
+def fit_vanilla_experts(train: Training) -> MixtureScorer:
+    """The same gate before experts that know nothing of pathways.
+
+    Each learns from a bootstrap draw of all training samples: fitted to all, both would be the
+    probe itself.
+    """
+    generator = np.random.default_rng(train.settings.seed)
+    n = len(train)
+    draws = (np.unique(generator.integers(n, size=n)) for _ in range(2))
+    first, second = (_expert(train, rows) for rows in draws)
+    return MixtureScorer(gate(train, probe.pathways(train)), (first, second))
+
+
+def gate(train: Training, pathway: np.ndarray) -> Gate:
+    """A probe of the pathway, int64 [n], at the layer that tells it best by inner folds.
+
+    All layers are tried: at the headline layer the same state decides on which side of the
+    threshold a sample lies.
+    """
+    if not probe.fittable(pathway, train.inner):
+        return ConstantGate(float(pathway.mean()))
+    return LearnedGate(probe.headline(train.labelled(pathway), train.samples.readout))
+
+
+def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, LinearScorer]:
+    """The probes of the Q- and of the A-Anchored samples."""
+    of_question, of_answer = (_expert(train, np.flatnonzero(pathway == one)) for one in (1, 0))
+    return of_question, of_answer
+
+
+def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
+    """A probe of some training samples, int64 places, at the headline layer of all of them."""
+    readout = train.samples.readout
+    layer = deepest_layer(probe.learned(train, readout).inner_auc[:, 0])
+    some = train.rows(rows)
+    inner = np.unique(some.inner, return_inverse=True)[1]
+    if len(rows) < LEAST_SAMPLES or not probe.fittable(some.label, inner):
+        return probe.headline(train, readout)
+    there = Training(some.samples, some.label, inner, some.settings, device=some.device)
+    states = Part(some.samples.states[readout], range(layer, layer + 1))
+    fitted = probe.fit(there, states)
+    scorer = probe.linear(fitted, readout, 0)
+    return LinearScorer(readout, layer, scorer.weights, scorer.bias)

@@ -1,0 +1,75 @@
+"""Self-awareness: whether the clean states tell which pathway an answer uses.
+
+A sample's pathway is whether the knockout flips what its own outer fold's probe says at that fold's
+headline layer. What predicts it has learned from the pathways of the training samples, which
+probes of other inner folds tell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from anchorscope.detectors import mixture, probe, text
+from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.out_of_fold import prior
+from anchorscope.detectors.self_awareness import PREDICTORS, SCORES
+from anchorscope.experiments.analysis import stacked
+
+
+def predictions(cell: Cell) -> pd.DataFrame:
+    """Predict each sample's pathway out of fold; a row for each sample and predictor: `SCORES`.
+
+    No rows without a knockout. In a fold whose training samples use one pathway only, all are
+    predicted alike.
+    """
+    if cell.knockout is None:
+        return pd.DataFrame(columns=list(SCORES))
+    frames = []
+    for fold in range(len(cell.design.inner)):
+        train = probe.with_probes(cell.training(fold))
+        here = np.flatnonzero(cell.design.fold == fold)
+        test = cell.clean.rows(here)
+        scorer = probe.fit_probe(train)
+        limit = probe.threshold(train)
+        cut = cell.knockout[scorer.layer : scorer.layer + 1][0][torch.as_tensor(here)]
+        flips = (scorer.score(test) > limit) != (scorer.of_states(cut) > limit)
+        for name, rank in _predicted(train, scorer, test).items():
+            columns = {
+                "id": cell.design.ids[here],
+                "readout": cell.clean.readout,
+                "predictor": name,
+                "fold": fold,
+                "flips": flips,
+                "rank": rank,
+            }
+            frames.append(pd.DataFrame(columns))
+    return stacked(frames, SCORES)
+
+
+def _predicted(train: Training, scorer: probe.LinearScorer, test: Samples) -> dict[str, np.ndarray]:
+    """What each of `PREDICTORS` says of the test samples, higher for Q-Anchored, float64 [n]."""
+    pathway = probe.pathways(train)
+    if not probe.fittable(pathway, train.inner):
+        return dict.fromkeys(PREDICTORS, np.zeros(len(test)))
+    relabelled = train.labelled(pathway)
+    gate = mixture.gate(train, pathway)
+    assert isinstance(gate, mixture.LearnedGate)
+    layers, limit = [scorer.layer], probe.threshold(train)
+    logits = probe.held_out(train, train.samples.readout, layers)[0] - limit
+    fitted = probe.fit(relabelled, torch.as_tensor(_decided_by(logits), dtype=torch.float32)[None])
+    of_score = probe.linear(fitted, "", 0)
+    here = torch.as_tensor(_decided_by(scorer.score(test) - limit))
+    ranks = {
+        "states": gate.scorer.score(test),
+        "text": text.fit_text(relabelled).score(test),
+        "score": of_score.of_states(here),
+    }
+    return {name: rank - prior(relabelled) for name, rank in ranks.items()}
+
+
+def _decided_by(s: np.ndarray) -> np.ndarray:
+    """A score, its size, and the class it names, float64 [n, 3]."""
+    return np.column_stack([s, np.abs(s), s > 0])

@@ -1,0 +1,180 @@
+"""Probes as detectors: at the headline layer, before the answer, and of all layers together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from anchorscope.detectors.method import Samples, Training
+from anchorscope.passes.features import Features, at
+from anchorscope.probes import fitting, platt, probes
+from anchorscope.probes.fitting import Design, Fitted
+from anchorscope.probes.samples import deepest_layer
+from anchorscope.probes.strength import LEAST_AUC
+from anchorscope.storage.errors import AnchorscopeError
+
+
+@dataclass(frozen=True)
+class LinearScorer:
+    """A logit that is linear in the states of one layer."""
+
+    readout: str
+    layer: int
+    weights: np.ndarray  # float64 [width]
+    bias: float
+
+    def score(self, samples: Samples) -> np.ndarray:
+        """Logits of *wrong*, float64 [n]."""
+        return self.of_states(samples.states[self.readout][self.layer : self.layer + 1][0])
+
+    def of_states(self, states: torch.Tensor) -> np.ndarray:
+        """The same of states [n, width] of its layer."""
+        return states.double().cpu().numpy() @ self.weights + self.bias
+
+
+@dataclass(frozen=True)
+class EnsembleScorer:
+    """The mean logit of several scorers, calibrated."""
+
+    scorers: tuple[LinearScorer, ...]
+    slope: float
+    offset: float
+
+    def score(self, samples: Samples) -> np.ndarray:
+        """Logits of *wrong*, float64 [n]."""
+        mean = np.mean([one.score(samples) for one in self.scorers], axis=0)
+        return self.slope * mean + self.offset
+
+
+def fit_probe(train: Training) -> LinearScorer:
+    """The read-out's probe at the layer of highest inner AUC, the deepest within .01 of it."""
+    return headline(train, train.samples.readout)
+
+
+def fit_before(train: Training) -> LinearScorer:
+    """The same at the prompt's end: no word of the answer has been read."""
+    return headline(train, train.samples.before)
+
+
+def fit_ensemble(train: Training) -> EnsembleScorer:
+    """The mean logit of the probes of all layers with an inner AUC above .6.
+
+    Those of layers near chance only add noise. Where there is none, the headline layer's.
+    """
+    readout = train.samples.readout
+    fitted = learned(train, readout)
+    inner_auc = fitted.inner_auc[:, 0]
+    layers = np.flatnonzero(inner_auc > LEAST_AUC).tolist() or [deepest_layer(inner_auc)]
+    mean = held_out(train, readout, layers).mean(0)
+    slope, offset = platt.calibrate(mean[None], train.label)
+    scorers = tuple(linear(fitted, readout, layer) for layer in layers)
+    return EnsembleScorer(scorers, float(slope[0]), float(offset[0]))
+
+
+def headline(train: Training, readout: str) -> LinearScorer:
+    """The probe of a read-out at the layer that the inner folds choose."""
+    fitted = learned(train, readout)
+    return linear(fitted, readout, deepest_layer(fitted.inner_auc[:, 0]))
+
+
+def with_probes(train: Training) -> Training:
+    """The training samples with probes of every read-out, which several methods share."""
+    return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
+
+
+def learned(train: Training, readout: str) -> Fitted:
+    """The probes of every layer of a read-out: those that are known, else fitted now."""
+    if readout in train.fitted:
+        return train.fitted[readout]
+    if readout not in train.samples.states:
+        what = f"the states of `{readout}` were not measured"
+        do = "add the read-out to `readouts` and run snakemake again"
+        raise AnchorscopeError(what, "detection", do, see="not-measured")
+    return fit(train, train.samples.states[readout])
+
+
+def fit(train: Training, x: Features) -> Fitted:
+    """One probe for each layer of features [layers, n, width], with its penalty and calibration."""
+    return fitting.fit(x, design(train), device=train.device)
+
+
+def design(train: Training) -> Design:
+    """One training fold that holds all samples, with its inner folds; logits at its own prior."""
+    calibrated = {"scoring": "calibrated", "prior": "natural"}
+    return Design(
+        where="the training answers",
+        ids=train.samples.answers["id"].astype(str).to_numpy(dtype=object),
+        z=train.label,
+        fold=np.full(len(train), -1),
+        inner=train.inner[None],
+        settings=train.settings.model_copy(update=calibrated),
+    )
+
+
+def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
+    """A calibrated probe as a scorer, its logits at the training prior."""
+    slope, offset = float(fitted.t[layer, 0]), float(fitted.offset[layer, 0])
+    weights = fitted.probes.weights[layer, 0].double().cpu().numpy()
+    bias = float(fitted.probes.bias[layer, 0])
+    return LinearScorer(readout, layer, slope * weights, slope * bias + offset)
+
+
+def held_out(
+    train: Training, readout: str, layers: list[int], states: Features | None = None
+) -> np.ndarray:
+    """Calibrated logits of the training samples by probes of the other inner folds.
+
+    Penalty and calibration are those of the probe of all of them.
+
+    Args:
+        layers: at which to score.
+        states: to score, by default the clean ones that the probes learn from.
+
+    Returns:
+        float64 [layers, n], at the training prior.
+    """
+    fitted = learned(train, readout).at(layers)
+    clean = at(train.samples.states[readout], layers)
+    numbers = range(int(train.inner.max()) + 1)
+    masks = np.stack([train.inner != number for number in numbers])
+    penalties = np.repeat(fitted.c, len(masks), axis=1)
+    inner = probes.fit(clean, train.label, masks, penalties, device=train.device)
+    logits = inner.logits(clean if states is None else at(states, layers)).cpu().numpy()
+    raw = logits[:, train.inner, np.arange(len(train))]
+    return fitted.t * raw + fitted.offset
+
+
+def threshold(train: Training) -> float:
+    """The logit at the training prior from which on a probe says *wrong*, as in the figures."""
+    if train.settings.prior == "natural":
+        return 0.0
+    share = train.label.mean()
+    return float(np.log(share / (1 - share)))
+
+
+def pathways(train: Training) -> np.ndarray:
+    """Whether the knockout flips what the probe says of each training sample, int64 [n].
+
+    By probes of the other inner folds, at the headline layer. Raises AnchorscopeError: the knockout
+    was not measured.
+    """
+    if train.knockout is None:
+        do = "add `knockout` to `conditions` and run snakemake again"
+        raise AnchorscopeError("the knockout was not measured", "detection", do, see="not-measured")
+    readout = train.samples.readout
+    layers = [deepest_layer(learned(train, readout).inner_auc[:, 0])]
+    limit = threshold(train)
+    clean, cut = (
+        held_out(train, readout, layers, states)[0] > limit for states in (None, train.knockout)
+    )
+    return (clean != cut).astype(np.int64)
+
+
+def fittable(label: np.ndarray, inner: np.ndarray) -> bool:
+    """Whether a probe of labels [n] can be fitted, and chosen by inner folds [n]."""
+    folds = range(int(inner.max(initial=0)) + 1)
+    return len(folds) > 1 and all(
+        (inner == fold).any() and len(np.unique(label[inner != fold])) == 2 for fold in folds
+    )

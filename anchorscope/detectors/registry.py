@@ -1,0 +1,92 @@
+"""The methods of detection, in the order of tables and figures."""
+
+from anchorscope.detectors.method import Method
+
+RECORDS = (
+    Method(
+        "text", "text", "a model of the words of question and answer, added up", "text:fit_text"
+    ),
+    Method("question", "question's text", "a model of the question's words", "text:fit_question"),
+    Method("answer", "answer's text", "a model of the exact answer's words", "text:fit_answer"),
+    Method("response", "response's text", "a model of the response's words", "text:fit_response"),
+    Method(
+        "output",
+        "token probabilities",
+        "a regression on the probabilities of the answer's tokens: the model's own confidence",
+        "output:fit_output",
+        ("outputs",),
+    ),
+    Method(
+        "output+probe",
+        "token probabilities and probe",
+        "a regression on the token probabilities and the probe's logit",
+        "output:fit_output_and_probe",
+        ("outputs", "states"),
+    ),
+    Method(
+        "p-true",
+        "P(True)",
+        "the probability that the model calls its answer true when asked",
+        "output:fit_p_true",
+        ("p-true",),
+    ),
+    Method(
+        "before",
+        "probe before the answer",
+        "the probe at the prompt's end: how hard the question looks",
+        "probe:fit_before",
+        ("before",),
+    ),
+    Method(
+        "probe",
+        "probe",
+        "the read-out's probe at the headline layer",
+        "probe:fit_probe",
+        ("states",),
+    ),
+    Method(
+        "layer-ensemble",
+        "probes of all layers",
+        "the mean logit of the probes of all layers that have a signal",
+        "probe:fit_ensemble",
+        ("states",),
+    ),
+    Method(
+        "mass-mean",
+        "mass-mean",
+        "the difference of the classes' means, whitened",
+        "mass_mean:fit",
+        ("states",),
+    ),
+    Method(
+        "saplma",
+        "SAPLMA",
+        "a network of three hidden layers on the states",
+        "saplma:fit",
+        ("states",),
+    ),
+    Method(
+        "mixture-of-probes",
+        "mixture of probes",
+        "probes of the Q- and of the A-Anchored answers, weighted by the predicted pathway",
+        "mixture:fit_mixture",
+        ("states", "knockout"),
+    ),
+    Method(
+        "random-gate",
+        "mixture: random gate",
+        "the same two probes, weighted at random",
+        "mixture:fit_random_gate",
+        ("states", "knockout"),
+    ),
+    Method(
+        "vanilla-experts",
+        "mixture: like experts",
+        "two probes fitted to draws of all answers, weighted by the predicted pathway",
+        "mixture:fit_vanilla_experts",
+        ("states", "knockout"),
+    ),
+)
+"""A new method is a module and its record here."""
+METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
+"""Name → record."""

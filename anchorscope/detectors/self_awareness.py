@@ -1,0 +1,71 @@
+"""The table of self-awareness: how well a sample's pathway can be told, and from what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.probes import intervals, samples
+
+PREDICTORS = ("states", "text", "score")
+"""What predicts the pathway: the clean states of any layer; question and response as text; and the
+probe's logit, its size and the class it names, which decide much of what flips."""
+SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
+"""Columns of `pathways.predictions`."""
+COLUMNS = (
+    "predictor", "auc", "auc_low", "auc_high",
+    *(f"vs_{name}{end}" for name in ("text", "score") for end in ("", "_low", "_high")),
+    "n", "n_flips", "n_clusters", "thin", "site", "position",
+)  # fmt: skip
+
+
+def table(
+    rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
+) -> pd.DataFrame:
+    """How well each predictor tells the pathway, and the states better than the others: `COLUMNS`.
+
+    Args:
+        rows: of `predictions`, of one read-out.
+        answers: of the cell.
+
+    Raises:
+        AnchorscopeError: rows and answers are not of the same samples.
+    """
+    ordered = (
+        samples.in_order(answers[answers["id"].isin(rows["id"].unique())]) if len(rows) else None
+    )
+    if ordered is None:
+        return pd.DataFrame(columns=list(COLUMNS))
+    drawn = samples.bootstrap(ordered, bootstrap.draws, seed)
+    by_name = {str(name): part for name, part in rows.groupby("predictor", sort=False)}
+    where = f"pathways at {readout}"
+    ranks = np.stack(
+        [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
+    )
+    flips = samples.aligned(by_name["states"], ordered, "flips", where).astype(np.int64)
+    estimate = np.array([intervals.auc(rank, flips) for rank in ranks])
+    replicates = drawn.aucs(ranks, flips)
+    low, high = intervals.percentile(replicates, bootstrap.level)
+    columns: dict[str, object] = {"auc": estimate, "auc_low": low, "auc_high": high}
+    for name in ("text", "score"):
+        other = PREDICTORS.index(name)
+        gain = estimate[0] - estimate[other]
+        ends = intervals.percentile(replicates[:, 0] - replicates[:, other], bootstrap.level)
+        for end, value in zip(("", "_low", "_high"), (gain, *ends), strict=True):
+            columns[f"vs_{name}{end}"] = [value, np.nan, np.nan]
+    few = min(flips.sum(), (1 - flips).sum())
+    clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
+    site, _, position = readout.partition("/")
+    return pd.DataFrame(
+        columns
+        | {
+            "predictor": PREDICTORS,
+            "n": len(flips),
+            "n_flips": int(flips.sum()),
+            "n_clusters": clusters,
+            "thin": bool(few < bootstrap.min_n or clusters < bootstrap.min_clusters),
+            "site": site,
+            "position": position,
+        }
+    )[list(COLUMNS)]

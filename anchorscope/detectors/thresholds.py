@@ -1,0 +1,130 @@
+"""Thresholds: up to which probability of *wrong* answers are kept, for a wanted precision or share.
+
+By learn-then-test (Angelopoulos et al., 2022; MAPIE): with the wanted confidence the answers kept
+are as wanted, or no threshold is found. That holds for independent rows, so that one row of each
+cluster is used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors.evaluation import Scored, with_estimate
+from anchorscope.probes import intervals, samples
+
+LOGITS = np.array([-10, -8, -6, -5, -4, *np.arange(-3, 3.25, 0.25), 4, 5, 6, 8, 10])
+LIMITS = samples.sigmoid(LOGITS)
+"""Probabilities of *wrong* that are tried: few, since every one costs confidence."""
+COLUMNS = (
+    "detector", "target", "wanted", "confidence", "threshold",
+    *(f"{name}{end}" for name in ("precision", "coverage") for end in ("", "_low", "_high")),
+    "n", "n_calibration", "site", "position",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What thresholds are to give, and with which confidence."""
+
+    precision: float = 0.9  # share of right answers among those kept
+    coverage: float = 0.8  # share of answers kept
+    confidence: float = 0.9
+
+
+def find(p: np.ndarray, z: np.ndarray, target: str, level: float, confidence: float) -> float:
+    """The probability of *wrong* up to which answers are kept; NaN if none will do.
+
+    Of those that will do, for `precision` the one that keeps the most, for `coverage` that which
+    keeps the fewest.
+
+    Args:
+        p: probabilities of *wrong* of independent answers, [n].
+        z: 1 for a wrong one, [n].
+        target: `precision` or `coverage`.
+        level: the precision or the coverage that is wanted.
+    """
+    from mapie.risk_control import BinaryClassificationController, precision
+    from mapie.risk_control.risks import BinaryRisk, predicted_positive_fraction
+
+    coverage = BinaryRisk(
+        risk_occurrence=lambda label, kept: kept == 1,
+        risk_condition=lambda label, kept: np.repeat(True, len(label)),
+        higher_is_better=True,
+    )
+    risk, best = {
+        "precision": (precision, coverage),
+        "coverage": (coverage, predicted_positive_fraction),
+    }[target]
+
+    def right(p_wrong: np.ndarray) -> np.ndarray:
+        """The probabilities of both classes, *right* being the one that is kept."""
+        return np.column_stack([p_wrong, 1 - p_wrong])
+
+    controller = BinaryClassificationController(
+        right,
+        risk,
+        level,
+        confidence_level=confidence,
+        best_predict_param_choice=best,
+        list_predict_params=1 - LIMITS,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that none was found is an answer
+        controller.calibrate(p, 1 - z)
+    found = controller.best_predict_param
+    return np.nan if found is None else float(LIMITS[np.argmin(np.abs(1 - LIMITS - found))])
+
+
+def one_of_each(clusters: np.ndarray, seed: int) -> np.ndarray:
+    """The place of one sample of each cluster, chosen by the seed, int64 [clusters]."""
+    order = np.random.default_rng(seed).permutation(len(clusters))
+    _, first = np.unique(clusters[order], return_index=True)
+    return np.sort(order[first])
+
+
+def table(
+    cell: Scored, readout: str, bootstrap: Bootstrap, wanted: Wanted, seed: int
+) -> pd.DataFrame:
+    """A row for each detector and target: `COLUMNS`; a blank threshold where none was found.
+
+    Precision and coverage are those of all samples, with clustered intervals.
+    """
+    drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
+    weights = with_estimate(drawn)
+    site, _, position = readout.partition("/")
+    rows = []
+    for detector, s in cell.s.items():
+        counted = np.flatnonzero(cell.scored_by(detector))
+        p, z = samples.sigmoid(s[counted]), cell.z[counted]
+        some = one_of_each(drawn.clusters[counted], seed)
+        for target in ("precision", "coverage"):
+            level = float(getattr(wanted, target))
+            threshold = find(p[some], z[some], target, level, wanted.confidence)
+            row: dict[str, object] = {
+                "detector": detector,
+                "target": target,
+                "wanted": level,
+                "confidence": wanted.confidence,
+                "threshold": threshold,
+                "n": len(counted),
+                "n_calibration": len(some),
+                "site": site,
+                "position": position,
+            }
+            kept = (p <= threshold).astype(np.float64)  # of a blank threshold nobody
+            everyone, those = weights[:, counted].sum(1), weights[:, counted] @ kept
+            right = weights[:, counted] @ (kept * (1 - z))
+            shares = {"precision": (right, those), "coverage": (those, everyone)}
+            for name, parts in shares.items():
+                values = intervals.ratio(*parts)
+                if np.isnan(threshold):
+                    values = np.full_like(values, np.nan)
+                low, high = intervals.percentile(values[1:, None], bootstrap.level)
+                row |= {name: values[0], f"{name}_low": low[0], f"{name}_high": high[0]}
+            rows.append(row)
+    return pd.DataFrame(rows, columns=list(COLUMNS))

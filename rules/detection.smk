@@ -1,0 +1,221 @@
+# Detection: how likely each answer is wrong by every method, and what the methods are worth.
+#
+# in:  answers, the model, activations, the stored probes and their scores
+# out: results/outputs/<model>/<dataset>.parquet               token probabilities, P(True)
+#      results/detection/<model>/<dataset>.parquet             scores of every method, out of fold
+#      results/detection/<model>/<dataset>.pathways.parquet    what predicts a sample's pathway
+#      results/detection/<model>/<dataset>.*.csv               one cell's tables
+#      results/detection/<model>/<figure>.transfer.csv         trained on one dataset, tried on others
+#      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
+#                               thresholds,self-awareness,transfer}.csv
+#      results/figures/<figure>.detection*.{vl.json,html,svg,pdf,png}
+
+from anchorscope.detectors import views as detection_views
+
+
+localrules:
+    detection_table,
+    detection_figure,
+
+
+rule outputs:
+    input:
+        answers=paths.product("answers", ".parquet"),
+        model=f"{RESULTS}/models/{{model}}.json",
+        activations=paths.product("activations"),
+    output:
+        table=f"{{root}}/outputs/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/outputs/{{model}}/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{{root}}/logs/outputs/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/outputs/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(),
+        **jobs.asks("passes"),
+    params:
+        dtype=lambda w: cfg.models[w.model].dtype,
+        prompt=lambda w: cfg.models[w.model].prompt,
+        batch_tokens=cfg.batch_tokens,
+    message:
+        "token probabilities of {wildcards.model} on {wildcards.dataset}"
+    script:
+        "../scripts/outputs.py"
+
+
+rule detection_scores:
+    input:
+        answers=paths.product("answers", ".parquet"),
+        activations=paths.product("activations"),
+        probes=paths.product("probes", ".safetensors"),
+        outputs=paths.outputs_if_needed(paths.product("outputs", ".parquet")),
+        given=paths.given_scores,
+    output:
+        scores=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
+        pathways=f"{{root}}/detection/{{model}}/{{dataset}}.pathways.parquet",
+        provenance=f"{{root}}/detection/{{model}}/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{{root}}/logs/detection/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/detection/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(most_gpus=1),
+        **jobs.asks("probes"),
+    params:
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        readouts=lambda w: cfg.readouts_of(w.model, w.dataset),
+        methods=cfg.detection.methods,
+        seed=cfg.seed,
+    message:
+        "detection of {wildcards.model} on {wildcards.dataset}: fitting and scoring every method"
+    script:
+        "../scripts/detection_scores.py"
+
+
+rule detection_cell:
+    input:
+        detection=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
+        pathways=f"{{root}}/detection/{{model}}/{{dataset}}.pathways.parquet",
+        scores=paths.product("scores", ".parquet"),
+        answers=paths.product("answers", ".parquet"),
+    output:
+        **{
+            name: f"{{root}}/detection/{{model}}/{{dataset}}.{name}.csv"
+            for name in detection_views.TABLES
+        },
+        provenance=f"{{root}}/detection/{{model}}/{{dataset}}.detection.csv.provenance.json",
+    log:
+        f"{{root}}/logs/detection/{{model}}/{{dataset}}.tables.log",
+    benchmark:
+        f"{{root}}/benchmarks/detection/{{model}}/{{dataset}}.tables.tsv"
+    conda:
+        "../envs/base.yaml"
+    resources:
+        **jobs.asks("tables"),
+    params:
+        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
+        thresholds=cfg.detection.model_dump(
+            mode="json", include={"precision", "coverage", "confidence"}
+        ),
+        seed=cfg.seed,
+    message:
+        "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
+    script:
+        "../scripts/detection_cell.py"
+
+
+rule detection_transfer:
+    input:
+        **{
+            kind: lambda w, stage=stage, end=end: paths.of_model(stage, end)(w)
+            for kind, stage, end in (
+                ("answers", "answers", ".parquet"),
+                ("activations", "activations", ""),
+                ("probes", "probes", ".safetensors"),
+                ("scores", "detection", ".parquet"),
+            )
+        },
+    output:
+        table=f"{ROOT}/detection/{{model}}/{{figure}}.transfer.csv",
+        provenance=f"{ROOT}/detection/{{model}}/{{figure}}.transfer.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/detection/{{model}}/{{figure}}.transfer.log",
+    benchmark:
+        f"{ROOT}/benchmarks/detection/{{model}}/{{figure}}.transfer.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(most_gpus=1),
+        mem_mb=lambda w: max(
+            jobs.demand("probes", w.model, name)["mem_mb"]
+            for name in cfg.figures[w.figure].datasets
+        ),
+        runtime=lambda w: sum(
+            jobs.demand("probes", w.model, name)["runtime"]
+            for name in cfg.figures[w.figure].datasets
+        ),
+    params:
+        datasets=lambda w: cfg.figures[w.figure].datasets,
+        readout=lambda w: cfg.figures[w.figure].readout,
+        probe=cfg.probe.model_dump(mode="json"),
+        bootstrap=cfg.bootstrap.model_dump(mode="json"),
+        seed=cfg.seed,
+    message:
+        "transfer of {wildcards.model} between the datasets of {wildcards.figure}"
+    script:
+        "../scripts/detection_transfer.py"
+
+
+rule detection_table:
+    input:
+        **{name: paths.of_figure("detection", f".{name}.csv") for name in detection_views.TABLES},
+        transfer=lambda w: [
+            f"{ROOT}/detection/{model}/{w.figure}.transfer.csv"
+            for model in cfg.figures[w.figure].models
+        ],
+    output:
+        **{
+            name: f"{ROOT}/tables/{{figure}}.{name}.csv"
+            for name in (*detection_views.TABLES, "transfer")
+        },
+        provenance=f"{ROOT}/tables/{{figure}}.detection.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/detection_table/{{figure}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/detection_table/{{figure}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        models=lambda w: cfg.figures[w.figure].models,
+    message:
+        "tables of detection of {wildcards.figure}"
+    script:
+        "../scripts/detection_table.py"
+
+
+rule detection_figure:
+    input:
+        tables=lambda w: [
+            f"{ROOT}/tables/{w.figure}.{name}.csv"
+            for name in detection_views.VIEWS[w.picture].tables
+        ],
+    output:
+        **drawn("{figure}.{picture}", "detection", "Detection"),
+        provenance=f"{ROOT}/figures/{{figure}}.{{picture}}.provenance.json",
+    log:
+        f"{ROOT}/logs/detection_figure/{{figure}}.{{picture}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/detection_figure/{{figure}}.{{picture}}.tsv"
+    wildcard_constraints:
+        picture=one_of(detection_views.VIEWS),
+    conda:
+        "../envs/base.yaml"
+    params:
+        view="{picture}",
+        models=lambda w: cfg.figures[w.figure].models,
+        datasets=lambda w: cfg.figures[w.figure].datasets,
+        label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
+        readout=lambda w: cfg.figures[w.figure].readout,
+        level=cfg.bootstrap.level,
+        chart=cfg.chart.model_dump(mode="json"),
+    message:
+        "figure {wildcards.figure}, {wildcards.picture}: drawing"
+    script:
+        "../scripts/detection_figure.py"
+
+
+rule detection:
+    input:
+        [
+            paths.pictures(f"{figure}.{picture}")
+            for figure in cfg.targets
+            for picture in detection_views.VIEWS
+        ],

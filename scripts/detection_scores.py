@@ -1,0 +1,44 @@
+"""Fit every method of detection in one cell, and score its samples out of fold."""
+
+from anchorscope.storage import provenance
+from anchorscope.storage.files import digest, read_parquet, write_parquet
+from anchorscope.workflow.stage import stage
+
+with stage(snakemake):
+    from anchorscope.detectors import cell, given_scores, out_of_fold, pathways
+    from anchorscope.detectors.method import named
+    from anchorscope.detectors.registry import METHODS
+    from anchorscope.detectors.self_awareness import SCORES
+    from anchorscope.experiments.analysis import stacked
+    from anchorscope.passes.activations import measured
+    from anchorscope.probes import fitting, stored
+    from anchorscope.workflow import jobs
+
+    given, chosen, written = snakemake.input, snakemake.params, snakemake.output
+    device = jobs.device_of(snakemake)
+    settings = fitting.Settings(**chosen.probe, seed=chosen.seed)
+    answers, probes = (
+        measured(read_parquet(given.answers), given.activations),
+        stored.read(given.probes),
+    )
+    outputs = read_parquet(given.outputs) if given.outputs else None
+    methods, taken = named(chosen.methods, METHODS), set(METHODS)
+    scored, predicted, notes = [], [], {}
+    for readout in chosen.readouts:
+        of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)
+        scored.append(out_of_fold.scores(of_cell, methods))
+        for path in given.given:
+            frame, counted = given_scores.scores(of_cell, given_scores.read(path, taken), path)
+            scored.append(frame)
+            notes |= counted
+        predicted.append(pathways.predictions(of_cell))
+    write_parquet(stacked(scored, out_of_fold.COLUMNS), written.scores)
+    write_parquet(stacked(predicted, SCORES), written.pathways)
+    provenance.of_stage(
+        snakemake,
+        written.scores,
+        counts=provenance.counts_of(given.activations),
+        content=[digest([path]) for path in given.given],
+        device=device,
+        given_scores=notes,
+    )

@@ -1,0 +1,22 @@
+"""Measure one cell's token probabilities, and whether the model calls its answers true."""
+
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_parquet, write_parquet
+from anchorscope.workflow.stage import stage
+
+with stage(snakemake):
+    from anchorscope.detectors import token_probabilities
+    from anchorscope.models.vocabulary import check_tokens
+    from anchorscope.passes.activations import measured
+    from anchorscope.workflow import jobs
+
+    given, chosen, written = snakemake.input, snakemake.params, snakemake.output.table
+    located, loaded = jobs.model_of(snakemake)
+    answers = measured(read_parquet(given.answers), given.activations)
+    check_tokens(loaded.tokenizer, answers, given.answers)
+    table = token_probabilities.table(
+        loaded, answers, style=chosen.prompt, batch_tokens=chosen.batch_tokens
+    )
+    write_parquet(table, written)
+    counts = provenance.counts_of(given.activations)
+    provenance.of_stage(snakemake, written, counts=counts, model=located)
