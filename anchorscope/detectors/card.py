@@ -23,7 +23,7 @@ def text(config: Mapping[str, Any]) -> str:
     """The card in Markdown, from the content of config.json."""
     model, binding, report = config["model"], config["binding"], config["report"]
     probe = config["probes"][0]
-    name = model.get("name") or binding["family"]
+    name = str(model.get("name") or binding["family"]).rstrip("/").rpartition("/")[2]
     revision = f" (revision `{model['revision']}`)" if model.get("revision") else ""
     sections = [
         f"# Detector of wrong answers of {name}",
@@ -48,7 +48,14 @@ def text(config: Mapping[str, Any]) -> str:
 
 def shown(estimate: Mapping[str, float]) -> str:
     """An estimate with its interval."""
-    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
+    value, low, high = (_number(estimate[name]) for name in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def _number(value: float) -> str:
+    """Three digits, a real minus sign, and no minus before a zero."""
+    text = f"{value:.3f}".replace("-", "−")
+    return text.removeprefix("−") if not float(f"{value:.3f}") else text
 
 
 def _use(config: Mapping[str, Any]) -> str:
@@ -142,8 +149,8 @@ def _limits(config: Mapping[str, Any]) -> list[str]:
     return [
         "It knows questions like those it was fitted to. On other kinds of questions measure it "
         "anew: `anchorscope detect eval`.",
-        f"`p_wrong` assumes that {share:.0%} of the answers are wrong, as among those it was fitted "
-        "to; where that is different, start from `p_balanced`.",
+        f"`p_wrong` assumes that {share:.0%} of the answers are wrong, as among those it was "
+        "fitted to; where that is different, start from `p_balanced`.",
         "Other weights, a finetuned or quantised model, another tokenizer, chat template or prompt "
         "give other states; what differs is refused.",
         "Answers without an exact answer, such as refusals, get no score but a reason.",
@@ -156,7 +163,7 @@ def _facts(config: Mapping[str, Any]) -> str:
     lines = [
         f"anchorscope {config['anchorscope']}; prompt style `{binding['style']}`, number format "
         f"{binding['dtype']}; layers chosen by the folds: "
-        f"{', '.join(map(str, config['report']['layers_of_folds']))}.",
+        f"{', '.join(map(str, config['report']['layers_of_folds']))}."
     ]
     if dropped := counts.get("dropped"):
         why = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())

@@ -145,14 +145,12 @@ class Evidence:
     def _quality(self, name: str) -> dict[str, Any]:
         """The measures of one of `scores`; AUROC alone of what is not calibrated."""
         s, z, drawn, level = self.scores[name], self.own.z, self.own.drawn, self.own.level
-        if name not in ("probe", "resid"):
-            auc = intervals.auc(s, z), drawn.aucs(s[None], z)[:, 0]
-            return {"auroc": quality.interval(*auc, level)._asdict()}
-        p = samples.sigmoid(s + self._shift())
-        measures = quality.estimates(p, z, drawn, level)
         # Folds have unlike shares of wrong answers: ranks are compared at equal classes.
         auc = quality.interval(intervals.auc(s, z), drawn.aucs(s[None], z)[:, 0], level)
-        return {key: one._asdict() for key, one in (measures | {"auroc": auc}).items()}
+        measures: dict[str, Interval] = {}
+        if name in ("probe", "resid"):
+            measures = quality.estimates(samples.sigmoid(s + self._shift()), z, drawn, level)
+        return {key: one._asdict() for key, one in {**measures, "auroc": auc}.items()}
 
     def _shift(self) -> np.ndarray:
         """Log odds of a wrong answer in the training fold of each sample, [n]."""
@@ -251,7 +249,8 @@ def crossing_verdict(report: Mapping[str, Any]) -> str:
 
 READS = {
     crossing.TRUTH: "It compares the answer with the question, and tells truth by that.",
-    crossing.PAIR: "It compares the answer with the question, but is not shown to tell truth by it.",
+    crossing.PAIR: "It compares the answer with the question, but is not shown to tell truth by "
+    "that.",
     crossing.NOT_SHOWN: "It is not shown to compare the answer with the question: what it reads "
     "may be the question and the answer, each for itself.",
     crossing.TOO_FEW: "Whether it compares the answer with the question cannot be said: too few "

@@ -45,9 +45,7 @@ def estimates(p: np.ndarray, z: np.ndarray, drawn: Bootstrap, level: float) -> d
     for coverage in COVERAGES:
         value, draws = (accuracy_at(p, z, coverage, of) for of in (one, weights))
         measures[f"accuracy_{coverage * 100:.0f}"] = (value[0], draws)
-    return {
-        name: interval(float(value), draws, level) for name, (value, draws) in measures.items()
-    }
+    return {name: interval(float(value), draws, level) for name, (value, draws) in measures.items()}
 
 
 def interval(value: float, draws: np.ndarray, level: float) -> Interval:

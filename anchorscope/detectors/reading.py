@@ -76,7 +76,9 @@ def scored(
     return _as_given(table, given)
 
 
-def _numbered(rows: Sequence[Mapping[str, Any]], names: FieldNames | None, source: object) -> _Given:
+def _numbered(
+    rows: Sequence[Mapping[str, Any]], names: FieldNames | None, source: object
+) -> _Given:
     """Rows with numbers for ids, so that each is found again whatever its own id is."""
     there = {name for row in rows for name in row}
     fields = dict(names or {name: name for name in Fields.model_fields if name in there})
@@ -135,7 +137,8 @@ def _columns(logits: pd.DataFrame, probes: Sequence[LayerProbe]) -> pd.DataFrame
     table = probabilities(probes[0], logits[0].to_numpy()).set_index(logits.index)
     table["p_question"] = sigmoid(logits[1].to_numpy()) if len(probes) > 1 else np.nan
     question = table["p_question"]
-    table["pathway"] = np.where(question.isna(), None, np.where(question > 0.5, "Q", "A"))
+    names = pd.Series(np.where(question > 0.5, "Q", "A"), index=table.index, dtype=object)
+    table["pathway"] = names.where(question.notna(), None)
     return table
 
 

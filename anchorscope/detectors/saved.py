@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from anchorscope.detectors.evaluating import Evaluation
     from anchorscope.models.rows import FieldNames, Rows
 
 FORMAT = 1
@@ -37,6 +38,15 @@ COLUMNS = (
     "pathway", "p_question", "dropped",
 )  # fmt: skip
 """Columns of `Detector.score`, see docs/using-the-result.md."""
+
+
+class How(TypedDict, total=False):
+    """How rows are read and scored; all may be left out."""
+
+    fields: FieldNames | None  # field → column, if they do not share names
+    source: object  # what errors call the rows
+    readout: str | None  # `resid/final` for the probe of the residual stream
+    batch_tokens: int | None  # most tokens in a batch
 
 
 @dataclass(frozen=True)
@@ -109,11 +119,7 @@ class Detector:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
-        *,
-        fields: FieldNames | None = None,
-        source: object = "the table",
-        readout: str | None = None,
-        batch_tokens: int | None = None,
+        **how: Unpack[How],
     ) -> pd.DataFrame:
         """How likely each answer is wrong: a row for each row given, in its order.
 
@@ -121,10 +127,7 @@ class Detector:
             model, tokenizer: those that it was fitted to.
             rows: `question`, and `response` where the model does not answer itself; what is known
                 of `subject` and `property`. No gold answers are needed, nor read.
-            fields: which column holds which field, if they do not share names.
-            source: what errors call the rows.
-            readout: `resid/final` for the probe of the residual stream.
-            batch_tokens: most tokens in a batch.
+            how: see `How`.
 
         Returns:
             The columns `COLUMNS`; blank scores where a row has a reason in `dropped`.
@@ -135,17 +138,19 @@ class Detector:
         """
         from anchorscope.detectors.reading import scored
 
-        table = scored(
-            self,
-            model,
-            tokenizer,
-            rows,
-            fields=fields,
-            source=source,
-            readout=readout,
-            batch_tokens=batch_tokens,
-        )
-        return table[list(COLUMNS)]
+        return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
+
+    def evaluate(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        rows: Rows,
+        **how: Unpack[How],
+    ) -> Evaluation:
+        """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`."""
+        from anchorscope.detectors.evaluating import evaluate
+
+        return evaluate(self, model, tokenizer, rows, **how)
 
     def score_states(
         self, states: np.ndarray | torch.Tensor, readout: str = RESIDUAL

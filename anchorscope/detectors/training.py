@@ -13,7 +13,7 @@ from anchorscope.config.readouts import parse
 from anchorscope.config.settings import Config
 from anchorscope.detectors.binding import RESIDUAL, Binding, keys_of
 from anchorscope.detectors.evidence import Cell, Evidence, before_of
-from anchorscope.detectors.saved import Detector, LayerProbe, Prompting
+from anchorscope.detectors.saved import Detector, LayerProbe, Prompting, with_source
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, settings_of
 from anchorscope.passes import activations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from anchorscope.models.families import Loaded
 
 SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe seed".split()
+    "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe"
+    " seed".split()
 )
 """Keys of the config that `fit` takes."""
 PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
@@ -74,7 +75,7 @@ def fit(
     loading.check_attention(model)
     asked = ask(rows, style, chosen.seed, examples=examples, names=fields, source=source)
     answered = answer(model, tokenizer, asked, chosen, style=style)
-    return of_answers(
+    detector = of_answers(
         loaded,
         answered.answers,
         chosen,
@@ -83,6 +84,8 @@ def fit(
         readout=readout,
         before=answered.counts,
     )
+    commit = getattr(model.config, "_commit_hash", None)
+    return with_source(detector, getattr(model, "name_or_path", None) or None, commit)
 
 
 def of_answers(
