@@ -23,7 +23,7 @@ def text(config: Mapping[str, Any]) -> str:
     """The card in Markdown, from the content of config.json."""
     model, binding, report = config["model"], config["binding"], config["report"]
     probe = config["probes"][0]
-    name = str(model.get("name") or binding["family"]).rstrip("/").rpartition("/")[2]
+    name = name_of(model, binding["family"])
     revision = f" (revision `{model['revision']}`)" if model.get("revision") else ""
     sections = [
         f"# Detector of wrong answers of {name}",
@@ -46,14 +46,23 @@ def text(config: Mapping[str, Any]) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def shown(estimate: Mapping[str, float]) -> str:
-    """An estimate with its interval."""
+def name_of(model: Mapping[str, str | None], family: str) -> str:
+    """The model's name, without its owner or folder; its family where none is known."""
+    return str(model.get("name") or family).rstrip("/").rpartition("/")[2]
+
+
+def shown(estimate: Mapping[str, float | None]) -> str:
+    """An estimate with its interval, or that there is none."""
+    if estimate["value"] is None:
+        return "not known"
     value, low, high = (_number(estimate[name]) for name in ("value", "low", "high"))
     return f"{value} [{low}, {high}]"
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
     """Three digits, a real minus sign, and no minus before a zero."""
+    if value is None:
+        return "?"
     text = f"{value:.3f}".replace("-", "−")
     return text.removeprefix("−") if not float(f"{value:.3f}") else text
 

@@ -140,7 +140,7 @@ class Evidence:
             "crossing": self._crossing(),
             "pathway": self._pathway(),
         }
-        return report | {"verdicts": verdicts(report)}
+        return without_nan(report | {"verdicts": verdicts(report)})
 
     def _quality(self, name: str) -> dict[str, Any]:
         """The measures of one of `scores`; AUROC alone of what is not calibrated."""
@@ -218,6 +218,15 @@ class Evidence:
             "auroc_of_the_score": quality.interval(alone, aucs[:, 1], level)._asdict(),
             "gain": quality.interval(states - alone, aucs[:, 0] - aucs[:, 1], level)._asdict(),
         }
+
+
+def without_nan(value: Any) -> Any:
+    """Nested values with None in place of NaN, which JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def verdicts(report: Mapping[str, Any]) -> list[str]:

@@ -220,7 +220,7 @@ class Detector:
 
     def __repr__(self) -> str:
         own, auc = self.probes[0], self.report["out_of_fold"]["probe"]["auroc"]
-        name = self.source.get("name") or self.binding.family
+        name = card.name_of(self.source, self.binding.family)
         return (
             f"Detector of {name}: {own.readout}, layer {own.layer}; AUROC out of fold "
             f"{auc['value']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}], n = {self.report['n']:,}"

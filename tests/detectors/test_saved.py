@@ -77,7 +77,7 @@ def test_a_folder_gives_back_the_detector(detector, load, folder):
     assert [probe["readout"] for probe in config["probes"]] == ["mlp/final", "resid/final"]
     worth = config["report"]["out_of_fold"]
     assert {"probe", "resid", "before", "answer", "question", "response", "text"} == {*worth}
-    assert "Detector of mlp" not in repr(again) and "mlp/final, layer" in repr(again)
+    assert "mlp/final, layer" in repr(again) and "NaN" not in (folder / "config.json").read_text()
 
 
 def test_the_card_tells_what_config_json_holds(folder):
@@ -99,14 +99,13 @@ def test_a_row_comes_back_for_each_row_given_in_its_order(detector, load):
     assert table["p_wrong"][0] == table["p_wrong"][2] != table["p_wrong"][1]
     assert table["dropped"].tolist() == [None, None, None, "no question", None]
     assert table["p_wrong"].isna().tolist() == [False, False, False, True, False]
-    assert table["answer_anchor"].tolist()[:2] == ["Rome", "Rome"]
+    assert table["answer_anchor"].tolist()[:2] == ["Oslo", "Rome"]
     assert "Emil Roth 100" in table["question_anchor"][1]
 
 
 def test_labels_and_gold_answers_change_no_score(detector, load):
     given = rows(6, first=100)
-    bare = [{"question": row["question"], "response": row["response"]} for row in given]
-    bare = [{**row, "subject": r["subject"], "property": "born"} for row, r in zip(bare, given)]
+    bare = [{key: row[key] for key in row if key not in ("id", "answers")} for row in given]
     ours, theirs = (score(detector, load, one)["p_wrong"] for one in (given, bare))
     assert ours.tolist() == theirs.tolist()
 

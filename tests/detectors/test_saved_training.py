@@ -10,6 +10,7 @@ from own_rows import SETTINGS, rows
 import anchorscope
 from anchorscope.detectors import evidence
 from anchorscope.detectors.evaluating import FITTED_TO, REPEATED
+from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -24,14 +25,16 @@ def evaluate(detector: Any, load: Any, given: Any, **how: Any) -> Any:
 
 
 def test_what_it_tells_of_itself_was_scored_out_of_fold(detector, load):
-    """Every other probe fits 60 rows of width 32 by heart: in-sample its AUC is near 1."""
-    report = detector.report
-    assert report["n"] == 60 and report["n_wrong"] == 30 and report["n_clusters"] == 60
-    labels = [("Rome" if i % 3 else "Oslo") != ("Rome" if i % 2 else "Oslo") for i in range(60)]
-    loaded = load("llama")
-    p = detector.score(loaded.model, loaded.tokenizer, rows())["p_wrong"].to_numpy(float)
-    in_sample = np.mean([a > b for a in p[labels] for b in p[~np.array(labels)]])
-    assert in_sample > report["out_of_fold"]["probe"]["auroc"]["value"] + 0.1
+    """A probe of width 32 learns most of 60 labels by heart, even if they mean nothing."""
+    assert detector.report["n"] == 60 and detector.report["n_wrong"] == 30
+    z = np.random.default_rng(0).permutation(np.arange(60) % 2)
+    meaningless = [{**row, "label": int(label)} for row, label in zip(rows(), z, strict=True)]
+    by_heart = SETTINGS["probe"] | {"grid": [10.0]}
+    learned, loaded = fit(load, meaningless, probe=by_heart), load("llama")
+    p = learned.score(loaded.model, loaded.tokenizer, rows())["p_wrong"].to_numpy(float)
+    told = learned.report["out_of_fold"]["probe"]["auroc"]
+    assert intervals.auc(p, z) > 0.75 and told["low"] < 0.5 and told["value"] < 0.65
+    assert "do not use it" in " ".join(learned.report["verdicts"])
 
 
 def test_the_same_rows_give_the_same_detector(detector, load):
