@@ -11,6 +11,7 @@ import pandas as pd
 
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
+from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.models.loading import check_attention, wrapped
 from anchorscope.models.rows import Rows, added, answer_rows, settings_of
 from anchorscope.passes import activations
@@ -44,6 +45,7 @@ class Measured:
         controls: what else could move the curve, by layer.
         crossing: what the probe reads of question, answer and their pair, by layer.
         answers: every question's answer, anchors and label, or why it was dropped.
+        scores: out-of-fold s and p of each sample, layer, read-out and condition.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
         level: of the intervals.
     """
@@ -53,8 +55,14 @@ class Measured:
     controls: pd.DataFrame
     crossing: pd.DataFrame
     answers: pd.DataFrame
+    scores: pd.DataFrame
     counts: Counts
     level: float = 0.95
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Each sample at the headline layer of each read-out: answer, label, group, p and ΔP."""
+        return per_sample(self.scores, self.answers)
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -173,6 +181,7 @@ def measure(
         controls=named["controls"],
         crossing=named["crossing"],
         answers=answered,
+        scores=scored,
         counts=added(before, plan.counts),
         level=chosen.bootstrap.level,
     )

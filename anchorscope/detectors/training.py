@@ -15,7 +15,7 @@ from anchorscope.detectors.binding import RESIDUAL, Binding, keys_of
 from anchorscope.detectors.evidence import Cell, Evidence, before_of
 from anchorscope.detectors.saved import Detector, LayerProbe, Prompting, with_source
 from anchorscope.models import loading
-from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, settings_of
+from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, head_of, settings_of
 from anchorscope.passes import activations
 from anchorscope.passes.features import blocks
 from anchorscope.probes import fitting, samples
@@ -80,7 +80,7 @@ def fit(
         answered.answers,
         chosen,
         style=style,
-        head=answered.head,
+        head=head_of(answered.prompts),
         readout=readout,
         before=answered.counts,
     )

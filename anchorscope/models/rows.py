@@ -44,15 +44,13 @@ class Answered:
     answers: pd.DataFrame  # see `answers.answer`
     counts: Counts  # rows given, questions asked, and what was left out before them
 
-    @property
-    def head(self) -> str:
-        """The text before every question: worked examples, or nothing."""
-        for prompt, start in zip(
-            self.prompts["prompt"], self.prompts["question_start"], strict=True
-        ):
-            if start >= 0:
-                return str(prompt)[:start].removesuffix("Q: ")
-        return ""
+
+def head_of(prompted: pd.DataFrame) -> str:
+    """The text before every question of a table of prompts: worked examples, or nothing."""
+    for prompt, start in zip(prompted["prompt"], prompted["question_start"], strict=True):
+        if start >= 0:
+            return str(prompt)[:start].removesuffix("Q: ")
+    return ""
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
