@@ -4,14 +4,23 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Measured", "measure"]
+_MODULES = {
+    "Measured": "anchorscope.measure",
+    "measure": "anchorscope.measure",
+    "Detector": "anchorscope.detectors.saved",
+    "load": "anchorscope.detectors.saved",
+    "fit": "anchorscope.detectors.training",
+}
+"""Public name → the module that defines it."""
+__all__ = ["Detector", "Measured", "fit", "load", "measure"]
 
 
 def __getattr__(name: str) -> Any:
-    """`anchorscope.measure`, imported at its first use: it needs pandas and torch."""
+    """The public names, imported at their first use: they need pandas and torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module("anchorscope.measure")
-    # Over the submodule of that name, which the import has just put here.
-    globals().update({public: getattr(module, public) for public in __all__})
+    module = import_module(_MODULES[name])
+    same = [public for public, of in _MODULES.items() if of == _MODULES[name]]
+    # Over the submodule `measure`, which the import has just put here.
+    globals().update({public: getattr(module, public) for public in same})
     return globals()[name]

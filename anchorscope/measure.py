@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import html
 import tempfile
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pydantic import ValidationError
 
-from anchorscope.config.sections import Fields
-from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.models import answers
-from anchorscope.models.loading import wrapped
+from anchorscope.experiments.knockout.per_sample import per_sample
+from anchorscope.models.loading import check_attention, wrapped
+from anchorscope.models.rows import Rows, added, answer_rows, settings_of
 from anchorscope.passes import activations
 from anchorscope.probes import fitting, floors, samples, scores
-from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
-from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -34,7 +28,6 @@ SETTINGS = frozenset(
     " no_answer probe readouts seed".split()
 )
 """Keys of the config that `measure` takes."""
-Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
 SUMMARY = (
     "site", "position", "layer", "n", "signal", "probe_auc", "flip_share", "random_flip_share",
     "delta_p_q",
@@ -52,6 +45,7 @@ class Measured:
         controls: what else could move the curve, by layer.
         crossing: what the probe reads of question, answer and their pair, by layer.
         answers: every question's answer, anchors and label, or why it was dropped.
+        scores: out-of-fold s and p of each sample, layer, read-out and condition.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
         level: of the intervals.
     """
@@ -61,8 +55,14 @@ class Measured:
     controls: pd.DataFrame
     crossing: pd.DataFrame
     answers: pd.DataFrame
+    scores: pd.DataFrame
     counts: Counts
     level: float = 0.95
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Each sample at the headline layer of each read-out: answer, label, group, p and ΔP."""
+        return per_sample(self.scores, self.answers)
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -141,11 +141,11 @@ def measure(
         AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
             nothing left to measure, too few samples of a class to fit a probe.
     """
-    chosen = _checked(settings)
+    chosen = settings_of(settings, SETTINGS, "measure")
     conditions = chosen.conditions.model_dump()
     probe = fitting.Settings(**chosen.probe.model_dump(), seed=chosen.seed)
     loaded = wrapped(model, tokenizer)
-    _check_attention(model)
+    check_attention(model)
     answered, before = answer_rows(model, tokenizer, table, chosen, style=style, examples=examples)
     plan = fitting.plan_passes(
         loaded,
@@ -181,118 +181,7 @@ def measure(
         controls=named["controls"],
         crossing=named["crossing"],
         answers=answered,
-        counts=_counts(before, plan.counts),
+        scores=scored,
+        counts=added(before, plan.counts),
         level=chosen.bootstrap.level,
     )
-
-
-def answer_rows(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    table: Rows,
-    chosen: Config,
-    *,
-    style: str,
-    examples: Rows | None = None,
-    unlabelled: bool = False,
-) -> tuple[pd.DataFrame, Counts]:
-    """Prompt a model with the questions, or take the responses in the table, and find the anchors.
-
-    Args:
-        table, style, examples: see `measure`.
-        chosen: the settings of `measure`, checked.
-        unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
-            answers, and no label of a response. Their label is missing. Probes cannot be fitted to
-            such rows, but states can be measured and scored.
-
-    Returns:
-        The table of answers, see `answers.answer`, and the rows left out before it, by reason; the
-        note `answers.UNLABELLED` counts the rows kept without a label.
-
-    Raises:
-        AnchorscopeError: missing columns, no row that can be used, see `answers.answer`.
-    """
-    asked, shots, before = _sampled(table, examples, style, chosen.seed, unlabelled)
-    prompted, _ = prompts.build(
-        prompts.of_run(asked, None, chosen.finder),
-        shots,
-        style=style,
-        tokenizer=tokenizer,
-        anchors=chosen.anchors,
-        examples=chosen.generation.few_shot_examples,
-        replicate=chosen.conditions.replicate is not None,
-        seed=chosen.seed,
-    )
-    how = answers.Settings(
-        style,
-        chosen.generation.max_new_tokens,
-        chosen.max_prompt_tokens,
-        chosen.batch_tokens,
-        chosen.no_answer,
-        unlabelled=unlabelled,
-    )
-    answered, counts = answers.answer(prompted, asked, model, tokenizer, how)
-    without = counts.notes.get(answers.UNLABELLED, 0)
-    return answered, before.noted(answers.UNLABELLED, without) if without else before
-
-
-def _checked(settings: Mapping[str, Any]) -> Config:
-    """A config of these settings and no catalogue."""
-    if unknown := sorted(set(settings) - SETTINGS):
-        raise TypeError(f"measure() takes no `{unknown[0]}`, but {', '.join(sorted(SETTINGS))}")
-    try:
-        return Config(models={}, datasets={}, figures={}, **settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        what, where = f"{first['msg']}: {first['input']!r}", ".".join(map(str, first["loc"]))
-        do = "docs/configuration.md lists the keys"
-        raise AnchorscopeError(what, where, do, see="python-interface") from None
-
-
-def _check_attention(model: PreTrainedModel) -> None:
-    used = getattr(model.config, "_attn_implementation", None)
-    if used not in ("eager", "sdpa"):  # others pass over a mask of our own in silence
-        what = f"the attention implementation `{used}` cannot be cut token by token"
-        do = 'load the model with attn_implementation="sdpa"'
-        raise AnchorscopeError(what, type(model).__name__, do, see="attention")
-
-
-def _sampled(
-    table: Rows, examples: Rows | None, style: str, seed: int, unlabelled: bool
-) -> tuple[pd.DataFrame, pd.DataFrame | None, Counts]:
-    """The questions to measure, the worked examples before them, and the rows left out."""
-    asked, counts = _questions(table, unlabelled=unlabelled)
-    if style != "few_shot":
-        return asked, None, counts
-    if examples is not None:
-        return asked, questions.candidates(_questions(examples)[0], asked, seed), counts
-    sampled, shots = questions.sample(asked, None, seed, hold_back=True)
-    held = {"held back for few-shot examples": len(asked) - len(sampled)}
-    return sampled, shots, _counts(counts, Counts(len(asked), len(sampled), held))
-
-
-def _questions(table: Rows, *, unlabelled: bool = False) -> tuple[pd.DataFrame, Counts]:
-    """The questions' table of a user's own, and the rows that cannot be used."""
-    rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
-    if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
-        do = "pass a data frame, or a list with one dict per question"
-        raise AnchorscopeError("not a table", "the questions", do, see="python-interface")
-    there = {name for row in rows for name in row}
-    fields: dict[str, Any] = {name: name for name in Fields.model_fields if name in there}
-    fields["question"] = "question"
-    if "answers" in there or not unlabelled:
-        fields["answers"] = ["answers"]
-    frame, counts = questions.normalise(
-        rows, fields, split=None, source="the table", unlabelled=unlabelled
-    )
-    if frame.empty:
-        why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
-        what = f"no question can be used: {why or 'no rows'}"
-        raise AnchorscopeError(what, "the table", "correct its rows", see="python-interface")
-    return frame, counts
-
-
-def _counts(before: Counts, after: Counts) -> Counts:
-    """What was dropped on the way, from the user's rows to what is left."""
-    dropped = Counter(before.dropped) + Counter(after.dropped)
-    return Counts(before.total, after.kept, dict(dropped), {**before.notes, **after.notes})

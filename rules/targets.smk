@@ -43,6 +43,12 @@ rule controls:
         ],
 
 
+rule detectors:
+    input:
+        paths.of_targets("detectors", "/probe"),
+        [f"{ROOT}/tables/{figure}.samples.csv" for figure in cfg.targets],
+
+
 rule report:
     input:
         f"{ROOT}/report/index.html",

@@ -32,6 +32,7 @@ Examples:
   anchorscope list                                   models and datasets, what is built
   anchorscope show calibration-qwen3 world-relation  what was found in one cell
   anchorscope add-model Qwen/Qwen3-14B --write       a new entry of the catalogue
+  anchorscope detect score detector/ --rows new.jsonl  how likely answers are wrong
   anchorscope check --help                           more about one of them
 
 Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
@@ -161,6 +162,154 @@ def add_model(
     outcome = f"written to {MAIN}" if write else f"not written; --write puts it into {MAIN}"
     for note in (*entry.notes, outcome):
         typer.echo(f"note: {note}", err=True)
+
+
+detect = typer.Typer(
+    no_args_is_help=True,
+    help="Detectors of wrong answers, from rows of a file; no config is read.\n\n"
+    "Rows are JSON Lines, JSON, CSV or Parquet with the fields of a dataset in the catalogue: "
+    "question; answers, or response and label; subject and property where known.",
+)
+app.add_typer(detect, name="detect")
+RowsPath = Annotated[Path, typer.Option("--rows", help="File of rows.")]
+FieldColumns = Annotated[
+    list[str] | None,
+    typer.Option("--field", help="A column of another name, as answers=gold; may be repeated."),
+]
+OtherModel = Annotated[
+    str | None, typer.Option(help="Hub id or folder; by default the one it was fitted to.")
+]
+Device = Annotated[
+    Literal["cpu", "cuda"] | None, typer.Option(help="By default a GPU, where there is one.")
+]
+Dtype = Annotated[
+    Literal["bfloat16", "float16", "float32"] | None,
+    typer.Option(help="Format of the weights; by default as in fitting, there by the device."),
+]
+BatchTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")]
+OneReadout = Annotated[
+    str | None, typer.Option(help="resid/final for the variant of the residual stream.")
+]
+Folder = Annotated[Path, typer.Argument(help="Folder of the detector.")]
+
+
+@detect.command("fit")
+def detect_fit(
+    model: Annotated[str, typer.Option(help="Hub id owner/name, or a folder.")],
+    rows: RowsPath,
+    out: Annotated[Path, typer.Option(help="Folder for the detector.")],
+    style: Annotated[
+        Literal["plain", "few_shot", "chat"] | None,
+        typer.Option(help="How the model is asked; chat where it has a template, else few_shot."),
+    ] = None,
+    readout: Annotated[str, typer.Option(help="<site>/final: mlp, attn or resid.")] = "mlp/final",
+    examples: Annotated[
+        Path | None, typer.Option(help="Rows to show as worked examples; else held back.")
+    ] = None,
+    field: FieldColumns = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of a hub model.")] = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    batch_tokens: BatchTokens = None,
+    seed: int = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a detector to labelled rows and write its folder: weights, config.json and a card.
+
+    Says what it beats: models of the text alone, and a probe that has not read the answer.
+    """
+    from anchorscope.cli import cli_detect
+    from anchorscope.detectors.saved import with_source
+
+    cli_detect.check_out(out)
+    given = cli_detect.RowsFile.read(rows, field)
+    loaded = cli_detect.load_model(model, dtype, device, revision)
+    detector = cli_detect.fit(
+        loaded,
+        given,
+        style=style,
+        readout=readout,
+        examples=examples,
+        seed=seed,
+        batch_tokens=batch_tokens,
+    )
+    with_source(detector, model, revision or detector.source["revision"]).save(out)
+    typer.echo(cli_detect.summary_of_fit(detector, out), err=True)
+    if as_json:
+        typer.echo(_json(detector.report))
+
+
+@detect.command("eval")
+def detect_eval(
+    detector: Folder,
+    rows: RowsPath,
+    model: OtherModel = None,
+    readout: OneReadout = None,
+    field: FieldColumns = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    batch_tokens: BatchTokens = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a detector on labelled rows.
+
+    Prints AUROC, AUPRC, Brier score and accuracy at coverage, with clustered intervals. Rows that
+    share a question or subject with what it was fitted to are left out and counted.
+    """
+    from anchorscope.cli import cli_detect
+
+    saved, given, loaded = cli_detect.opened(detector, rows, field, model, dtype, device)
+    evaluation = saved.evaluate(
+        loaded.model,
+        loaded.tokenizer,
+        given.rows,
+        fields=given.fields,
+        source=given.path,
+        readout=readout,
+        batch_tokens=batch_tokens,
+    )
+    if as_json:
+        typer.echo(_json(evaluation.as_dict()))
+    else:
+        typer.echo(cli_detect.summary_of_eval(evaluation))
+
+
+@detect.command("score")
+def detect_score(
+    detector: Folder,
+    rows: RowsPath,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the scores; by default standard output.")
+    ] = None,
+    model: OtherModel = None,
+    readout: OneReadout = None,
+    field: FieldColumns = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    batch_tokens: BatchTokens = None,
+) -> None:
+    """Say of each row how likely its answer is wrong, as JSON Lines.
+
+    Rows without a response are answered by the model. No labels are needed.
+    """
+    from anchorscope.cli import cli_detect
+
+    saved, given, loaded = cli_detect.opened(detector, rows, field, model, dtype, device)
+    table = saved.score(
+        loaded.model,
+        loaded.tokenizer,
+        given.rows,
+        fields=given.fields,
+        source=given.path,
+        readout=readout,
+        batch_tokens=batch_tokens,
+    )
+    text = cli_detect.json_lines(table)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        cli_detect.write(text, out)
+    typer.echo(cli_detect.summary_of_scores(table), err=True)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.anchors import tokens
-from anchorscope.models.generation import Ending
+from anchorscope.models.generation import CONTEXT, Ending
 from anchorscope.questions.prompts import PLACES
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ BEYOND_POSITIONS = "longer than the model's positions"
 SPANS_LOST = "spans do not decode back"
 CONTROL = "control tokens in the question"
 CONTROL_SAID = "control tokens in the response"
+RESPONSE_LOST = "response does not decode back"
 NO_SECOND = "no second prompt"
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -98,6 +100,7 @@ class Reader:
             SPANS_LOST: located.failed > 0,
             CONTROL: self._has_control_tokens(encoded, question, control),
             CONTROL_SAID: not (control - {self.tokenizer.unk_token_id}).isdisjoint(answer),
+            RESPONSE_LOST: response is not None and self._loses(row["response"], response, encoded),
         }
         for reason, (most, needed) in self.limits.items():
             if needed and response is not None:
@@ -135,12 +138,31 @@ class Reader:
         (whole,) = self._encoded([prompt.text + response])
         if whole.ids[: len(prompt.ids)] == prompt.ids:
             return whole.ids[len(prompt.ids) :]
-        return tokens.continuation(self.tokenizer, response)
+        try:
+            return tokens.continuation(self.tokenizer, response)
+        except ValueError:  # it has no tokens for any of it
+            return ()
+
+    def _loses(self, response: str, ids: Sequence[int], prompt: tokens.Encoded) -> bool:
+        """Whether tokens of the user's own response spell another text, such as unknown characters.
+
+        An end token ends the response. Case and white space may change.
+        """
+        fed = [*takewhile(lambda token: token not in self.ending.eos, ids)]
+        text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])
+        spelled, wanted = _visible(text), _visible(response)
+        return spelled != wanted if len(fed) == len(ids) else not wanted.startswith(spelled)
 
 
 def given(value: Any) -> bool:
     """Whether a table's cell holds a value (not None, NaN or NA)."""
     return value is not None and not pd.isna(value)
+
+
+def _visible(text: str) -> str:
+    """Text without white space and control characters, normalised and folded."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(char for char in folded if unicodedata.category(char)[0] not in "CZ")
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:

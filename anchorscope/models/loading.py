@@ -119,6 +119,15 @@ def without_cudnn() -> None:
     cuda.enable_cudnn_sdp(False)
 
 
+def check_attention(model: PreTrainedModel) -> None:
+    """Refuse an attention implementation that would pass over a mask of ours in silence."""
+    used = getattr(model.config, "_attn_implementation", None)
+    if used not in ("eager", "sdpa"):
+        what = f"the attention implementation `{used}` cannot be cut token by token"
+        do = 'load the model with attn_implementation="sdpa"'
+        raise AnchorscopeError(what, type(model).__name__, do, see="attention")
+
+
 def attention_of(loaded: Loaded) -> str:
     """The attention implementation, for records; on a GPU with the back-ends torch may choose."""
     from torch.backends import cuda

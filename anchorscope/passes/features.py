@@ -67,6 +67,10 @@ class Part:
     def shape(self) -> Sequence[int]:
         return (len(self.layers), *self.x.shape[1:])
 
+    @property
+    def layers_at_once(self) -> int:
+        return layers_at_once(self.x)
+
     def __len__(self) -> int:
         return len(self.layers)
 

@@ -124,10 +124,7 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
         AnchorscopeError: folds cannot be cut, see `folds.assign`.
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
-    columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
-    if settings.disjoint == "subject+answer":
-        columns.append([labels.squad_normalise(text) or text for text in answers["ea_text"]])
-    linked = folds.components(*columns)
+    linked = _linked(answers, settings)
     fold = folds.assign(linked, z, settings.folds, settings.seed, where)
     inner = np.full((settings.folds, len(z)), -1)
     if settings.scoring == "calibrated":
@@ -142,6 +139,29 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
             )
     ids = answers["id"].astype(str).to_numpy(dtype=object)
     return Design(where, ids, z, fold, inner, settings)
+
+
+def design_of_all(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
+    """One training fold that holds all samples, with inner folds as in every other.
+
+    For what is fitted once its quality is known; no sample is held out. Arguments and errors as of
+    `design`.
+    """
+    z = answers["label"].to_numpy(dtype=np.int64, copy=True)
+    inner = np.full(len(z), -1)
+    if settings.scoring == "calibrated":
+        linked = _linked(answers, settings)
+        inner = folds.assign(linked, z, settings.inner_folds, settings.seed, where)
+    ids = answers["id"].astype(str).to_numpy(dtype=object)
+    return Design(where, ids, z, np.full(len(z), -1), inner[None], settings)
+
+
+def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
+    """Connected components of the samples, which share a fold, int64 [n]."""
+    columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
+    if settings.disjoint == "subject+answer":
+        columns.append([labels.squad_normalise(text) or text for text in answers["ea_text"]])
+    return folds.components(*columns)
 
 
 def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:

@@ -48,12 +48,14 @@ def build(
     examples: int = 5,
     replicate: bool = False,
     seed: int = 0,
+    head: str | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     r"""One prompt per question, with character spans of the question and of E_Q in it.
 
     `plain` is `Q: <question> A:`; `few_shot` puts blocks `Q: ...\nA: ...\n\n` before
     `Q: <question>\nA:`, the same for every question: at most `examples` of the candidates
-    `few_shot` (`questions.candidates`), chosen by the seed; `chat` is the tokenizer's template
+    `few_shot` (`questions.candidates`), chosen by the seed, or in place of them the text `head` as
+    it stands; `chat` is the tokenizer's template
     around one user message, thinking switched off (its text carries the special tokens already).
     E_Q is `subject+property` or `subject`, as `anchors` says.
 
@@ -67,7 +69,9 @@ def build(
     if style not in STYLES:
         what, do = f"unknown prompt style `{style}`", f"use one of {', '.join(STYLES)}"
         raise AnchorscopeError(what, "key prompt", do, see="config")
-    first, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
+    first, second = (head or "", None)
+    if style == "few_shot" and head is None:
+        first, second = _heads(few_shot, examples, seed)
     rows = []
     for entry in questions.to_dict("records"):
         spans = question_anchors.find(

@@ -59,7 +59,7 @@ def normalise(
         if reason := _unusable(entry, unlabelled):
             dropped[reason] += 1
         else:
-            groups.setdefault(_folded_text(entry["question"]), []).append(entry)
+            groups.setdefault(folded_text(entry["question"]), []).append(entry)
     entries = [entry for group in groups.values() for entry in _fold(group, notes)]
     if folded := sum(entry["folded"] for entry in entries):
         dropped["equal question folded"] = folded
@@ -144,10 +144,10 @@ def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]
 
 
 def _hashed_id(question: str, *response: str) -> str:
-    return digest(_folded_text(question), *response)[:16]
+    return digest(folded_text(question), *response)[:16]
 
 
-def _folded_text(text: str) -> str:
+def folded_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

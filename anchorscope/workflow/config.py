@@ -18,7 +18,10 @@ from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
-STAGES = "dataset model train prompts answers activations scores truth refits table figure view"
+STAGES = (
+    "dataset model train prompts answers activations scores truth refits table figure view detector"
+    " samples"
+)
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 

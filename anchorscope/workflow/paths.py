@@ -17,6 +17,11 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
 from anchorscope.workflow import studies
 
+DETECTOR_SETTINGS = (
+    "anchors", "batch_tokens", "bootstrap", "finder", "generation", "knockout",
+    "max_prompt_tokens", "no_answer", "probe", "seed",
+)  # fmt: skip
+"""Keys of the config that a detector depends on."""
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 TABLES = {"curve": ".csv"} | {
     name: f".{name}.csv" for name in ("contrasts", "controls", "crossing", "strata", "density")
@@ -66,6 +71,16 @@ class Paths:
     def of_targets(self, stage: str, end: str = ".parquet") -> list[str]:
         """Of every cell of the targets."""
         return self.of_cells(self.root, stage, studies.shown_cells(self.config), end)
+
+    def detected(self, wildcards: Any) -> str:
+        """The read-out of a cell's detector: the first measured at the closing token."""
+        final = [name for name in self.study(wildcards).readouts if name.endswith("/final")]
+        return final[0] if final else "mlp/final"
+
+    def settings_of_detector(self, wildcards: Any) -> dict[str, Any]:
+        """The settings that a cell's detector is fitted with."""
+        chosen = self.study(wildcards).model_dump(mode="json")
+        return {name: chosen[name] for name in DETECTOR_SETTINGS}
 
     def of_calibration(self, stage: str, end: str) -> list[str]:
         """Of every cell of the calibration."""

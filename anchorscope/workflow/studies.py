@@ -31,8 +31,8 @@ FIRST_STAGE = {
 """The first stage that a config key matters to."""
 
 TARGETS = (
-    "all controls report calibration calibration-experiments null-controls sensitivity reproduction"
-    " retrain retrain-seeds detection".split()
+    "all controls detection detectors report calibration calibration-experiments null-controls"
+    " sensitivity reproduction retrain retrain-seeds".split()
 ) + list(registry.EXPERIMENTS)
 """What Snakemake builds by name beside the figures."""
 
@@ -150,7 +150,7 @@ def cells_of(config: RunConfig, target: str) -> list[Cell]:
     main, calibration = Study(config.root, config), known[calibration_root(config)]
     if target in config.figures:
         return _cells([main], config.cells(target))
-    if target in ("all", "controls", "report", "detection", *registry.EXPERIMENTS):
+    if target in ("all", "controls", "detection", "detectors", "report", *registry.EXPERIMENTS):
         return _cells([main], shown_cells(config))
     if target in ("calibration", "calibration-experiments"):
         return _cells([calibration], [*config.calibrated(), *null_cells(config)])

@@ -1,0 +1,117 @@
+"""Evaluating a saved detector on labelled answers that it was not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.detectors import quality
+from anchorscope.detectors.binding import keys_of
+from anchorscope.detectors.quality import Interval
+from anchorscope.detectors.reading import scored
+from anchorscope.models.answers import NO_GOLD
+from anchorscope.models.rows import TABLE, Rows
+from anchorscope.probes import samples
+from anchorscope.storage.counts import Counts
+from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from anchorscope.detectors.saved import Detector, How
+
+FITTED_TO = "shares a question or subject with what it was fitted to"
+REPEATED = "equal question folded"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a detector is on some answers."""
+
+    measures: Mapping[str, Interval]  # see `quality.estimates`
+    n: int  # answers that count
+    n_wrong: int
+    n_clusters: int  # of the bootstrap: subjects where known, else questions
+    counts: Counts  # rows given, and those left out, by reason
+    scores: pd.DataFrame  # question, response, label, p_wrong of those that count
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        measures = {name: one._asdict() for name, one in self.measures.items()}
+        sizes = {name: getattr(self, name) for name in ("n", "n_wrong", "n_clusters")}
+        return {**sizes, "measures": measures, "counts": self.counts.as_dict()}
+
+
+def evaluate(
+    detector: Detector,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    rows: Rows,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    **how: Unpack[How],
+) -> Evaluation:
+    """Score labelled rows and measure how well that tells right from wrong answers.
+
+    Rows that share a question or subject with what the detector was fitted to are left out and
+    counted. `draws`, `level` and `seed` are of the bootstrap; further arguments those of
+    `Detector.score`.
+
+    Raises AnchorscopeError: see `Detector.score`; answers of one class, scores all the same.
+    """
+    source = how.get("source", TABLE)
+    table = scored(detector, model, tokenizer, rows, **how)
+    table["dropped"] = [*_reasons(table, detector.trained_on)]
+    used = table[table["dropped"].isna()].reset_index(drop=True)
+    left_out = {str(why): int(n) for why, n in table["dropped"].value_counts().items()}
+    counts = Counts(len(table), len(used), left_out)
+    z, p = used["label"].to_numpy(dtype=np.int64), used["p_wrong"].to_numpy(dtype=np.float64)
+    _check(z, p, source, counts)
+    drawn = samples.bootstrap(used, draws, seed)
+    return Evaluation(
+        quality.estimates(p, z, drawn, level),
+        len(z),
+        int(z.sum()),
+        int(drawn.clusters.max()) + 1,
+        counts,
+        used[["id", "question", "response", "label", "p_wrong"]],
+    )
+
+
+def _reasons(table: pd.DataFrame, trained_on: frozenset[int]) -> Iterator[str | None]:
+    """Why each row does not count, or None."""
+    keys = keys_of(list(table["question"]), list(table["subject"]))
+    seen: set[tuple[Any, Any]] = set()
+    for row, of_row in zip(table.to_dict("records"), keys, strict=True):
+        same = (row["question"], row["response"])
+        if isinstance(row["dropped"], str):
+            yield row["dropped"]
+        elif pd.isna(row["label"]):
+            yield NO_GOLD
+        elif of_row & trained_on:
+            yield FITTED_TO
+        else:
+            yield REPEATED if same in seen else None
+            seen.add(same)
+
+
+def _check(z: np.ndarray, p: np.ndarray, source: object, counts: Counts) -> None:
+    """Refuse answers of which nothing can be said."""
+    if not len(z):
+        why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
+        what, do = f"no answer can be evaluated: {why}", "give labelled rows of other questions"
+        raise AnchorscopeError(what, source, do, see="nothing-left")
+    if len(np.unique(z)) < 2:
+        what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: nothing can be told apart"
+        do = "give rows with right and with wrong answers"
+        raise AnchorscopeError(what, source, do, see="one-class")
+    if np.ptp(p) == 0:
+        what = f"all {len(p)} answers get the same score, {p[0]:.3g}: the detector tells nothing"
+        do = "check that the rows are of the kind that it was fitted to, or fit it anew"
+        raise AnchorscopeError(what, source, do, see="detector")

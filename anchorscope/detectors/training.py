@@ -1,0 +1,199 @@
+"""Fitting a detector: to all samples, its quality out of fold beside it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.config.readouts import parse
+from anchorscope.config.settings import Config
+from anchorscope.detectors.binding import RESIDUAL, Binding, keys_of
+from anchorscope.detectors.evidence import Cell, Evidence, before_of
+from anchorscope.detectors.saved import Detector, LayerProbe, Prompting, with_source
+from anchorscope.models import loading
+from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, head_of, settings_of
+from anchorscope.passes import activations
+from anchorscope.passes.features import blocks
+from anchorscope.probes import fitting, samples
+from anchorscope.probes.fitting import Design
+from anchorscope.storage.counts import Counts
+from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from anchorscope.models.families import Loaded
+
+SETTINGS = frozenset(
+    "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe"
+    " seed".split()
+)
+"""Keys of the config that `fit` takes."""
+PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
+"""Those that scoring needs again."""
+LEAST_SAMPLES = 50
+CONDITIONS: Mapping[str, Mapping[str, int]] = {"knockout": {}, "crossed": {}}
+"""Passes beside the clean one: for the pathway, and for what the probe reads."""
+
+
+def fit(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    rows: Rows,
+    *,
+    style: str = "few_shot",
+    readout: str = "mlp/final",
+    examples: Rows | None = None,
+    fields: FieldNames | None = None,
+    source: object = "the table",
+    **settings: Any,
+) -> Detector:
+    """Fit a detector of wrong answers to labelled rows.
+
+    Args:
+        model, tokenizer: as those of `anchorscope.measure`.
+        rows: `question` and `answers`; `response` where the model does not answer itself, and then
+            `label` (1 wrong, 0 right) in place of gold answers; `subject` and `property` where
+            known.
+        style: `plain`, `few_shot` or `chat`.
+        readout: such as `mlp/final`; the position is `final`.
+        examples: worked examples for `few_shot`; by default held back from `rows`.
+        fields: which column holds which field, if they do not share names.
+        source: what errors call the rows.
+        settings: as in config.yaml, those of `SETTINGS`.
+
+    Raises:
+        AnchorscopeError: fewer than 50 labelled answers, answers of one class, what `measure`
+            raises.
+    """
+    chosen = settings_of(settings, SETTINGS, "fit")
+    loaded = loading.wrapped(model, tokenizer)
+    loading.check_attention(model)
+    asked = ask(rows, style, chosen.seed, examples=examples, names=fields, source=source)
+    answered = answer(model, tokenizer, asked, chosen, style=style)
+    detector = of_answers(
+        loaded,
+        answered.answers,
+        chosen,
+        style=style,
+        head=head_of(answered.prompts),
+        readout=readout,
+        before=answered.counts,
+    )
+    commit = getattr(model.config, "_commit_hash", None)
+    return with_source(detector, getattr(model, "name_or_path", None) or None, commit)
+
+
+def of_answers(
+    loaded: Loaded,
+    answered: pd.DataFrame,
+    chosen: Config,
+    *,
+    style: str,
+    head: str,
+    readout: str = "mlp/final",
+    before: Counts | None = None,
+    device: Any = None,
+) -> Detector:
+    """Fit a detector to answers that are there, such as those of a cell.
+
+    Args:
+        answered: the table of answers.
+        chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
+        style, head: how they were asked, see `Prompting`.
+        before: rows left out before the answers.
+        device: where probes are fitted; by default where the model is.
+
+    Raises:
+        AnchorscopeError: see `fit`.
+    """
+    _check(answered, readout)
+    probe = fitting.Settings(**chosen.probe.model_dump(), seed=chosen.seed)
+    plan = fitting.plan_passes(
+        loaded,
+        answered,
+        "the answers",
+        conditions=CONDITIONS,
+        blocks=chosen.knockout.blocks,
+        batch_tokens=chosen.batch_tokens,
+        probe=probe,
+    )
+    names = list(dict.fromkeys([readout, before_of(readout), RESIDUAL]))
+    with tempfile.TemporaryDirectory() as folder:
+        activations.write(folder, loaded, plan, names)
+        measured = activations.measured(answered, folder)
+        cut = fitting.design(samples.kept(measured), probe)
+        cell = Cell(folder, measured, cut, device or loaded.device)
+        probes = [final_probe(cell, name) for name in dict.fromkeys([readout, RESIDUAL])]
+        evidence = Evidence(cell, chosen, readout, probes[0].layer)
+        labels, pathway = evidence.pathway_labels(), None
+        if labels is not None:
+            pathway = final_pathway(cell, readout, probes[0].layer, labels)
+        counts = plan.counts if before is None else added(before, plan.counts)
+        report = evidence.report() | {"counts": counts.as_dict()}
+    kept = cell.answers
+    trained_on = frozenset().union(*keys_of(list(kept["question"]), list(kept["subject"])))
+    settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
+    return Detector(
+        Binding.of(loaded, style),
+        Prompting(head if style == "few_shot" else "", settings),
+        tuple(probes),
+        pathway,
+        report,
+        trained_on,
+        {"name": None, "revision": None},
+    )
+
+
+def final_probe(cell: Cell, readout: str) -> LayerProbe:
+    """The probe of a read-out, fitted to all samples.
+
+    Layer, penalty and calibration are chosen by inner folds, just as in each outer fold.
+    """
+    whole = fitting.design_of_all(cell.answers, cell.design.settings)
+    parts = [fitting.fit(x, whole, device=cell.device) for x in blocks(cell.states(readout))]
+    fitted = fitting.join(parts)
+    layer = samples.deepest_layer(fitted.inner_auc[:, 0])
+    return layer_probe(fitted, readout, layer, whole, index=layer)
+
+
+def final_pathway(cell: Cell, readout: str, layer: int, labels: pd.Series) -> LayerProbe:
+    """The probe of the pathway at one layer, fitted to all samples; `labels` are by id."""
+    answers = cell.answers.assign(label=cell.answers["id"].map(labels))
+    whole = fitting.design_of_all(answers, cell.design.settings)
+    x = cell.states(readout)[layer : layer + 1]
+    return layer_probe(fitting.fit(x, whole, device=cell.device), readout, layer, whole, index=0)
+
+
+def layer_probe(
+    fitted: fitting.Fitted, readout: str, layer: int, design: Design, *, index: int
+) -> LayerProbe:
+    """The one probe of a fit to all samples, at the layer that stands at `index` in it."""
+    share = design.z.mean()
+    return LayerProbe(
+        readout,
+        layer,
+        fitted.probes.weights[index, 0].cpu().numpy(),
+        float(fitted.probes.bias[index, 0]),
+        float(fitted.t[index, 0]),
+        float(fitted.offset[index, 0]),
+        float(np.log(share / (1 - share))),
+    )
+
+
+def _check(answered: pd.DataFrame, readout: str) -> None:
+    """Refuse a read-out that is none, and too few answers."""
+    ((_, position),) = parse([readout])
+    if position != "final":
+        what = f"a detector reads the closing token, not `{position}`"
+        do = "name a site: attn/final, mlp/final or resid/final"
+        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
+    count = len(samples.kept(answered))
+    if count < LEAST_SAMPLES:
+        what = f"{count} labelled answers are too few: a detector takes {LEAST_SAMPLES}, better 300"
+        do = "give more rows; those left out are listed in docs/what-goes-wrong.md"
+        raise AnchorscopeError(what, "the answers", do, see="too-few-samples")

@@ -1,0 +1,223 @@
+"""Rows of a user's own, from Python or a file: to questions, prompts and answers in one call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from anchorscope.config.sections import Fields
+from anchorscope.config.settings import Config
+from anchorscope.models import answers
+from anchorscope.questions import fields, prompts, questions
+from anchorscope.storage.counts import Counts
+from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
+"""A row for each question: the fields of a dataset, as a frame or as a list of dicts."""
+FieldNames = Mapping[str, Any]
+"""Field of a dataset → the column, or columns, that hold it."""
+TABLE = "the table"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions ready for prompts."""
+
+    questions: pd.DataFrame  # in the schema of the questions' table
+    examples: pd.DataFrame | None  # candidates for worked examples; None if the style shows none
+    counts: Counts  # rows left out, by reason
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of the rows."""
+
+    prompts: pd.DataFrame  # see `prompts.build`
+    answers: pd.DataFrame  # see `answers.answer`
+    counts: Counts  # rows given, questions asked, and what was left out before them
+
+
+def head_of(prompted: pd.DataFrame) -> str:
+    """The text before every question of a table of prompts: worked examples, or nothing."""
+    for prompt, start in zip(prompted["prompt"], prompted["question_start"], strict=True):
+        if start >= 0:
+            return str(prompt)[:start].removesuffix("Q: ")
+    return ""
+
+
+def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
+    """A config of these settings and no catalogue.
+
+    Raises TypeError: `caller` takes no such setting; AnchorscopeError: a value is not valid.
+    """
+    if unknown := sorted(set(given) - allowed):
+        raise TypeError(f"{caller}() takes no `{unknown[0]}`, but {', '.join(sorted(allowed))}")
+    try:
+        return Config(models={}, datasets={}, figures={}, **given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what, where = f"{first['msg']}: {first['input']!r}", ".".join(map(str, first["loc"]))
+        do = "docs/configuration.md lists the keys"
+        raise AnchorscopeError(what, where, do, see="python-interface") from None
+
+
+def answer_rows(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    table: Rows,
+    chosen: Config,
+    *,
+    style: str,
+    examples: Rows | None = None,
+    unlabelled: bool = False,
+) -> tuple[pd.DataFrame, Counts]:
+    """Prompt a model with the questions, or take the responses in the table, and find the anchors.
+
+    Args:
+        table, style, examples: see `anchorscope.measure.measure`.
+        chosen: the settings of `measure`, checked.
+        unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
+            answers, and no label of a response. Their label is missing. Probes cannot be fitted to
+            such rows, but states can be measured and scored.
+
+    Returns:
+        The table of answers, see `answers.answer`, and the rows left out before it, by reason; the
+        note `answers.UNLABELLED` counts the rows kept without a label.
+
+    Raises:
+        AnchorscopeError: missing columns, no row that can be used, see `answers.answer`.
+    """
+    asked = ask(table, style, chosen.seed, examples=examples, unlabelled=unlabelled)
+    answered = answer(model, tokenizer, asked, chosen, style=style, unlabelled=unlabelled)
+    return answered.answers, answered.counts
+
+
+def ask(
+    table: Rows,
+    style: str,
+    seed: int,
+    *,
+    examples: Rows | None = None,
+    names: FieldNames | None = None,
+    source: object = TABLE,
+    unlabelled: bool = False,
+) -> Asked:
+    """The questions to ask, and with `few_shot` the candidates for worked examples.
+
+    Args:
+        table, style, examples, unlabelled: see `answer_rows`.
+        names: which column holds which field; by default fields and columns share names.
+        source: what errors call the table.
+
+    Raises:
+        AnchorscopeError: missing columns, an empty response, no row that can be used.
+    """
+    frame, counts = question_rows(table, names, source=source, unlabelled=unlabelled)
+    if style != "few_shot":
+        return Asked(frame, None, counts)
+    if examples is not None:
+        pool, _ = question_rows(examples, names, source="the examples")
+        return Asked(frame, questions.candidates(pool, frame, seed), counts)
+    sampled, shots = questions.sample(frame, None, seed, hold_back=True)
+    held = {"held back for few-shot examples": len(frame) - len(sampled)}
+    return Asked(sampled, shots, added(counts, Counts(len(frame), len(sampled), held)))
+
+
+def answer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    asked: Asked,
+    chosen: Config,
+    *,
+    style: str,
+    head: str | None = None,
+    unlabelled: bool = False,
+) -> Answered:
+    """Prompt a model with questions, or take their responses, and find the anchors.
+
+    `head` is shown before every question as it stands, in place of worked examples chosen here.
+    Raises AnchorscopeError: see `answers.answer`.
+    """
+    prompted, _ = prompts.build(
+        prompts.of_run(asked.questions, None, chosen.finder),
+        asked.examples,
+        style=style,
+        tokenizer=tokenizer,
+        anchors=chosen.anchors,
+        examples=chosen.generation.few_shot_examples,
+        replicate=chosen.conditions.replicate is not None,
+        seed=chosen.seed,
+        head=head,
+    )
+    how = answers.Settings(
+        style,
+        chosen.generation.max_new_tokens,
+        chosen.max_prompt_tokens,
+        chosen.batch_tokens,
+        chosen.no_answer,
+        unlabelled=unlabelled,
+    )
+    table, counts = answers.answer(prompted, asked.questions, model, tokenizer, how)
+    without, before = counts.notes.get(answers.UNLABELLED, 0), asked.counts
+    before = before.noted(answers.UNLABELLED, without) if without else before
+    return Answered(prompted, table, before)
+
+
+def question_rows(
+    table: Rows,
+    names: FieldNames | None = None,
+    *,
+    source: object = TABLE,
+    unlabelled: bool = False,
+) -> tuple[pd.DataFrame, Counts]:
+    """The questions' table of a user's own, and the rows that cannot be used; see `ask`."""
+    rows = as_list(table)
+    there = {name for row in rows for name in row}
+    chosen: dict[str, Any] = dict(names or {})
+    if not chosen:
+        chosen = {name: name for name in Fields.model_fields if name in there}
+        chosen["question"] = "question"
+        if "answers" in there or not unlabelled:
+            chosen["answers"] = ["answers"]
+    _check_responses(rows, chosen.get("response"), source)
+    frame, counts = questions.normalise(
+        rows, chosen, split=None, source=source, unlabelled=unlabelled
+    )
+    if frame.empty:
+        why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
+        what = f"no question can be used: {why or 'no rows'}"
+        raise AnchorscopeError(what, source, "correct its rows", see="python-interface")
+    return frame, counts
+
+
+def as_list(table: Rows) -> list[Any]:
+    """The rows as dicts; raises AnchorscopeError: the table is none."""
+    rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
+    if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
+        do = "pass a data frame, or a list with one dict per question"
+        raise AnchorscopeError("not a table", "the questions", do, see="python-interface")
+    return rows
+
+
+def added(before: Counts, after: Counts) -> Counts:
+    """What was dropped on the way, from the user's rows to what is left."""
+    dropped = Counter(before.dropped) + Counter(after.dropped)
+    return Counts(before.total, after.kept, dict(dropped), {**before.notes, **after.notes})
+
+
+def _check_responses(rows: Sequence[Mapping[str, Any]], column: str | None, source: object) -> None:
+    """Refuse an empty text for a response: the model would answer in its place, unnoticed."""
+    values = [fields.value_at(row, column) for row in rows] if column else []
+    empty = [n for n, text in enumerate(values, 1) if isinstance(text, str) and not text.strip()]
+    if empty:
+        what = f"{len(empty)} of {len(rows)} responses are empty texts"
+        do = "leave out rows without a response, or write null for the model to answer them"
+        raise AnchorscopeError(what, f"{source}, row {empty[0]}", do, see="empty-response")

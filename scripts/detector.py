@@ -1,0 +1,29 @@
+"""Fit one cell's detector to all its samples, and write its folder."""
+
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_parquet
+from anchorscope.workflow.stage import stage
+
+with stage(snakemake):
+    from anchorscope.config.settings import Config
+    from anchorscope.detectors import saved, training
+    from anchorscope.models.rows import head_of
+    from anchorscope.models.vocabulary import check_tokens
+    from anchorscope.workflow import jobs
+
+    given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
+    located, loaded = jobs.model_of(snakemake)
+    answers = read_parquet(given.answers)
+    check_tokens(loaded.tokenizer, answers, given.answers)
+    detector = training.of_answers(
+        loaded,
+        answers,
+        Config(models={}, datasets={}, figures={}, **chosen.settings),
+        style=chosen.style,
+        head=head_of(read_parquet(given.prompts)),
+        readout=chosen.readout,
+    )
+    name = located["source"] if "/" in located["source"] else snakemake.wildcards.model
+    saved.with_source(detector, name, located["revision"]).save(written)
+    counts = detector.report["counts"]
+    provenance.of_stage(snakemake, written, counts=counts, model=located)

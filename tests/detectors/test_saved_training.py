@@ -1,0 +1,146 @@
+"""Fitting and evaluating a detector: what is told of it, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from own_rows import SETTINGS, rows
+
+import anchorscope
+from anchorscope.detectors import evidence
+from anchorscope.detectors.evaluating import FITTED_TO, REPEATED
+from anchorscope.probes import intervals
+from anchorscope.storage.errors import AnchorscopeError
+
+
+def fit(load: Any, given: Any, **changed: Any) -> anchorscope.Detector:
+    loaded = load("llama")
+    return anchorscope.fit(loaded.model, loaded.tokenizer, given, **SETTINGS | changed)
+
+
+def evaluate(detector: Any, load: Any, given: Any, **how: Any) -> Any:
+    loaded = load("llama")
+    return detector.evaluate(loaded.model, loaded.tokenizer, given, **how)
+
+
+def test_what_it_tells_of_itself_was_scored_out_of_fold(detector, load):
+    """A probe of width 32 learns most of 60 labels by heart, even if they mean nothing."""
+    assert detector.report["n"] == 60 and detector.report["n_wrong"] == 30
+    z = np.random.default_rng(0).permutation(np.arange(60) % 2)
+    meaningless = [{**row, "label": int(label)} for row, label in zip(rows(), z, strict=True)]
+    by_heart = SETTINGS["probe"] | {"grid": [10.0]}
+    learned, loaded = fit(load, meaningless, probe=by_heart), load("llama")
+    p = learned.score(loaded.model, loaded.tokenizer, rows())["p_wrong"].to_numpy(float)
+    told = learned.report["out_of_fold"]["probe"]["auroc"]
+    assert intervals.auc(p, z) > 0.75 and told["low"] < 0.5 and told["value"] < 0.65
+    assert "do not use it" in " ".join(learned.report["verdicts"])
+
+
+def test_the_same_rows_give_the_same_detector(detector, load):
+    again = fit(load, rows())
+    assert again.report == detector.report
+    assert np.array_equal(again.probes[0].weights, detector.probes[0].weights)
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "said"),
+    [
+        (rows(49), {}, "49 labelled answers are too few"),
+        ([{**row, "answers": ["Rome", "Oslo"]} for row in rows()], {}, "all 60 answers are right"),
+        ([{**row, "response": " "} for row in rows()], {}, "60 of 60 responses are empty"),
+        (rows(), {"readout": "mlp/prompt_end"}, "closing token, not `prompt_end`"),
+        (rows(), {"readout": "mlp/last"}, "mlp/last"),
+        (rows(), {"fields": {"question": "q"}}, "column `q`"),
+        (rows(), {"probe": {"folds": 1}}, "probe.folds"),
+    ],
+)
+def test_what_no_detector_can_be_fitted_to_is_refused(load, given, changed, said):
+    with pytest.raises(AnchorscopeError, match=said):
+        fit(load, given, **changed)
+
+
+def test_one_empty_response_among_many_is_named_by_its_row(detector, load):
+    given = rows(5, first=100)
+    given[3]["response"] = ""
+    for call in (detector.score, detector.evaluate):
+        with pytest.raises(AnchorscopeError, match="1 of 5 responses") as raised:
+            call(load("llama").model, load("llama").tokenizer, given, source="new.jsonl")
+        assert raised.value.where == "new.jsonl, row 4"
+
+
+def test_a_setting_that_there_is_not_is_an_error_in_the_call(load):
+    with pytest.raises(TypeError, match=r"fit\(\) takes no `readouts`"):
+        fit(load, rows(), readouts=["mlp/final"])
+
+
+def test_columns_of_other_names_are_read(detector, load):
+    given = [{"q": r["question"], "said": r["response"], "who": r["subject"]} for r in rows(3, 100)]
+    names = {"question": "q", "response": "said", "subject": "who"}
+    loaded = load("llama")
+    table = detector.score(loaded.model, loaded.tokenizer, given, fields=names)
+    plain = [{key: row[key] for key in names} for row in rows(3, 100)]
+    again = detector.score(loaded.model, loaded.tokenizer, plain)
+    assert table["p_wrong"].tolist() == again["p_wrong"].tolist()
+
+
+def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
+    given = rows(40, first=30)
+    given += [{**given[-1], "id": "twice"}]
+    given += [{"question": "Who wrote The Red House?", "response": "Anna", "subject": "House"}]
+    found = evaluate(detector, load, given)
+    assert found.n == 10 and found.counts.total == 42
+    assert found.counts.dropped == {FITTED_TO: 30, REPEATED: 1, "no gold answer": 1}
+    assert found.measures["auroc"].low <= found.measures["auroc"].value
+    respelled = [{**row, "subject": row["subject"].upper() + "!"} for row in rows(5)]
+    with pytest.raises(AnchorscopeError, match="no answer can be evaluated: 5 shares"):
+        evaluate(detector, load, respelled)
+
+
+def test_answers_of_one_class_or_scores_all_the_same_are_refused(detector, load):
+    right = [{**row, "answers": [row["response"]]} for row in rows(8, first=100)]
+    with pytest.raises(AnchorscopeError, match="all 8 answers are right"):
+        evaluate(detector, load, right)
+    probes = tuple(replace(one, weights=0 * one.weights) for one in detector.probes)
+    with pytest.raises(AnchorscopeError, match="get the same score"):
+        evaluate(replace(detector, probes=probes), load, rows(8, first=100))
+
+
+def interval(value: float, low: float) -> dict[str, float]:
+    return {"value": value, "low": low, "high": 1.0}
+
+
+def verdicts(**changed: Any) -> str:
+    gains = dict.fromkeys(("answer", "question", "response", "text", "before"), interval(0.2, 0.1))
+    report: dict[str, Any] = {
+        "out_of_fold": {"probe": {"auroc": interval(0.9, 0.8)}},
+        "gains": gains | changed.get("gains", {}),
+        "crossing": changed.get("crossing", {"reads": "truth"}),
+    }
+    report["out_of_fold"]["probe"]["auroc"] |= changed.get("auroc", {})
+    return " ".join(evidence.verdicts(report))
+
+
+def test_the_verdict_says_what_is_beaten_and_what_is_read():
+    assert "surely better than every model of the text" in verdicts()
+    assert "tells truth" in verdicts()
+    weak = verdicts(gains={"text": interval(0.01, -0.02)})
+    assert "text does as well" in weak and "every model" not in weak
+    assert "only reads the question" in verdicts(gains={"before": interval(0.0, -0.1)})
+    assert "do not use it" in verdicts(auroc={"low": 0.55})
+    assert "cannot be said" in verdicts(crossing=None)
+    assert "not shown to compare" in verdicts(crossing={"reads": "not shown"})
+
+
+def test_worked_examples_are_shown_again_before_what_is_scored(load):
+    shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
+    detector = fit(load, rows(70), **shown)
+    head = detector.prompting.head
+    assert head.count("Q: ") == 2 and head.endswith("\n\n") and detector.report["n"] == 63
+    loaded, given = load("llama"), rows(4, first=100)
+    whole = detector.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
+    alone = [detector.score(loaded.model, loaded.tokenizer, [row])["p_wrong"][0] for row in given]
+    assert np.abs(whole - alone).max() <= 1e-5
+    other = replace(detector, prompting=replace(detector.prompting, head="Q: x\nA: y\n\n"))
+    moved = other.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
+    assert np.abs(whole - moved).max() > 1e-5
