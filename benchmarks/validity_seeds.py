@@ -3,10 +3,10 @@
     python benchmarks/validity_seeds.py [--worlds familiar type] [--seeds 1 2 3 4] [--out FILE.csv]
 
 Each null control named is measured anew from every seed: its world, its untrained network, and the
-clean and the crossed pass at every read-out of the calibration. Printed, for each world: at how many
-points (layers of read-outs), headline layers, and read-outs from a layer on the pair or its truth is
-claimed; the largest |P_r| of the default read-out; the share of points whose P_r is near zero, and of
-those at which the interval of truth alone would claim it.
+clean and the crossed pass at every read-out of the calibration. Printed, for each world: at how
+many points (layers of read-outs), headline layers, and read-outs from a layer on the pair or its
+truth is claimed; the largest |P_r| of mlp/final; the share of points whose P_r is near zero, and
+of those at which the interval of truth alone would claim it.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def _measured(
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:
-    """A row for each world: counts of points, shares of them, and the largest |P_r| of mlp/final."""
+    """A row for each world: counts of points, shares of them, and the largest |P_r|."""
     claimed = found["reads"].isin((TRUTH, PAIR))
     at_default = (found["site"] == "mlp") & (found["position"] == "final")
     low, high = found["pair_right_low"], found["pair_right_high"]
