@@ -3,9 +3,10 @@
     python benchmarks/validity_seeds.py [--worlds familiar type] [--seeds 1 2 3 4] [--out FILE.csv]
 
 Each null control named is measured anew from every seed: its world, its untrained network, and the
-clean and the crossed pass at every read-out of the calibration. Printed, for each world: the
-largest |P_r| of the default read-out, how many of all points (layers and read-outs) and how many
-headline layers are said to read the pair or its truth, and how many read-outs from a layer on.
+clean and the crossed pass at every read-out of the calibration. Printed, for each world: at how
+many points (layers of read-outs), headline layers, and read-outs from a layer on the pair or its
+truth is claimed; the largest |P_r| of mlp/final; the share of points whose P_r is near zero, and
+of those at which the interval of truth alone would claim it.
 """
 
 import argparse
@@ -31,6 +32,8 @@ from anchorscope.workflow.config import read
 
 WORLDS = ("familiar", "familiar-strong", "type", "order", "additive")
 CONFIG = Path(__file__).resolve().parents[1] / "config.yaml"
+NEAR = 0.1
+"""Logits within which a pair term is as good as none."""
 CONDITIONS: dict[str, dict[str, object]] = {"knockout": {}, "crossed": {}}
 
 
@@ -106,27 +109,24 @@ def _measured(
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:
-    """A row for each world."""
+    """A row for each world: counts of points, shares of them, and the largest |P_r|."""
     claimed = found["reads"].isin((TRUTH, PAIR))
     at_default = (found["site"] == "mlp") & (found["position"] == "final")
-    cells = found.assign(
-        pair=claimed,
+    low, high = found["pair_right_low"], found["pair_right_high"]
+    points = found.assign(
+        claimed=claimed,
         truth=found["reads"] == TRUTH,
-        head=claimed & found["headline"],
-        from_layer=found["headline"] & found["pair_from"].notna(),
-        default=found["pair_right"].abs().where(at_default),
+        headlines_claimed=claimed & found["headline"],
+        from_a_layer=found["headline"] & found["pair_from"].notna(),
+        largest=found["pair_right"].abs().where(at_default),
+        near_zero=((low <= 0) & (high >= 0)) | ((low >= -NEAR) & (high <= NEAR)),
+        interval_alone=(found["truth_low"] > 0) & (found["truth_gain_low"] > 0),
     )
-    by_world = cells.groupby("control", sort=False)
-    return by_world.agg(
-        seeds=("seed", "nunique"),
-        points=("pair", "size"),
-        pair=("pair", "sum"),
-        truth=("truth", "sum"),
-        headlines=("headline", "sum"),
-        claimed=("head", "sum"),
-        from_layer=("from_layer", "sum"),
-        largest=("default", "max"),
-    )
+    by_world = points.groupby("control", sort=False)
+    counts = by_world[["claimed", "truth", "headlines_claimed", "from_a_layer"]].sum()
+    shares = by_world[["near_zero", "interval_alone"]].mean()
+    largest = by_world["largest"].max()
+    return pd.concat([by_world.size().rename("points"), counts, largest, shares], axis=1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found.append(rows.assign(control=control, seed=seed))
             if chosen.out:
                 pd.concat(found).to_csv(chosen.out, index=False)
-            print(summary(found[-1]).to_string(header=len(found) == 1), flush=True)
+            print(f"seed {seed}", summary(found[-1]).to_string(), sep="\n", flush=True)
     print(summary(pd.concat(found)).round(3).to_string())
 
 

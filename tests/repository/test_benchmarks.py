@@ -81,3 +81,18 @@ def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
 def test_how_long_a_run_takes_is_documented_as_the_formula_gives_it(module):
     page = (PROJECT / "docs" / "how-long.md").read_text(encoding="utf-8")
     assert module("how_long").table() in page
+
+
+def test_null_worlds_of_many_seeds_are_summed_up_by_world(module):
+    point = {"site": "mlp", "position": "final", "headline": True, "pair_from": 2.0}
+    point |= {"pair_right": -0.3, "pair_right_low": -0.4, "pair_right_high": 0.1}
+    point |= {"truth_low": -0.1, "truth_gain_low": 0.1, "reads": "not shown", "control": "type"}
+    read = {"reads": "truth", "pair_right_low": 0.2, "pair_right_high": 0.4, "truth_low": 0.1}
+    other = {"site": "attn", "headline": False, "pair_right": 0.9, "control": "order"}
+    rows = [point, point | read, point | other, point | other | read]
+    found = module("validity_seeds").summary(pd.DataFrame(rows)).to_dict("index")
+    counts = ("points", "claimed", "truth", "headlines_claimed", "from_a_layer")
+    assert [found["type"][name] for name in counts] == [2, 1, 1, 1, 2]
+    assert [found["order"][name] for name in counts] == [2, 1, 1, 0, 0]
+    assert found["type"]["largest"] == 0.3 and found["type"]["near_zero"] == 0.5
+    assert found["order"]["interval_alone"] == 0.5 and found["order"]["largest"] != 0.9
