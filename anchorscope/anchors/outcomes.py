@@ -6,7 +6,7 @@ A response is no answer where it is, in this order,
   preposition;
 - `echo of the question`: its sentence stands in the question word by word; or it is a question
   that says at least half of what was asked; or it says nothing that the question does not, and E_A
-  is most of it, was said before ("The family is the family"), or is a description behind a verb
+  is most of it, was said before ("The family is the family"), or describes without a name
   ("The Grand Canyon is a river"). A name of up to 7 words that stands in the question, and one of
   its options, is an answer;
 - `refusal`: it says that the answer is unknown, not given or not possible, that the model cannot
@@ -113,14 +113,15 @@ def _says_it_twice(before: str, text: str) -> bool:
 
 
 def _describes(before: str, text: str, question: str) -> bool:
-    """Whether a text behind a verb begins with a small word, and is no option of the question.
+    """Whether a text behind a verb and an article names nothing and is no option of the question.
 
     "The Grand Canyon is a river that runs through it" names no river.
     """
-    first = words_of(text)[:1]
-    small = bool(first) and first[0].content and not first[0].capital
-    option = restated.is_option(text, question)
-    return small and not option and not _quoted(before) and restated.is_clause(before)
+    words, first = words_of(before), words_of(text)[:1]
+    article = bool(words) and words[-1].lower in english.ARTICLES and not _quoted(before)
+    if not article or not first or first[0].capital or restated.is_option(text, question):
+        return False
+    return restated.is_clause(before) and not restated.tells_an_act(before + text, question)
 
 
 def _quoted(before: str) -> bool:

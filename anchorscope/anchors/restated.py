@@ -158,6 +158,13 @@ def adds(text: str, question: str) -> bool:
     return any(_clause(text, stems(question)).new)
 
 
+def tells_an_act(text: str, question: str) -> bool:
+    """Whether a text has a verb, no auxiliary, that the question lacks: "She was killed in it"."""
+    clause = _clause(text, stems(question))
+    verbs = {clause.words[i].lower for i in clause.verbs} - english.AUXILIARIES
+    return any(not _repeats(verb, clause.question) for verb in verbs)
+
+
 def stems(text: str) -> frozenset[str]:
     """The stems of all words of a text, and of the parts of those with a hyphen."""
     words = [word.lower for word in words_of(text)]

@@ -261,7 +261,7 @@ def _answered(
     outcome = None if label is None else ("right", "wrong")[label]
     if trimmed.no_answer is not None and not _labelled_by_user(row):
         outcome = NO_ANSWER
-        if trimmed.anchor is not None and settings.no_answer == "drop":
+        if settings.no_answer == "drop":
             dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
             return {"answer": trimmed.text, "outcome": outcome, "dropped": dropped}
     if label is not None:
