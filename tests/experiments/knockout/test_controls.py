@@ -143,7 +143,9 @@ def test_flips_are_counted_by_hand() -> None:
     assert found["repeats_flip_share"].to_numpy() == pytest.approx(repeating)
 
 
-def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sample_by_sample() -> None:
+def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sample_by_sample() -> (
+    None
+):
     found = table()
     for layer in range(2):
         flips = {
