@@ -168,7 +168,7 @@ def _rows(case: Case, beside: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None
     if table is None:
         return None
     where = case.statement["rows"] | {"model": case.model, "dataset": case.datasets[0]}
-    return rows_where(table.astype({name: str for name in where}), **where)
+    return rows_where(table.astype(dict.fromkeys(where, str)), **where)
 
 
 def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:

@@ -277,7 +277,7 @@ def table_of(statement: dict[str, Any], model: str, value: float, **more: Any) -
     columns |= statement["rows"] | {"thin": False, "signal": True} | more
     table = pd.DataFrame({"layer": [0, 1, 2], "headline": [False, True, False]})
     table = table.assign(**columns, **{statement["column"]: value / statement.get("factor", 1)})
-    other = {name: "another" for name in statement["rows"]}
+    other = dict.fromkeys(statement["rows"], "another")
     elsewhere = [table.assign(**other), table.assign(position="prompt_end")]
     return pd.concat([table, *(one.assign(**{statement["column"]: 1e6}) for one in elsewhere)])
 

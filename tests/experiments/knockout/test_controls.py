@@ -149,7 +149,7 @@ def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sampl
     found = table()
     for layer in range(2):
         flips = {
-            name: [(s > 0) != (clean > 0) for s, clean in zip(S[name][layer], S["clean"][layer])]
+            name: ((S[name][layer] > 0) != (S["clean"][layer] > 0)).tolist()
             for name in ("question", "knockout")
         }
         pairs = list(zip(flips["question"], flips["knockout"], strict=True))
