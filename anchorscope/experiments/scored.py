@@ -133,8 +133,8 @@ def counts(experiment: Experiment, answers: pd.DataFrame, rows: pd.DataFrame) ->
     passed = rows["id"].nunique()
     left = len(answers) - passed
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
-    notes = {}
-    for control in experiment.controls:
+    notes = {"passes a sample": len(rows[["condition", "draw"]].drop_duplicates())}
+    for control in sorted({*experiment.controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
         few = n_tokens < n_exact.reindex(n_tokens.index)
         notes[f"{control}: measured"] = len(n_tokens)
