@@ -1,7 +1,7 @@
 # Report: one page of a run, with its figures, tables and single samples; no network needed.
 #
 # in:  figures and tables of the targets; prompts, answers and scores of their cells
-#      where they are there: calibration-floors.csv, null-controls.csv, <figure>.refits.csv
+#      where they are there: calibration-floors.csv, null-controls.csv, reproduction.csv, <figure>.refits.csv
 # out: results/report/index.html
 
 
@@ -23,8 +23,8 @@ rule report_page:
         page=f"{paths.resources}/report/page.html",
         parts=expand(
             f"{paths.resources}/report/{{part}}",
-            part="macros.html summary.html figures.html tables.html calibration.html run.html "
-            "cell.txt report.css tables.js samples.js".split(),
+            part="macros.html summary.html figures.html tables.html calibration.html "
+            "reproduction.html run.html cell.txt report.css tables.js samples.js".split(),
         ),
     output:
         page=f"{ROOT}/report/index.html",
@@ -43,6 +43,7 @@ rule report_page:
         beside=paths.beside(
             "tables/calibration-floors.csv",
             "tables/null-controls.csv",
+            "tables/reproduction.csv",
             "figures/calibration.svg",
             *[f"tables/{figure}.refits.csv" for figure in cfg.targets],
             *[

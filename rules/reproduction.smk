@@ -1,6 +1,7 @@
 # Reproduction: measured curves against published ranges, for every published figure that is built.
 #
-# in:  results/tables/<figure>.csv of the figures that are there; resources/published.yaml
+# in:  results/tables/<figure>.csv of the figures that are there, and those of their experiments and
+#      detectors; resources/published.yaml
 # out: results/tables/reproduction.csv
 
 
@@ -13,6 +14,11 @@ rule reproduction_table:
         published=f"{paths.resources}/published.yaml",
         curve=paths.built(".csv"),
         contrasts=paths.built(".contrasts.csv"),
+        others=[
+            path
+            for name in (*EXPERIMENTS, "detection", "self-awareness")
+            for path in paths.built(f".{name}.csv")
+        ],
     output:
         table=f"{ROOT}/tables/reproduction.csv",
         provenance=f"{ROOT}/tables/reproduction.csv.provenance.json",

@@ -1,7 +1,7 @@
 """Reproduction: measured curves against the statements of `resources/published.yaml`."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -33,6 +33,15 @@ class Case:
     layers: int  # published number of layers of the model
     tolerance: Mapping[str, float]  # column → how far beyond a range counts as within
     curves: Curves  # what is built of the figure
+    # of a statement about another table: its rows of this model and dataset; None: not built
+    rows: pd.DataFrame | None = None
+    value: float | None = None  # what was published of this model and dataset
+
+    @property
+    def wording(self) -> str:
+        """The statement, with the number of this model and dataset."""
+        words = str(self.statement["wording"])
+        return words if self.value is None else f"{words}: {self.value:g}"
 
     def values(self, anchor: str, column: str = "delta_p", model: str | None = None) -> np.ndarray:
         """A column, float64 [datasets, layers]; NaN where a group is too small."""
@@ -51,6 +60,8 @@ class Case:
     def outcome(self) -> Outcome:
         """What the statement's check gives, if all its cells are measured."""
         check = self.statement["check"]
+        if check == "value":
+            return _value(self)
         models = [self.model, self.smaller] if check == "larger_is_deeper" else [self.model]
         cells = [
             self.curves.get((model, dataset, "all"))
@@ -74,6 +85,7 @@ def check(
     tables: Mapping[str, pd.DataFrame],
     contrasts: Mapping[str, pd.DataFrame],
     readouts: Mapping[str, str],
+    others: Mapping[tuple[str, str], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """Hold the built figures against `resources/published.yaml`.
 
@@ -81,6 +93,8 @@ def check(
         published: that file.
         tables, contrasts: of the figures that are built, by figure.
         readouts: the read-out that each figure draws, `mlp/final` if not given.
+        others: tables of experiments and of detection that are built, by figure and name, such as
+            `patching`.
 
     Returns:
         A row for each statement, figure, model and dataset (`all`: all of them together), built or
@@ -93,7 +107,12 @@ def check(
     for figure in published["figures"]:
         readout = readouts.get(figure, DEFAULT_READOUT)
         built = _curves(tables[figure], contrasts[figure], readout) if figure in tables else {}
-        for case in _cases(published, figure, built):
+        beside = {
+            name: _at_readout(table, readout)
+            for (of_figure, name), table in (others or {}).items()
+            if of_figure == figure
+        }
+        for case in _cases(published, figure, built, beside):
             measured, holds = case.outcome()
             records.append(
                 {
@@ -101,7 +120,7 @@ def check(
                     "figure": figure,
                     "model": case.model,
                     "dataset": case.datasets[0] if case.statement["check"] in OF_EACH else "all",
-                    "statement": case.statement["wording"],
+                    "statement": case.wording,
                     "measured": measured,
                     "verdict": VERDICTS[holds],
                     "readout": readout,
@@ -110,7 +129,9 @@ def check(
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
-def _cases(published: Mapping[str, Any], figure: str, curves: Curves) -> Iterator[Case]:
+def _cases(
+    published: Mapping[str, Any], figure: str, curves: Curves, beside: Mapping[str, pd.DataFrame]
+) -> Iterator[Case]:
     """Every statement about a figure, for each model, and dataset, that it is about."""
     layers, tolerance = published["figures"][figure], published["tolerance"]
     for statement in published["statements"]:
@@ -124,7 +145,30 @@ def _cases(published: Mapping[str, Any], figure: str, curves: Curves) -> Iterato
             if check == "larger_is_deeper" and smaller is None:
                 continue
             for group in groups:
-                yield Case(statement, model, group, smaller, layers[model], tolerance, curves)
+                case = Case(statement, model, group, smaller, layers[model], tolerance, curves)
+                if check != "value":
+                    yield case
+                elif "values" not in statement:
+                    yield replace(case, rows=_rows(case, beside))
+                elif model in statement["values"]:
+                    place = published["datasets"].index(group[0])
+                    value = statement["values"][model][place]
+                    if value is not None:
+                        yield replace(case, rows=_rows(case, beside), value=value)
+
+
+def _at_readout(table: pd.DataFrame, readout: str) -> pd.DataFrame:
+    """The rows of a table at a read-out."""
+    return table[table["site"] + "/" + table["position"] == readout]
+
+
+def _rows(case: Case, beside: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None:
+    """The rows of another table that a statement is about; None if it was not built."""
+    table = beside.get(case.statement["table"])
+    if table is None:
+        return None
+    where = case.statement["rows"] | {"model": case.model, "dataset": case.datasets[0]}
+    return rows_where(table.astype(dict.fromkeys(where, str)), **where)
 
 
 def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
@@ -186,6 +230,31 @@ def _condition(case: Case, condition: Mapping[str, Any]) -> Outcome:
         words += f", {pick(points):.3g} elsewhere"
     in_range = low - tolerance <= least and most <= high + tolerance
     return words, bool(in_range and elsewhere <= tolerance)
+
+
+def _value(case: Case) -> Outcome:
+    """Whether a number of another table is as published, or lies in the published range."""
+    statement, rows = case.statement, case.rows
+    if rows is None or rows.empty:
+        return "", None
+    layers = statement.get("layers", "headline")
+    if "layer" in rows and layers == "headline":
+        rows = rows[rows["headline"].astype(bool)]
+    elif "layer" in rows:
+        first, last = (rows["layer"].max() if end == "last" else end for end in layers)
+        rows = rows[rows["layer"].between(first, last)]
+    if rows["thin"].astype(bool).any() if "thin" in rows else False:
+        return "too few samples", None
+    values = statement.get("factor", 1) * rows[statement["column"]].dropna()
+    if values.empty:
+        return "", None
+    published = [case.value, case.value] if case.value is not None else statement["range"]
+    low, high = published[0] - statement["within"], published[1] + statement["within"]
+    least, most = values.min(), values.max()
+    words = f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+    if "signal" in rows and not rows["signal"].astype(bool).all():
+        words += " (no signal)"
+    return f"{statement['column']} {words}", bool(low <= least and most <= high)
 
 
 def _no_effect(case: Case) -> Outcome:
@@ -253,11 +322,11 @@ def _accuracy(case: Case) -> Outcome:
 
 OF_EACH: dict[str, Callable[[Case], Outcome]] = {
     "range": _range, "no_effect": _no_effect, "higher_in_q": _higher_in_q,
-    "larger_is_deeper": _larger_is_deeper,
+    "larger_is_deeper": _larger_is_deeper, "value": _value,
 }  # fmt: skip
 CHECKS = OF_EACH | {
     "layers": _layers, "lowest_dataset": _lowest_dataset, "converging": _converging, "gap": _gap,
-    "accuracy": _accuracy, "none": lambda case: ("", None),
+    "accuracy": _accuracy,
 }  # fmt: skip
 """Every kind of statement. Those of `OF_EACH` are checked for each dataset, the others for all
 datasets together."""

@@ -161,8 +161,8 @@ def counts(
         reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
     )
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
-    notes = {}
-    for control in experiment.controls:
+    notes = {"passes a sample": len(rows[["condition", "draw"]].drop_duplicates())}
+    for control in sorted({*experiment.controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
         few = n_tokens < n_exact.reindex(n_tokens.index)
         notes[f"{control}: measured"] = len(n_tokens)

@@ -69,6 +69,16 @@ def columns_across(count: int, most: int) -> int:
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
+def beside(models: int, datasets: int, look: Style) -> tuple[int, Style]:
+    """How many cells stand side by side, one model's or all models', and the look of their panels.
+
+    More than two are half as wide.
+    """
+    across = columns_across(datasets if datasets > 1 else models, 2 * look.columns)
+    width = look.panel_width // (2 if across > 2 else 1)
+    return across, look.model_copy(update={"panel_width": width})
+
+
 def width_of(across: int, look: Style) -> float:
     """About how wide a figure is, for its legend and caption."""
     return across * (look.panel_width + look.spacing + 40)

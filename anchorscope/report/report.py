@@ -102,6 +102,7 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
         "tables": {figure: _tables(config, figure) for figure in config.targets},
         "verdict": in_words(floors, models, datasets).split("\n") if len(floors) else [],
         "nulls": nulls.to_dict("records"),
+        "published": _table(root, "reproduction").to_dict("records"),
         "stages": run_facts.STAGES,
         "model_facts": [run_facts.model_facts(config, key) for key in models_used],
         "dataset_facts": [run_facts.dataset_facts(config, key) for key in datasets_used],

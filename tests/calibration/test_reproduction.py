@@ -11,6 +11,7 @@ from workflow import PROJECT, SHIPPED
 
 from anchorscope.calibration import reproduction
 from anchorscope.experiments.knockout.curve import NO
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage import files
 from anchorscope.workflow import config
@@ -94,9 +95,10 @@ class Figure:
 @pytest.mark.parametrize("name", ["llama-3.2", "qwen3", "llama-3", "mistral"])
 def test_a_figure_as_published_is_within_everywhere(name: str) -> None:
     found = Figure(name).check()
-    unmeasured = found["id"] == "pathway-readable"
-    assert (found.loc[unmeasured, "verdict"] == "not run").all()
-    assert found.loc[~unmeasured, "verdict"].eq("within").all(), found[["id", "measured"]]
+    others = {one["id"] for one in PUBLISHED["statements"] if one["check"] == "value"}
+    beside = found["id"].isin(others)
+    assert (found.loc[beside, "verdict"] == "not run").all()
+    assert found.loc[~beside, "verdict"].eq("within").all(), found[["id", "measured"]]
     assert list(found.columns) == list(reproduction.COLUMNS)
     for column in ("statement", "measured"):  # no formula to a spreadsheet
         assert not found[column].str.match(r"[=+\-@]").any(), column
@@ -253,3 +255,82 @@ def test_published_figures_are_in_the_catalogue_and_all_statements_can_be_checke
         assert statement["check"] in reproduction.CHECKS
     ids = [statement["id"] for statement in PUBLISHED["statements"]]
     assert len(set(ids)) == len(ids)
+
+
+VALUES = {one["id"]: one for one in PUBLISHED["statements"] if one["check"] == "value"}
+
+
+def test_statements_about_experiments_name_rows_and_columns_of_their_tables() -> None:
+    for id_, one in VALUES.items():
+        if one["table"] in EXPERIMENTS:
+            columns = EXPERIMENTS[one["table"]].columns
+            assert {*one["rows"], one["column"]} <= {*columns}, id_
+        for model, values in one.get("values", {}).items():
+            assert len(values) == len(DATASETS), id_
+            assert any(model in PUBLISHED["figures"][figure] for figure in one["figures"]), id_
+        assert {*one.get("values", {})} <= {*CONFIG.models}
+
+
+def table_of(statement: dict[str, Any], model: str, value: float, **more: Any) -> pd.DataFrame:
+    """Its table in three layers, with this value on PopQA, and rows of no concern."""
+    columns = {"site": "mlp", "position": "final", "model": model, "dataset": "popqa"}
+    columns |= statement["rows"] | {"thin": False, "signal": True} | more
+    table = pd.DataFrame({"layer": [0, 1, 2], "headline": [False, True, False]})
+    table = table.assign(**columns, **{statement["column"]: value / statement.get("factor", 1)})
+    other = dict.fromkeys(statement["rows"], "another")
+    elsewhere = [table.assign(**other), table.assign(position="prompt_end")]
+    return pd.concat([table, *(one.assign(**{statement["column"]: 1e6}) for one in elsewhere)])
+
+
+def judged(id_: str, figure: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts on one statement about a figure, of which nothing else is built."""
+    one = VALUES[id_]
+    given = PUBLISHED | {"statements": [one], "figures": {figure: PUBLISHED["figures"][figure]}}
+    found = reproduction.check(given, {}, {}, {}, {(figure, one["table"]): table})
+    return found.set_index(["model", "dataset"])
+
+
+@pytest.mark.parametrize(
+    ("id_", "figure", "model", "published"),
+    [
+        ("patching-exact-q", "llama-3", "llama-3-8b", 73),
+        ("answer-only-a", "mistral", "mistral-7b-v0.1", 22),
+        ("boundary-popularity-a", "llama-3", "llama-3-70b", 13),
+        ("detection-mixture-of-probes", "mistral", "mistral-7b-v0.3", 91.66),
+        ("self-awareness", "llama-3", "llama-3-8b", 87.8),
+    ],
+)
+def test_a_number_of_another_table_is_within_5_of_the_published_one_or_outside(
+    id_: str, figure: str, model: str, published: float
+) -> None:
+    for off, verdict in ((0, "within"), (-4.9, "within"), (5.1, "outside")):
+        found = judged(id_, figure, table_of(VALUES[id_], model, published + off))
+        assert found.loc[(model, "popqa"), "verdict"] == verdict
+        assert found.loc[(model, "popqa"), "statement"].endswith(f": {published:g}")
+        others = found.drop((model, "popqa"))
+        assert (others["verdict"] == "not run").all() and (others["measured"] == "").all()
+        assert found["measured"].str.match(r"[^=+\-@]|$").all(), "no formula to a spreadsheet"
+
+
+def test_what_was_not_read_is_no_statement_and_what_is_thin_is_not_judged() -> None:
+    one = VALUES["patching-exact-q"]
+    found = judged("patching-exact-q", "llama-3", table_of(one, "llama-3-8b", 73, thin=True))
+    assert ("llama-3-70b", "nq") not in found.index and ("llama-3-8b", "nq") in found.index
+    assert found.loc[("llama-3-8b", "popqa"), "measured"] == "too few samples"
+    assert found.loc[("llama-3-8b", "popqa"), "verdict"] == "not run"
+    weak = judged(
+        "answer-only-q",
+        "llama-3",
+        table_of(VALUES["answer-only-q"], "llama-3-8b", 52, signal=False),
+    )
+    assert weak.loc[("llama-3-8b", "popqa"), "measured"].endswith("(no signal)")
+
+
+def test_a_range_holds_all_its_layers() -> None:
+    one = VALUES["boundary-unknown-a"]
+    table = table_of(one, "llama-3-8b", 60)
+    at = ("llama-3-8b", "popqa")
+    assert judged("boundary-unknown-a", "llama-3", table).loc[at, "verdict"] == "within"
+    table.iloc[2, list(table).index("unknown")] = 0.3
+    found = judged("boundary-unknown-a", "llama-3", table).loc[at]
+    assert found["verdict"] == "outside" and found["measured"] == "unknown 30 to 60"

@@ -58,7 +58,10 @@ def study(seed: int, datasets: str = "xy") -> dict[str, pd.DataFrame]:
         "contrasts": {"contrast": ["knockout-random", "random"], "quantity": ["share", "delta_p"]},
         "controls": {},
     }
-    numbers = {"curve": ["n", "delta_p", "n_blocked", "n_paired"], "contrasts": ["estimate", "ci_low", "ci_high"]}
+    numbers = {
+        "curve": ["n", "delta_p", "n_blocked", "n_paired"],
+        "contrasts": ["estimate", "ci_low", "ci_high"],
+    }
     numbers |= {"controls": sensitivity.CONTROLS}
     tables = {}
     for name, columns in numbers.items():

@@ -346,3 +346,17 @@ def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
         page.locator("#weak").wait_for()
         assert page.title() == "Anchorscope: pair"
         assert opened.wrong == opened.asked == []
+
+
+def test_published_numbers_are_shown_where_they_were_compared(tmp_path: Path) -> None:
+    config = finished(tmp_path)
+    assert "Not compared in this run." in Page(report.build(config)[0]).text
+    row = {"id": "x", "figure": "pair", "model": "first", "dataset": "easy"}
+    row |= {"readout": "mlp/final", "statement": HOSTILE[0]}
+    verdicts = {"within": "flips 71", "outside": "flips 12", "not run": float("nan")}
+    rows = [row | {"verdict": one, "measured": measured} for one, measured in verdicts.items()]
+    write_csv(pd.DataFrame(rows), tmp_path / "tables/reproduction.csv")
+    page = Page(report.build(config)[0])
+    assert "1 of 2 are within; 1 are not built or not measured." in page.text
+    assert "flips 71 ✓ within" in page.text and "flips 12 ✗ outside" in page.text
+    assert not any(tag == "img" and "onerror" in about for tag, about in page.tags)

@@ -104,9 +104,8 @@ def weights(table: pd.DataFrame, request: Request) -> Figure:
 @fitted
 def layers(table: pd.DataFrame, request: Request) -> Figure:
     """Flips by layer, a line a weight; a panel for each model and dataset."""
-    look, rows = request.look, _rows(table, request)
-    panels = [*product(request.panels, request.datasets)]
-    across = draw.columns_across(len(panels), look.columns)
+    rows, panels = _rows(table, request), [*product(request.panels, request.datasets)]
+    across, look = draw.beside(len(request.panels), len(request.datasets), request.look)
     width = draw.width_of(across, look)
     measured = _measured(rows)
     shared = draw.encodings([_weight_series(one) for one in measured], look, width)
@@ -115,9 +114,10 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
         cell = data.cell_of(rows, model, dataset)
         labels: Row = {"model": label, "dataset": name}
         lines: list[Row] = []
-        for j, weight in enumerate(measured):
+        for weight in measured:
             fixed = labels | {"weight": in_words(weight), "series": _weight_series(weight).name}
-            lines += _lines(cell[cell["weight"] == weight], FLIPS, fixed, j, x="layer")
+            some = cell[cell["weight"] == weight]
+            lines += _lines(some, FLIPS, fixed, WEIGHTS.index(weight), x="layer")
         x = figure_panel.layer_axis(data.layer_count(cell), "Layer")
         y = figure_panel.value_axis(
             "value", FLIPS.title if i % across == 0 else None, *SHARES, look
@@ -248,7 +248,7 @@ def _caption(rows: pd.DataFrame, request: Request, where: str) -> Caption:
     cells = data.cells_of(rows, request.panels, request.datasets)
     monotone = falls(headline)
     steadily = (
-        f"From w = 0 to 1 flips fall within their intervals in {monotone.sum()} of "
+        f"Flips fall with every step from 0 to 1, within intervals, in {monotone.sum()} of "
         f"{len(monotone)} cells (headline layer)."
         if len(monotone)
         else ""
@@ -284,7 +284,11 @@ def _grey(cells: dict[str, pd.DataFrame]) -> str:
     """What is grey, in how many cells."""
     measured = [cell for cell in cells.values() if len(cell)]
     grey = sum(not data.true(cell["signal"]).all() for cell in measured)
-    return f"Hollow grey: no signal (in {grey} of {len(measured)} cells)." if grey else ""
+    return (
+        f"Hollow grey: layers without a signal (in {grey} of {len(measured)} cells)."
+        if grey
+        else ""
+    )
 
 
 def _not_falling(monotone: pd.Series, request: Request) -> list[str]:

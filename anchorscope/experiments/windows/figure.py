@@ -23,7 +23,7 @@ NEEDED = (
 SHARES = {"flips": "exact question tokens", "random": "random question tokens"}
 """Column → whose cut it tells of."""
 NO_SIGNAL = "#dddddd"
-LEGIBLE = (26, 12)
+LEGIBLE = (18, 12)
 """Least width and height in pixels of a cell with a number in it."""
 TIPS = draw.LAYER | {
     "cut": ("layers cut", ""),
@@ -35,15 +35,21 @@ TIPS = draw.LAYER | {
 }
 
 
+Column = Callable[[pd.DataFrame, Row, Style, int, bool], list[alt.LayerChart]]
+"""Draws the panels of a cell: its rows, labels, look, place, and whether it is first in its row."""
+
+
 @fitted
 def flips(table: pd.DataFrame, request: Request) -> Figure:
     """Flips, those of the control below; a pair of panels for each model and dataset."""
     scale = alt.Scale(domain=[0, 100], range=["#f7fbff", "#6baed6"])
     colour = _colour("Flips (%)", scale)
 
-    def column(cell: pd.DataFrame, labels: Row, place: int, first: bool) -> list[alt.LayerChart]:
+    def column(
+        cell: pd.DataFrame, labels: Row, look: Style, place: int, first: bool
+    ) -> list[alt.LayerChart]:
         return [
-            _panel(cell, value, labels | {"tokens": tokens}, colour, request.look, first, place)
+            _panel(cell, value, labels | {"tokens": tokens}, colour, look, first, place)
             for value, tokens in SHARES.items()
         ]
 
@@ -61,9 +67,11 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
     scale = alt.Scale(domain=[-100, 0, 100], range=["#e6a05a", "#ffffff", "#6baed6"])
     colour = _colour("Exact − random (points)", scale)
 
-    def column(cell: pd.DataFrame, labels: Row, place: int, first: bool) -> list[alt.LayerChart]:
+    def column(
+        cell: pd.DataFrame, labels: Row, look: Style, place: int, first: bool
+    ) -> list[alt.LayerChart]:
         labels = labels | {"tokens": "exact − random"}
-        return [_panel(cell, "contrast", labels, colour, request.look, first, place)]
+        return [_panel(cell, "contrast", labels, colour, look, first, place)]
 
     rows = _rows(table, request)
     what = (
@@ -92,19 +100,14 @@ def _colour(title: str, scale: alt.Scale) -> alt.Color:
     return alt.Color("value:Q", scale=scale, legend=legend, condition=grey)
 
 
-def _figure(
-    rows: pd.DataFrame,
-    request: Request,
-    column: Callable[[pd.DataFrame, Row, int, bool], list[alt.LayerChart]],
-    caption: Caption,
-) -> Figure:
+def _figure(rows: pd.DataFrame, request: Request, column: Column, caption: Caption) -> Figure:
     """A column of panels for each model and dataset."""
-    look, views = request.look, []
-    cells = [*product(request.panels, request.datasets)]
-    across = draw.columns_across(len(cells), look.columns)
+    views, cells = [], [*product(request.panels, request.datasets)]
+    across, look = draw.beside(len(request.panels), len(request.datasets), request.look)
     for place, ((model, label), (dataset, name)) in enumerate(cells):
         cell = data.cell_of(rows, model, dataset)
-        panels = column(cell, {"model": label, "dataset": name}, place, place % across == 0)
+        labels: Row = {"model": label, "dataset": name}
+        panels = column(cell, labels, look, place, place % across == 0)
         heading = draw.panel_heading(name, look, below=label)
         panels[0] = panels[0].properties(title=heading)
         views.append(alt.VConcatChart(vconcat=panels, spacing=8))

@@ -170,9 +170,9 @@ def drawn(table: pd.DataFrame, view: str = "weights") -> dict[str, Any]:
 
 def test_the_caption_counts_the_cells_in_which_flips_fall_and_names_the_others() -> None:
     falling = drawn(by_hand(FLIPPED))
-    assert "fall within their intervals in 1 of 1 cells" in words(falling)
+    assert "fall with every step from 0 to 1, within intervals, in 1 of 1 cells" in words(falling)
     rising = drawn(by_hand({0.0: "", 0.25: "", 0.5: "abcd"}))
-    assert "fall within their intervals in 0 of 1 cells" in words(rising)
+    assert "fall with every step from 0 to 1, within intervals, in 0 of 1 cells" in words(rising)
     assert "Flips do not fall steadily: Model on Data." in details(rising)
 
 
