@@ -66,9 +66,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
         return [
             group
             for facts, chosen in facts_of(measured.answers).items()
-            for group in _groups(
-                flips, values, counted & chosen, {"facts": facts, "signal": signal}
-            )
+            for group in _groups(flips, values, chosen, counted, {"facts": facts, "signal": signal})
         ]
 
     return analysis.table(tuple(COLUMNS), groups)
@@ -119,12 +117,19 @@ def facts_of(answers: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _groups(
-    flips: dict[str, np.ndarray], values: Values, counted: np.ndarray, key: Columns
+    flips: Mapping[str, np.ndarray],
+    values: Values,
+    chosen: np.ndarray,
+    counted: np.ndarray,
+    key: Columns,
 ) -> Iterator[Group]:
-    """The groups of both ways to form them, what these differ in, and the difference of that."""
+    """The groups of both ways to form them, what these differ in, and the difference of that.
+
+    Of samples that are `chosen`, bool [n], and of these the `counted` ones.
+    """
     differences: list[Mapping[str, Means]] = []
     for name, flip in flips.items():
-        by_anchor = anchored(flip)
+        by_anchor = {anchor: members & chosen for anchor, members in anchored(flip).items()}
         means = {anchor: _means(values, members & counted) for anchor, members in by_anchor.items()}
         for anchor, members in by_anchor.items():
             named = {"groups": name, "anchor": anchor}
@@ -132,12 +137,12 @@ def _groups(
         of_both = {one: difference(means["Q"][one], means["A"][one]) for one in values}
         differences.append(of_both)
         named = {"groups": name, "anchor": "Q-A"}
-        yield _group(key | named, of_both, by_anchor["all"], _smaller(flip, counted))
+        yield _group(key | named, of_both, by_anchor["all"], _smaller(flip, chosen & counted))
     cut, spared = differences
     together = {one: difference(cut[one], spared[one]) for one in values}
-    fewer = _smaller(flips[RANDOM.name], counted)
+    fewer = _smaller(flips[RANDOM.name], chosen & counted)
     named = {"groups": "-".join(flips), "anchor": "Q-A"}
-    yield _group(key | named, together, np.ones_like(fewer), fewer)
+    yield _group(key | named, together, by_anchor["all"], fewer)
 
 
 def _group(
