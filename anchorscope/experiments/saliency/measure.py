@@ -91,18 +91,12 @@ def headline(cell: Cell, readout: str) -> int:
 
 
 def _passed(
-    cell: Cell,
-    settings: Saliency,
-    plan: Plan,
-    headlines: dict[str, int],
-    numbers: Sequence[int],
+    cell: Cell, settings: Saliency, plan: Plan, headlines: dict[str, int], numbers: Sequence[int]
 ) -> list[pd.DataFrame]:
     """The rows of some samples of a batch, in one pass."""
     (batch,) = (one for one in plan.batches if numbers[0] in one.samples)
     samples = [plan.samples[number] for number in numbers]
-    passed = runner.run(
-        cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True
-    )
+    passed = runner.run(cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True)
     sources = _sources(cell, samples)
     frames = []
     for readout, layer in headlines.items():
@@ -120,7 +114,10 @@ def _passed(
             allow_unused=True,
         )
         position = readout.split("/")[1]
-        pairs = [_pairs(one, sources, number, batch.length, position) for number, one in enumerate(samples)]
+        pairs = [
+            _pairs(one, sources, number, batch.length, position)
+            for number, one in enumerate(samples)
+        ]
         flows = _flows(passed.attentions, slopes, torch.stack(pairs).to(loss.device))
         frames += _rows(samples, readout, s, sources, flows)
     return frames
@@ -201,11 +198,7 @@ def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor
 
 
 def _rows(
-    samples: Sequence[Sample],
-    readout: str,
-    s: np.ndarray,
-    sources: Sequence[Sources],
-    flows: Flows,
+    samples: Sequence[Sample], readout: str, s: np.ndarray, sources: Sequence[Sources], flows: Flows
 ) -> list[pd.DataFrame]:
     """The rows of `clean`, and those of each of the sources; `s` are scores [layers, samples]."""
     ids = [one.id for one in samples]
