@@ -123,7 +123,7 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
 @fitted
 def heads(table: pd.DataFrame, request: Request) -> Figure:
     """How well the flow of each head to the answer tells the groups, beside random tokens."""
-    rows, arm = _rows(table, request, "answer")
+    rows, _ = _rows(table, request, "answer")
     of_heads, look = rows[(rows["part"] == "head") & (rows["anchor"] == "all")], request.look
     cells = [*product(request.panels, request.datasets)]
     across = draw.columns_across(2 * min(len(request.datasets), 2), 2 * look.columns)
