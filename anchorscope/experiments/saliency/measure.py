@@ -1,6 +1,6 @@
 """Saliency: attention weights times the gradient of the probe's logit, batch by batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -17,7 +17,7 @@ from anchorscope.experiments.saliency import RANDOM, SALIENCY, TARGETS, Saliency
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import not_finite
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Plan, Sample, arrange, narrowed
+from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN, cut
 from anchorscope.probes import intervals
 from anchorscope.probes.samples import layer_of_fold, median_layer
@@ -69,7 +69,7 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     room, frames = Room(), []
     with Progress(total=len(samples)) as progress:
         for batch in plan.batches:
-            work = partial(_passed, cell, settings, plan, headlines)
+            work = partial(_passed, cell, settings, plan, batch, headlines)
             frames += chain(*room.run(batch.samples, batch.tokens, work))
             progress.update(len(batch.samples))
     return stacked(frames, COLUMNS).assign(loss=settings.loss)
@@ -91,10 +91,14 @@ def headline(cell: Cell, readout: str) -> int:
 
 
 def _passed(
-    cell: Cell, settings: Saliency, plan: Plan, headlines: dict[str, int], numbers: Sequence[int]
+    cell: Cell,
+    settings: Saliency,
+    plan: Plan,
+    batch: Batch,
+    headlines: Mapping[str, int],
+    numbers: Sequence[int],
 ) -> list[pd.DataFrame]:
     """The rows of some samples of a batch, in one pass."""
-    (batch,) = (one for one in plan.batches if numbers[0] in one.samples)
     samples = [plan.samples[number] for number in numbers]
     passed = runner.run(cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True)
     sources = _sources(cell, samples)
