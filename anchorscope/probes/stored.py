@@ -70,7 +70,7 @@ class Stored:
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
-        """The same scores at one layer, float64 [rows], in the graph of the states [rows, width]."""
+        """The same at one layer, float64 [rows], in the graph of the states [rows, width]."""
         fold, fitted = self._folds_of(readout, ids), self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]
         raw = (states.to(weights.device).double() * weights.double()).sum(-1)

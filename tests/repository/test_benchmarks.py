@@ -78,6 +78,14 @@ def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     assert "| tiny |" in said and "| 3 layers × 150 × 16 |" in said
 
 
+def test_saliency_is_timed_beside_the_knockouts_passes(module, tmp_path):
+    given = ["--quick", "--threads", "1", "--out", str(tmp_path)]
+    module("saliency").main(given)
+    notes = json.loads((tmp_path / "saliency.json").read_text(encoding="utf-8"))
+    assert {*notes["seconds"]} == {"knockout", "saliency"} and notes["ratio"] > 0
+    assert notes["largest_difference_to_one_row_at_a_time"] < 1e-5
+
+
 def test_how_long_a_run_takes_is_documented_as_the_formula_gives_it(module):
     page = (PROJECT / "docs" / "how-long.md").read_text(encoding="utf-8")
     assert module("how_long").table() in page

@@ -239,7 +239,8 @@ def density(analysis: Analysis) -> pd.DataFrame:
     """How Δlogit is spread over the samples, at the layer of best clean AUC.
 
     For the knockout and for the random control (all draws together), see `density.density`, at 101
-    points over what both span between their 1 and 99 % quantiles. Δlogit counts towards the class predicted on clean. Two humps are no two mechanisms.
+    points over what both span between their 1 and 99 % quantiles. Δlogit counts towards the class
+    predicted on clean. Two humps are no two mechanisms.
     A row for each condition measured and point: `DENSITY`, per unit of `x`.
     """
     readout = analysis.readout

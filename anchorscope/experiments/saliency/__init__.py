@@ -1,9 +1,9 @@
 """Saliency: how much the probe's logit hangs on attention from the exact question tokens.
 
-S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| in layer l, from token i to a later token j; A are the attention
-weights after the softmax, L the logit of the headline layer's probe (the flow of Wang et al. 2023,
-arXiv 2305.14160, as in arXiv 2601.07422, whose L is not known). Control: as many random question
-tokens, to the same targets.
+S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| in layer l, from token i to a later token j. A are the weights
+after the softmax, L the logit of the headline layer's probe (the flow of Wang et al. 2023, arXiv
+2305.14160, as in arXiv 2601.07422, whose L is not known). Control: as many random question tokens,
+to the same targets.
 """
 
 from typing import Literal

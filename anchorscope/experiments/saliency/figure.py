@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import altair as alt
@@ -81,6 +80,7 @@ def label(table: pd.DataFrame, request: Request) -> Figure:
 def layers(table: pd.DataFrame, request: Request) -> Figure:
     """What flows to the answer in each layer, and how well it tells the groups, by model."""
     rows, arm = _rows(table, request, "answer")
+    rows = rows[rows["label"] == "all"]
     of_layers, look = rows[(rows["part"] == "layer") & (rows["arm"] == arm)], request.look
     across = draw.columns_across(len(request.panels), look.columns)
     width = draw.width_of(across, look)
@@ -123,20 +123,16 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
 @fitted
 def heads(table: pd.DataFrame, request: Request) -> Figure:
     """How well the flow of each head to the answer tells the groups, beside random tokens."""
-    rows, arm = _rows(table, request, "answer")
+    rows, _ = _rows(table, request, "answer")
     of_heads, look = rows[(rows["part"] == "head") & (rows["anchor"] == "all")], request.look
     cells = [*product(request.panels, request.datasets)]
     across = draw.columns_across(2 * min(len(request.datasets), 2), 2 * look.columns)
     look = _smaller(look, across)
     views = []
-    for place, ((model, dataset), (tokens, columns)) in enumerate(
-        product(cells, SOURCES.items())
-    ):
+    for place, ((model, dataset), (tokens, columns)) in enumerate(product(cells, SOURCES.items())):
         cell = data.cell_of(of_heads, model[0], dataset[0])
         named: Row = {"model": model[1], "dataset": dataset[1], "tokens": tokens}
-        heading = draw.panel_heading(
-            tokens.capitalize(), look, below=f"{model[1]}, {dataset[1]}"
-        )
+        heading = draw.panel_heading(tokens.capitalize(), look, below=f"{model[1]}, {dataset[1]}")
         panel = _heat(cell, columns[2], named, look, f"heads_{place}")
         views.append(panel.properties(title=heading))
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
@@ -164,9 +160,7 @@ def _rows(table: pd.DataFrame, request: Request, arm: str) -> tuple[pd.DataFrame
     return rows, arm if not len(rows) or (rows["arm"] == arm).any() else "later"
 
 
-def _densities(
-    table: pd.DataFrame, request: Request, arm: str, labels: Sequence[str]
-) -> Figure:
+def _densities(table: pd.DataFrame, request: Request, arm: str, labels: Sequence[str]) -> Figure:
     """A panel for each cell and label: models below one another, datasets side by side."""
     rows, arm = _rows(table, request, arm)
     rows = rows[(rows["arm"] == arm) & rows["label"].isin(labels)]
@@ -195,9 +189,7 @@ def _densities(
             panels.append(panel.properties(title=draw.panel_heading(dataset[1], look, below=below)))
         views.append(alt.VConcatChart(vconcat=panels, spacing=8, resolve=draw.one_legend()))
     what = f"Solid: from the exact question tokens to {TARGETS[arm]}; dotted: from random ones"
-    return draw.figure_of(
-        views, across, width, request.title, _caption(rows, what, request), look
-    )
+    return draw.figure_of(views, across, width, request.title, _caption(rows, what, request), look)
 
 
 def _smaller(look: Style, across: int) -> Style:
@@ -312,9 +304,7 @@ def _layer_rows(
     return flows, aucs
 
 
-def _heat(
-    cell: pd.DataFrame, column: str, named: Row, look: Style, name: str
-) -> alt.LayerChart:
+def _heat(cell: pd.DataFrame, column: str, named: Row, look: Style, name: str) -> alt.LayerChart:
     """A cell for each head and layer, coloured by its AUC."""
     if cell.empty:
         note = figure_panel.empty_note("not measured", look.panel_width, look.panel_height, look)
@@ -338,9 +328,11 @@ def _heat(
         "layer:O",
         title="Layer",
         scale=alt.Scale(domain=depth[::-1]),
-        axis=alt.Axis(values=depth[:: 1 if len(depth) <= MOST_NUMBERED else 5]),
+        axis=alt.Axis(values=depth[:: 1 if len(depth) <= MOST_NUMBERED else 5], titlePadding=12),
     )
-    scale = alt.Scale(domain=[0, 0.5, 1], range=[draw.ORANGE, "#ffffff", draw.BLUE])
+    scale = alt.Scale(
+        domain=[0, 0.5, 1], range=[draw.ORANGE, "#ffffff", draw.BLUE], interpolate="rgb"
+    )
     legend = alt.Legend(title="AUC", orient="bottom", format=".1f", values=[0, 0.5, 1])
     colour = alt.Color("value:Q", scale=scale, legend=legend)
     return figure_panel.heat_panel(rows, x, y, colour, look, HEAD_TIPS, name=name)

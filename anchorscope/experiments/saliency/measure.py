@@ -1,6 +1,6 @@
 """Saliency: attention weights times the gradient of the probe's logit, batch by batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -17,7 +17,7 @@ from anchorscope.experiments.saliency import RANDOM, SALIENCY, TARGETS, Saliency
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import not_finite
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Plan, Sample, arrange, narrowed
+from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN, cut
 from anchorscope.probes import intervals
 from anchorscope.probes.samples import layer_of_fold, median_layer
@@ -69,7 +69,7 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     room, frames = Room(), []
     with Progress(total=len(samples)) as progress:
         for batch in plan.batches:
-            work = partial(_passed, cell, settings, plan, headlines)
+            work = partial(_passed, cell, settings, plan, batch, headlines)
             frames += chain(*room.run(batch.samples, batch.tokens, work))
             progress.update(len(batch.samples))
     return stacked(frames, COLUMNS).assign(loss=settings.loss)
@@ -94,15 +94,13 @@ def _passed(
     cell: Cell,
     settings: Saliency,
     plan: Plan,
-    headlines: dict[str, int],
+    batch: Batch,
+    headlines: Mapping[str, int],
     numbers: Sequence[int],
 ) -> list[pd.DataFrame]:
     """The rows of some samples of a batch, in one pass."""
-    (batch,) = (one for one in plan.batches if numbers[0] in one.samples)
     samples = [plan.samples[number] for number in numbers]
-    passed = runner.run(
-        cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True
-    )
+    passed = runner.run(cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True)
     sources = _sources(cell, samples)
     frames = []
     for readout, layer in headlines.items():
@@ -120,7 +118,10 @@ def _passed(
             allow_unused=True,
         )
         position = readout.split("/")[1]
-        pairs = [_pairs(one, sources, number, batch.length, position) for number, one in enumerate(samples)]
+        pairs = [
+            _pairs(one, sources, number, batch.length, position)
+            for number, one in enumerate(samples)
+        ]
         flows = _flows(passed.attentions, slopes, torch.stack(pairs).to(loss.device))
         frames += _rows(samples, readout, s, sources, flows)
     return frames
@@ -201,11 +202,7 @@ def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor
 
 
 def _rows(
-    samples: Sequence[Sample],
-    readout: str,
-    s: np.ndarray,
-    sources: Sequence[Sources],
-    flows: Flows,
+    samples: Sequence[Sample], readout: str, s: np.ndarray, sources: Sequence[Sources], flows: Flows
 ) -> list[pd.DataFrame]:
     """The rows of `clean`, and those of each of the sources; `s` are scores [layers, samples]."""
     ids = [one.id for one in samples]

@@ -122,12 +122,7 @@ def _flow(measured: Measured, column: str) -> Flow:
 
 
 def _rows(
-    grouped: Grouped,
-    key: Columns,
-    flow: Flow,
-    labels: Sequence[str],
-    *,
-    with_ends: bool = True,
+    grouped: Grouped, key: Columns, flow: Flow, labels: Sequence[str], *, with_ends: bool = True
 ) -> pd.DataFrame:
     """A row for each layer of a flow, label and anchor; AUCs have intervals if `with_ends`."""
     analysis, groups = grouped.analysis, []

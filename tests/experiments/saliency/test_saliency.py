@@ -89,7 +89,9 @@ def literal(cell: Cell, sample: Sample, readout: str, loss: str = "logit") -> An
     ][: layer + 1]
 
 
-def flow(products: Any, sample: Sample, tokens: Any, arm: str, position: str, head: int = -1) -> Any:
+def flow(
+    products: Any, sample: Sample, tokens: Any, arm: str, position: str, head: int = -1
+) -> Any:
     """Mean over pairs of one layer's products, said again one pair at a time."""
     answer = range(sample.positions["before_answer"] + 1, sample.positions["last_answer"] + 1)
     targets = answer if arm == "answer" else range(len(sample.input_ids))
@@ -126,9 +128,13 @@ def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
                 found = row[f"head_{head}"]
                 assert found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
         assert (readout == "resid/prompt_end") == bool(np.isnan(row["answer"])), "no answer is read"
-        assert len(layers) == HEADLINES[readout] + 1 == rows[
-            (rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)
-        ]["layer"].nunique()
+        assert (
+            len(layers)
+            == HEADLINES[readout] + 1
+            == rows[(rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)][
+                "layer"
+            ].nunique()
+        )
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +258,7 @@ def made(loss: str = "logit", few: int = 0) -> Products:
         scores = {"probe": "clean", "fold": np.arange(N) % 2, "inner_auc": 0.5 + 0.2 * layer}
         main += [clean.assign(**scores)]
         main += [clean.assign(**scores, condition="knockout", s=np.where(q, -1, 1) * clean["s"])]
-    texts = {name: IDS for name in ("id", "question", "subject")}
+    texts = dict.fromkeys(("id", "question", "subject"), IDS)
     answers = pd.DataFrame({**texts, "label": label, "dropped": None, "eq_tokens": [[3, 4]] * N})
     rows = pd.concat(frames, ignore_index=True).assign(loss=loss)
     return Products(pd.concat(main, ignore_index=True), answers, rows)
