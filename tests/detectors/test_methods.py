@@ -99,7 +99,7 @@ def test_the_rotated_regression_is_the_plain_one(small: Planted) -> None:
     texts = small.answers["question"]
     x = CountVectorizer(binary=True, dtype=np.float64).fit_transform(texts)
     z, inner = small.cell.design.z, np.arange(len(texts)) % 3
-    weights, bias = text._regression(x, z, inner, np.array([0.1, 0.1]))
+    weights, _ = text._regression(x, z, inner, np.array([0.1, 0.1]))
     plain = LogisticRegression(C=0.1, max_iter=5000, tol=1e-8).fit(x, z)
     slope = weights @ plain.coef_[0] / (plain.coef_[0] @ plain.coef_[0])
     assert np.allclose(weights, slope * plain.coef_[0], atol=1e-3)

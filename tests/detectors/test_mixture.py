@@ -1,4 +1,4 @@
-"""Two pathways and a gate of known direction: the mixture gains by its gate, and by nothing else."""
+"""Two pathways and a gate of known direction: the mixture gains by its gate, by nothing else."""
 
 import numpy as np
 import pandas as pd
