@@ -18,15 +18,16 @@ PLACES: dict[str, tuple[float, float, str]] = {
     "workflow": (2, 1, "what the rules need"),
     "calibration": (1, 2, "truth and null controls"),
     "measure": (3, 2, "all stages in one call"),
-    "experiments": (1, 3, "ΔP, controls, partners"),
-    "figures": (0, 4, "what pictures share"),
-    "probes": (1, 4, "folds, fits, scores"),
-    "passes": (1, 5, "interventions, hidden states"),
-    "models": (1, 6, "checkpoints and answers"),
-    "questions": (1, 7, "datasets and prompts"),
-    "config": (3, 4, "settings"),
-    "anchors": (2, 8, "E_Q, E_A and labels in text"),
-    "storage": (1.5, 9, "files, records, errors"),
+    "detectors": (0, 3, "scores of answers, to use"),
+    "experiments": (1, 4, "ΔP, controls, partners"),
+    "figures": (0, 5, "what pictures share"),
+    "probes": (1, 5, "folds, fits, scores"),
+    "passes": (1, 6, "interventions, hidden states"),
+    "models": (1, 7, "checkpoints and answers"),
+    "questions": (1, 8, "datasets and prompts"),
+    "config": (3, 5, "settings"),
+    "anchors": (2, 9, "E_Q, E_A and labels in text"),
+    "storage": (1.5, 10, "files, records, errors"),
 }
 """Package or module → column, row and purpose."""
 BASE = "storage"  # drawn across the whole width, so that arrows to it are vertical
@@ -57,7 +58,7 @@ def reduced(arrows: dict[str, set[str]]) -> list[tuple[str, str]]:
 
 def svg(arrows: list[tuple[str, str]]) -> str:
     """The picture; raises KeyError if a package has no place."""
-    size = f"{COLUMN * 4} {ROW * 9 + HEIGHT + 4}"
+    size = f"{COLUMN * 4} {ROW * 10 + HEIGHT + 4}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" font-family="sans-serif">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
