@@ -49,7 +49,12 @@ rule report_page:
             *[
                 f"figures/{figure}.{stem}.svg"
                 for figure in cfg.targets
-                for stem in registry.pictures()
+                for stem in (*registry.pictures(), *detection_views.VIEWS)
+            ],
+            *[
+                f"tables/{figure}.{name}.csv"
+                for figure in cfg.targets
+                for name in ("detection", "detection-reads", "transfer")
             ],
         ),
     message:

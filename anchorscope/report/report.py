@@ -17,6 +17,8 @@ from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
+from anchorscope.detectors import verdict
+from anchorscope.detectors.views import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, span, true
 from anchorscope.figures.figure_fit import size_of
@@ -100,6 +102,7 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
         "trained": [key for key, entry in config.models.items() if entry.train],
         "figures": _pictures(config, cells),
         "tables": {figure: _tables(config, figure) for figure in config.targets},
+        "detection": {figure: _detection(config, figure) for figure in config.targets},
         "verdict": in_words(floors, models, datasets).split("\n") if len(floors) else [],
         "nulls": nulls.to_dict("records"),
         "published": _table(root, "reproduction").to_dict("records"),
@@ -134,6 +137,18 @@ def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
             table = table[table["grouping"] == config.grouping]
         rows[name] = table.to_dict("records")
     return rows
+
+
+def _detection(config: Config, figure: str) -> list[str]:
+    """What was found of detection, in words; nothing where it was not run."""
+    root, readout = Path(config.root), config.figures[figure].readout.split("/")
+    names = ("detection", "detection-reads", "transfer")
+    tables = [_table(root, f"{figure}.{name}") for name in names]
+    if any(not len(table.columns) for table in tables):
+        return []
+    detection, reads, transfer = (rows_at(table, (readout[0], readout[1])) for table in tables)
+    labels = config.labels_of(config.cells(figure))
+    return verdict.in_words(detection, reads, transfer, labels["models"], labels["datasets"])
 
 
 def _pictures(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
@@ -176,5 +191,9 @@ def _views(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
                 shared | {"view": stem, "title": experiment.views[view], "about": experiment.about}
                 for view, stem in experiment.stems().items()
             ]
+        views += [
+            shared | {"view": name, "title": view.title, "about": "Detectors of wrong answers."}
+            for name, view in VIEWS.items()
+        ]
     views.append({"figure": "calibration", "view": ""})
     return views

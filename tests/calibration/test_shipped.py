@@ -17,7 +17,9 @@ MODELS = PROJECT / "resources" / "models"
 CONFIG = config.load(SHIPPED)
 DEMO = CONFIG.figures["demo"]
 CELLS = [
-    pytest.param(cell, id="-".join(cell), marks=() if cell[1] == DEMO.datasets[0] else pytest.mark.long)
+    pytest.param(
+        cell, id="-".join(cell), marks=() if cell[1] == DEMO.datasets[0] else pytest.mark.long
+    )
     for cell in CONFIG.cells("demo")
 ]
 """Of each model one dataset, and all with the long tests."""

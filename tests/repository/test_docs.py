@@ -170,7 +170,9 @@ def test_the_picture_of_the_packages_is_drawn_from_their_imports():
 PRODUCTS = TEXTS[PROJECT / "docs/products.md"]
 LIST = r"((?:- .*\n)+)"
 MARK = "<!-- columns: "
-LISTS = PRODUCTS + TEXTS[PROJECT / "docs/experiments.md"]
+LISTS = PRODUCTS + "".join(
+    TEXTS[PROJECT / f"docs/{page}.md"] for page in ("experiments", "detectors")
+)
 COLUMNS = re.findall(rf"{MARK}(\S+)\.(\w+) -->\n\n{LIST}", LISTS)
 (RECURRING,) = re.findall(rf"\*\*Columns that recur\*\*.*\n\n{LIST}", PRODUCTS)
 
@@ -223,7 +225,9 @@ def test_every_rule_and_list_of_columns_is_on_the_products_page():
     assert len(COLUMNS) == LISTS.count(MARK) > 15
     text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
-    targets = {"calibration", "controls", "report", "sensitivity", "reproduction", "retrain"}
+    targets = {
+        "calibration", "controls", "detection", "report", "sensitivity", "reproduction", "retrain",
+    }  # fmt: skip
     assert {name for name in rules - targets if f"`{name}`" not in PRODUCTS} == set()
 
 

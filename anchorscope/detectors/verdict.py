@@ -1,0 +1,119 @@
+"""What the tables of detection say, in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.detectors.figure_words import in_order, label_of
+from anchorscope.figures.figure_data import few
+
+TEXTS = ("text", "question", "answer", "response")
+OUTPUT = ("output",)
+QUESTION = ("question", "before")
+MARGIN = 0.02
+"""A paired difference of AUC whose interval lies within this of 0 is nothing."""
+ALONE = 0.9
+"""A method reads the question alone if its question's share is surely above this."""
+Names = Mapping[str, str]
+
+
+def in_words(
+    detection: pd.DataFrame,
+    reads: pd.DataFrame,
+    transfer: pd.DataFrame,
+    models: Names,
+    datasets: Names,
+) -> list[str]:
+    """Sentences on what beats what, what does not transfer, and what only reads the question.
+
+    Args:
+        detection, reads, transfer: tables of one figure, at its read-out.
+        models, datasets: key → label.
+    """
+    auc = detection[detection["metric"] == "auroc"]
+    if auc.empty:
+        return []
+    cells = auc.groupby(["model", "dataset"]).ngroups
+    where = f"of {cells} cell{'s' if cells > 1 else ''}"
+    return [
+        *_beating(auc, TEXTS, "every text model", where),
+        *_beating(auc, OUTPUT, "the model's own confidence, its token probabilities,", where),
+        *_beating(auc, QUESTION, "the question alone, as text and in the states,", where),
+        *_beating(auc, ("probe",), "the plain probe", where),
+        *_added(auc, where),
+        *_transfer(transfer, models, datasets),
+        *_only_question(auc, reads, where),
+    ]
+
+
+def beats(row: Mapping[Any, Any], references: Sequence[str]) -> bool:
+    """Whether the AUC of a row is surely above that of every reference that was measured."""
+    lows = [row[f"vs_{name}_low"] for name in references]
+    known = [low for low in lows if not pd.isna(low)]
+    return bool(known) and min(known) > 0
+
+
+def _beating(auc: pd.DataFrame, references: Sequence[str], what: str, where: str) -> list[str]:
+    """Which methods beat some references, and in how many cells."""
+    if not {*references} & {*auc["detector"]}:
+        return []
+    wins: dict[str, int] = {}
+    for row in auc.to_dict("records"):
+        if row["detector"] not in references and beats(row, references):
+            wins[row["detector"]] = wins.get(row["detector"], 0) + 1
+    told = [f"{label_of(name)} in {wins[name]}" for name in in_order(wins)]
+    return [f"Above {what} is surely, {where}: {', '.join(told) or 'nothing'}."]
+
+
+def _added(auc: pd.DataFrame, where: str) -> list[str]:
+    """What the states add to the token probabilities, and these to the probe."""
+    both = auc[auc["detector"] == "output+probe"]
+    told = []
+    for reference, words in (
+        ("output", "the states add to the token probabilities"),
+        ("probe", "the token probabilities add to the probe"),
+    ):
+        low, high = both[f"vs_{reference}_low"], both[f"vs_{reference}_high"]
+        if low.isna().all():
+            continue
+        something = int((low > 0).sum())
+        nothing = int(((low > -MARGIN) & (high < MARGIN)).sum())
+        told.append(
+            f"What {words}: surely something in {something} {where}, nothing (within "
+            f"{MARGIN:g} of AUC) in {nothing}."
+        )
+    return told
+
+
+def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[str]:
+    """Between which datasets the probe's AUC is not surely above chance."""
+    probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
+    away = probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
+    if away.empty:
+        return []
+    lost = away[away["auroc_low"] <= 0.5]
+    names = [
+        f"{models.get(row['model'], row['model'])}, "
+        f"{datasets.get(row['trained_on'], row['trained_on'])} → "
+        f"{datasets.get(row['dataset'], row['dataset'])}"
+        for row in lost.to_dict("records")
+    ]
+    worse = int((away["vs_own_high"] < 0).sum())
+    text = (
+        f"Tried on another dataset the probe is surely worse than there in {worse} of {len(away)} "
+    )
+    text += f"pairs, and not surely above chance in {len(lost)}"
+    return [f"{text}: {few(names)}." if names else f"{text}."]
+
+
+def _only_question(auc: pd.DataFrame, reads: pd.DataFrame, where: str) -> list[str]:
+    """Which methods are above chance and read the question alone."""
+    if reads.empty:
+        return []
+    keys = ["model", "dataset", "detector"]
+    both = reads.merge(auc[[*keys, "ci_low"]], on=keys)
+    alone = both[(both["ci_low"] > 0.5) & (both["share_question_low"] > ALONE)]
+    sizes = alone.groupby("detector").size()
+    told = [f"{label_of(name)} in {sizes[name]}" for name in in_order(sizes.index)]
+    return [f"Above chance by reading the question alone, {where}: {', '.join(told) or 'nothing'}."]

@@ -1,0 +1,171 @@
+"""What every method keeps to, and what single ones are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors import cell as cells, evaluation, out_of_fold, probe, text
+from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
+from anchorscope.detectors.output import P_TRUE
+from anchorscope.detectors.registry import METHODS
+from anchorscope.probes import fitting
+from anchorscope.probes.intervals import auc
+from anchorscope.storage.errors import AnchorscopeError
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
+
+
+@pytest.fixture(scope="module")
+def train(small: Planted) -> Training:
+    return probe.with_probes(small.cell.training(0))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_sample_alone_scores_as_among_others(small: Planted, train: Training, name: str) -> None:
+    scorer = METHODS[name].fit(train)
+    test = small.cell.clean.rows(np.flatnonzero(small.cell.design.fold == 0)[:4])
+    together = scorer.score(test)
+    alone = [scorer.score(test.rows(np.array([place])))[0] for place in range(4)]
+    assert together.dtype == np.float64
+    assert np.allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_fitting_twice_gives_the_same(small: Planted, train: Training, name: str) -> None:
+    first, second = (METHODS[name].fit(train).score(small.cell.clean) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_methods_never_see_a_label(small: Planted) -> None:
+    answers = small.answers.assign(golds=[["red"]] * len(small.answers), outcome="wrong", kind="x")
+    assert tuple(text_columns(answers)) == TEXT_COLUMNS
+    assert not {"label", "golds", "outcome", "kind"} & {*TEXT_COLUMNS}
+
+
+def test_the_stored_probes_are_what_the_method_would_fit(small: Planted) -> None:
+    """The probe method scores as the main run does, with its probes or with its own."""
+    design = small.cell.design
+    fitted = {
+        name: fitting.fit(small.cell.clean.states[name], design) for name in (READOUT, BEFORE)
+    }
+    stored = replace(small.cell, fitted=fitted)
+    methods = [METHODS["probe"], METHODS["before"]]
+    own, given = (out_of_fold.scores(one, methods) for one in (small.cell, stored))
+    assert np.allclose(own["s"], given["s"], atol=1e-3)
+    s = fitting.out_of_fold(fitted[READOUT], small.cell.clean.states[READOUT], design.fold)
+    rows = given[(given["detector"] == "probe") & (given["condition"] == "clean")]
+    layers = [probe.deepest_layer(fitted[READOUT].inner_auc[:, fold]) for fold in design.fold]
+    at_own = s[layers, np.arange(len(design.z))]
+    assert np.allclose(rows["rank"], at_own, atol=1e-5)
+
+
+@pytest.mark.parametrize("wanted", [0.3, 0.7])
+def test_a_planted_auc_is_reported_as_it_is(small: Planted, wanted: float) -> None:
+    """Neither a fixed score nor P(True) is turned round."""
+    z = small.cell.design.z
+    generator = np.random.default_rng(0)
+    ranks = generator.normal(size=len(z)) + (2 * z - 1) * (0.37 if wanted > 0.5 else -0.37)
+    exact = auc(ranks, z)
+    assert abs(exact - wanted) < 0.05
+    places = {id_: place for place, id_ in enumerate(small.cell.design.ids)}
+
+    class Fixed:
+        def score(self, samples: Samples) -> np.ndarray:
+            return ranks[[places[id_] for id_ in samples.answers["id"]]]
+
+    assert small.cell.clean.outputs is not None
+    outputs = small.cell.clean.outputs.assign(**{P_TRUE: 1 / (1 + np.exp(ranks))})
+    cell = replace(small.cell, clean=replace(small.cell.clean, outputs=outputs))
+    scores = out_of_fold.scores(cell, [made("fixed", lambda train: Fixed()), METHODS["p-true"]])
+    rows = evaluation.scored(scores, small.answers)
+    table = evaluation.table(rows, READOUT, Bootstrap(draws=10), seed=0)
+    found = table[table["metric"] == "auroc"].set_index("detector")["estimate"]
+    assert found["p-true"] == pytest.approx(exact)
+    assert found["fixed"] == pytest.approx(exact, abs=0.01)
+
+
+def test_the_rotated_regression_is_the_plain_one(small: Planted) -> None:
+    """The text model equals scikit-learn's on the same features, before its calibration."""
+    texts = small.answers["question"]
+    x = CountVectorizer(binary=True, dtype=np.float64).fit_transform(texts)
+    z, inner = small.cell.design.z, np.arange(len(texts)) % 3
+    weights, _ = text._regression(x, z, inner, np.array([0.1, 0.1]))
+    plain = LogisticRegression(C=0.1, max_iter=5000, tol=1e-8).fit(x, z)
+    slope = weights @ plain.coef_[0] / (plain.coef_[0] @ plain.coef_[0])
+    assert np.allclose(weights, slope * plain.coef_[0], atol=1e-3)
+
+
+def test_words_of_the_test_fold_have_no_weight(small: Planted, train: Training) -> None:
+    scorer = METHODS["question"].fit(train)
+    learned = " ".join(train.samples.answers["question"]).lower()
+    assert isinstance(scorer, text.TextScorer)
+    words = [word for part in scorer.parts if part.kind == "letters" for word in part.vocabulary]
+    assert words
+    assert all(word.lower() in learned for word in words)
+
+
+def test_an_unseen_text_is_scored() -> None:
+    one = planted(n=240).cell
+    scorer = METHODS["text"].fit(one.training(0))
+    answers = pd.DataFrame({"id": ["new"], "question": ["Ωmega?"], "response": [""]})
+    assert np.isfinite(scorer.score(Samples(text_columns(answers), READOUT))).all()
+
+
+def test_methods_that_lack_something_are_left_out(small: Planted) -> None:
+    states = {READOUT: small.cell.clean.states[READOUT]}
+    bare = replace(
+        small.cell, clean=replace(small.cell.clean, states=states, outputs=None), knockout=None
+    )
+    lacking = {name for name, method in METHODS.items() if bare.lacks(method)}
+    assert lacking == {
+        "output", "output+probe", "p-true", "before", "mixture-of-probes", "random-gate",
+        "vanilla-experts",
+    }  # fmt: skip
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(AnchorscopeError, match=r"(?s)no detection method `prob`.*did you mean"):
+        named(["prob"], METHODS)
+    assert [one.name for one in named(["saplma", "text"], METHODS)] == ["text", "saplma"]
+
+
+def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
+    scorer = METHODS["layer-ensemble"].fit(train)
+    assert [one.layer for one in scorer.scorers] == [1]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (pd.DataFrame({"label": [0, 1] * 20}), "40 samples are too few for a detector"),
+        (pd.DataFrame({"label": [1] * 60}), "all 60 answers are wrong"),
+    ],
+)
+def test_cells_that_say_nothing_are_refused(answers: pd.DataFrame, message: str) -> None:
+    with pytest.raises(AnchorscopeError, match=message):
+        cells.check(answers, "here")
+
+
+def test_published_scoring_gets_inner_folds_of_its_own(small: Planted) -> None:
+    published = SETTINGS.model_copy(update={"scoring": "published"})
+    design = fitting.design(small.answers, published)
+    assert (design.inner < 0).all()
+    inner = cells.with_inner_folds(design, small.answers).inner
+    outside = design.fold[None] == np.arange(len(inner))[:, None]
+    assert ((inner < 0) == outside).all()
+
+
+def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:
+    scorer = probe.fit_probe(train)
+    states = small.cell.clean.states[READOUT][scorer.layer : scorer.layer + 1][0]
+    assert np.allclose(scorer.of_states(torch.as_tensor(states)), scorer.score(small.cell.clean))

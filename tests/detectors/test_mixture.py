@@ -1,0 +1,71 @@
+"""Two pathways and a gate of known direction: the mixture gains by its gate, by nothing else."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import Planted, planted
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors import evaluation, mixture, out_of_fold, pathways, probe, self_awareness
+from anchorscope.detectors.registry import METHODS
+
+NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")
+BOOTSTRAP = Bootstrap(draws=200)
+
+
+def gains(one: Planted) -> pd.DataFrame:
+    """AUC of each method, and above the probe's."""
+    scores = out_of_fold.scores(one.cell, [METHODS[name] for name in NAMES])
+    table = evaluation.table(evaluation.scored(scores, one.answers), "mlp/final", BOOTSTRAP, seed=0)
+    return table[table["metric"] == "auroc"].set_index("detector")
+
+
+@pytest.fixture(scope="module")
+def two_ways() -> Planted:
+    return planted(n=600)
+
+
+@pytest.fixture(scope="module")
+def table(two_ways: Planted) -> pd.DataFrame:
+    return gains(two_ways)
+
+
+def test_the_mixture_gains_where_pathways_differ(table: pd.DataFrame) -> None:
+    gain = table.loc["mixture-of-probes"]
+    assert gain["vs_probe"] >= 0.05
+    assert gain["vs_probe_low"] > 0
+
+
+@pytest.mark.parametrize("name", ["random-gate", "vanilla-experts"])
+def test_the_same_without_gate_or_experts_gains_nothing(table: pd.DataFrame, name: str) -> None:
+    assert table.loc[name, "vs_probe_low"] <= 0
+    assert table.loc[name, "vs_probe"] < 0.05
+
+
+def test_nothing_gains_on_shuffled_labels() -> None:
+    table = gains(planted(n=600, seed=1, shuffled=True))
+    assert (table["ci_low"] < 0.5).all()
+    assert (table["vs_probe_low"].dropna() <= 0).all()
+
+
+def test_pathways_of_training_samples_are_the_planted_ones(two_ways: Planted) -> None:
+    train = probe.with_probes(two_ways.cell.training(0))
+    planted_ = two_ways.pathway[two_ways.cell.design.fold != 0]
+    assert (probe.pathways(train) == planted_).mean() > 0.9
+
+
+def test_self_awareness_is_a_gain_over_text_and_score(two_ways: Planted) -> None:
+    rows = pathways.predictions(two_ways.cell)
+    table = self_awareness.table(rows, two_ways.answers, "mlp/final", BOOTSTRAP, seed=0)
+    states = table.set_index("predictor").loc["states"]
+    assert states["auc"] > 0.9
+    assert min(states["vs_text_low"], states["vs_score_low"]) > 0
+
+
+def test_with_one_pathway_the_experts_are_the_probe(two_ways: Planted) -> None:
+    train = probe.with_probes(two_ways.cell.training(0))
+    nobody = np.zeros(len(train), dtype=np.int64)
+    experts = mixture._experts(train, nobody)
+    whole = probe.fit_probe(train)
+    assert np.allclose(experts[0].weights, whole.weights)
+    assert isinstance(mixture.gate(train, nobody), mixture.ConstantGate)
