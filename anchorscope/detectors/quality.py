@@ -80,7 +80,7 @@ def accuracy_at(p: np.ndarray, z: np.ndarray, coverage: float, weights: np.ndarr
 
 def curve(p: np.ndarray, z: np.ndarray) -> pd.DataFrame:
     """The risk-coverage curve: share of wrong predictions among the surest answers, by coverage."""
-    coverages = np.arange(1, 101) / 100
+    p, z, coverages = np.asarray(p), np.asarray(z), np.arange(1, 101) / 100
     one = np.ones((1, len(p)))
     risk = [1 - accuracy_at(p, z, coverage, one)[0] for coverage in coverages]
     return pd.DataFrame({"coverage": coverages, "risk": risk})
