@@ -23,7 +23,10 @@ with stage(snakemake):
         head=head_of(read_parquet(given.prompts)),
         readout=chosen.readout,
     )
-    name = located["source"] if "/" in located["source"] else snakemake.wildcards.model
-    saved.with_source(detector, name, located["revision"]).save(written)
+    from_hub = located["source"] not in ("trained", "local")
+    name, commit = located["path"], None
+    if from_hub:
+        name, commit = located["source"], located["revision"]
+    saved.with_source(detector, name, commit).save(written)
     counts = detector.report["counts"]
     provenance.of_stage(snakemake, written, counts=counts, model=located)

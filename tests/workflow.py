@@ -161,5 +161,5 @@ STAGES = frozenset(
     " delta_p table figure view truth refits"
     " refits_table calibration_cell calibration_table calibration_figure null_controls"
     " sensitivity_table reproduction_table report_page"
-    " experiment_measure experiment_table experiment_figure".split()
+    " experiment_measure experiment_table experiment_figure detector samples".split()
 )

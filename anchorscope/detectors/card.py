@@ -110,9 +110,8 @@ def _worth(report: Mapping[str, Any]) -> str:
     measures = {
         "auprc": "AUPRC of wrong answers",
         "brier": "Brier score",
-        "accuracy_100": "accuracy",
-        "accuracy_90": "accuracy at 90 % coverage",
-        "accuracy_80": "accuracy at 80 % coverage",
+        "accuracy_90": "right among the 90 % least likely wrong",
+        "accuracy_80": "right among the 80 % least likely wrong",
     }
     both = [name for name in ("probe", "resid") if name in of]
     lines += ["", " | ".join(["measure", *(OTHERS[name] for name in both)])]

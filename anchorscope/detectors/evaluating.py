@@ -80,7 +80,7 @@ def evaluate(
         int(z.sum()),
         int(drawn.clusters.max()) + 1,
         counts,
-        used[["id", "question", "response", "label", "p_wrong"]],
+        used[["id", "question", "response"]].assign(label=z, p_wrong=p),
     )
 
 

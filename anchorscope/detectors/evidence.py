@@ -124,7 +124,8 @@ class Evidence:
         Raises AnchorscopeError: the probe gives all answers the same score.
         """
         z, drawn = self.own.z, self.own.drawn
-        if np.ptp(self.scores["probe"]) == 0:
+        by_fold = pd.Series(self.scores["probe"]).groupby(self.own.readout.fold)
+        if by_fold.nunique().max() == 1:
             what = "the probe gives every answer the same score: it has learned nothing"
             do = "give more rows, or read another site"
             raise AnchorscopeError(what, f"read-out {self.readout}", do, see="detector")

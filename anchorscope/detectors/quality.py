@@ -11,8 +11,8 @@ import pandas as pd
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 
-COVERAGES = (1.0, 0.9, 0.8)
-"""Shares of the answers that are kept, the surest first."""
+COVERAGES = (0.9, 0.8)
+"""Shares of the answers that are kept, the least likely wrong first."""
 
 
 class Interval(NamedTuple):
@@ -30,8 +30,8 @@ def estimates(p: np.ndarray, z: np.ndarray, drawn: Bootstrap, level: float) -> d
     """Every measure of probabilities p [n] that answers are wrong (z = 1, [n]).
 
     Intervals are percentiles of a clustered bootstrap, the detector held fixed: `auroc`, `auprc`
-    (of wrong answers), `brier`, and `accuracy_100`, `accuracy_90`, `accuracy_80`: of the predicted
-    class, p above a half or not, among that share of the answers with p farthest from a half.
+    (of wrong answers), `brier`, and `accuracy_90`, `accuracy_80`: the share of right answers among
+    those 90 or 80 % that are the least likely wrong.
     """
     errors = (p - z) ** 2
     everyone = np.ones(len(p), dtype=bool)
@@ -66,12 +66,11 @@ def average_precision(s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def accuracy_at(p: np.ndarray, z: np.ndarray, coverage: float, weights: np.ndarray) -> np.ndarray:
-    """Accuracy among the surest answers that make up `coverage`, under weights [draws, n].
+    """Share of right answers among the least likely wrong that make up `coverage`.
 
-    Of answers that are equally sure at the border, each counts by the same part.
+    Under weights [draws, n]; of answers with equal p at the border, each counts by the same part.
     """
-    unsure = -np.round(np.abs(p - 0.5), 12)
-    size, right = _by_threshold(weights, unsure), _by_threshold(weights * ((p > 0.5) == z), unsure)
+    size, right = _by_threshold(weights, p), _by_threshold(weights * (z == 0), p)
     wanted = coverage * size.sum(1, keepdims=True)
     before = size.cumsum(1) - size
     part = np.clip(intervals.ratio(wanted - before, size), 0.0, 1.0)
@@ -79,8 +78,11 @@ def accuracy_at(p: np.ndarray, z: np.ndarray, coverage: float, weights: np.ndarr
 
 
 def curve(p: np.ndarray, z: np.ndarray) -> pd.DataFrame:
-    """The risk-coverage curve: share of wrong predictions among the surest answers, by coverage."""
-    coverages = np.arange(1, 101) / 100
+    """The risk-coverage curve: the share of wrong answers among those that are kept.
+
+    Kept are the least likely wrong, `coverage` of them, in hundredths.
+    """
+    p, z, coverages = np.asarray(p), np.asarray(z), np.arange(1, 101) / 100
     one = np.ones((1, len(p)))
     risk = [1 - accuracy_at(p, z, coverage, one)[0] for coverage in coverages]
     return pd.DataFrame({"coverage": coverages, "risk": risk})

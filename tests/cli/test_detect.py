@@ -37,14 +37,14 @@ def fitted(run: Any, clone: Path) -> Path:
 def test_rows_of_a_file_are_scored_by_a_detector_fitted_to_others(run, clone, fitted):
     config = json.loads((fitted / "config.json").read_text())
     assert config["model"]["name"] == "checkpoint" and (fitted / "README.md").is_file()
-    test = write(clone / "test.jsonl", rows(12, first=50))
+    test = write(clone / "test.jsonl", rows(12, first=52))
     found = run("detect", "eval", "detector", "--rows", test.name)
     assert found.code == 0, found.err
-    assert "2 answers" in found.out and "10 shares a question" in found.out
+    assert "4 answers" in found.out and "8 shares a question" in found.out
     for name in ("AUROC", "AUPRC", "Brier score", "accuracy at 80% coverage"):
         assert name in found.out
     as_json = run("detect", "eval", "detector", "--rows", test.name, "--json").json
-    assert as_json["n"] == 2 and set(as_json["measures"]["auroc"]) == {"value", "low", "high"}
+    assert as_json["n"] == 4 and set(as_json["measures"]["auroc"]) == {"value", "low", "high"}
     plain = [{"q": row["question"], "response": row["response"]} for row in rows(5, first=100)]
     new = write(clone / "new.jsonl", [*plain, {"q": None}])
     words = ["detect", "score", "detector", "--rows", new.name]

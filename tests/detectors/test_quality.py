@@ -23,7 +23,6 @@ def test_measures_are_those_of_scikit_learn(scored):
     assert found["auroc"].value == pytest.approx(roc_auc_score(z, p))
     assert found["auprc"].value == pytest.approx(average_precision_score(z, p))
     assert found["brier"].value == pytest.approx(brier_score_loss(z, p))
-    assert found["accuracy_100"].value == pytest.approx(((p > 0.5) == z).mean())
     assert all(one.low < one.value < one.high for one in found.values())
 
 
@@ -39,24 +38,24 @@ def test_a_weight_counts_as_so_many_answers(scored):
         assert found == pytest.approx(again)
 
 
-def test_accuracy_at_a_coverage_is_that_of_the_surest_answers():
+def test_accuracy_at_a_coverage_is_that_of_the_answers_least_likely_wrong():
     p, z = np.array([0.99, 0.02, 0.9, 0.4, 0.55]), np.array([1, 0, 1, 1, 0])
     one = np.ones((1, 5))
-    assert quality.accuracy_at(p, z, 0.6, one)[0] == pytest.approx(1.0)
-    assert quality.accuracy_at(p, z, 0.8, one)[0] == pytest.approx(0.75)
-    assert quality.accuracy_at(p, z, 1.0, one)[0] == pytest.approx(0.6)
+    assert quality.accuracy_at(p, z, 0.2, one)[0] == pytest.approx(1.0)
+    assert quality.accuracy_at(p, z, 0.6, one)[0] == pytest.approx(2 / 3)
+    assert quality.accuracy_at(p, z, 0.5, one)[0] == pytest.approx(1.5 / 2.5)
+    assert quality.accuracy_at(p, z, 1.0, one)[0] == pytest.approx(0.4)
 
 
-def test_answers_that_are_equally_sure_share_what_is_left():
-    p, z, one = np.array([0.9, 0.1, 0.9, 0.1]), np.array([1, 0, 0, 1]), np.ones((1, 4))
+def test_answers_of_equal_probability_share_what_is_left():
+    p, z, one = np.array([0.5, 0.1, 0.5, 0.1]), np.array([1, 0, 0, 0]), np.ones((1, 4))
     for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
-        assert quality.accuracy_at(p[order], z[order], 0.5, one)[0] == pytest.approx(0.5)
+        assert quality.accuracy_at(p[order], z[order], 0.75, one)[0] == pytest.approx(2.5 / 3)
 
 
-def test_the_risk_falls_with_coverage_where_the_surest_are_right():
+def test_the_risk_rises_with_coverage_to_the_share_of_wrong_answers():
     p = np.linspace(0.01, 0.99, 100)
-    z = (p > 0.5).astype(int)
-    z[45:55] = 1 - z[45:55]
+    z = (np.arange(100) >= 60).astype(int)
     risk = quality.curve(p, z).set_index("coverage")["risk"]
-    assert risk[0.5] == pytest.approx(0) and risk[1.0] == pytest.approx(0.1)
+    assert risk[0.6] == pytest.approx(0) and risk[1.0] == pytest.approx(0.4)
     assert risk.index[0] == 0.01 and (np.diff(risk) >= -1e-12).all()
