@@ -1,7 +1,7 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of docs/first-model.md
+make pictures ARGS="--data-folder <folder>"         also that of docs/first-model.md, an hour and more
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
 """The same of figures that need a model and rows which are not in the project."""
 FIRST_MODEL_FILE = "results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf"
 FIRST_MODEL_CONFIG = ("resources/first-model.yaml", "resources/local-rows.yaml")
+FIRST_MODEL_ROWS = 2000
+"""Questions of each dataset in that figure."""
 WIDTH, ONE_PANEL = 1400, 700
 
 
@@ -66,7 +68,8 @@ def main() -> None:
         fetch = [sys.executable, "-m", "tools.first_model", FIRST_MODEL_FILE]
         subprocess.run(fetch, cwd=ROOT, check=True)
         files = ["--configfile", *FIRST_MODEL_CONFIG]
-        build(FIRST_MODEL.values(), *files, "--config", f"data_folder={folder}")
+        keys = [f"data_folder={folder}", f"sample_size={FIRST_MODEL_ROWS}"]
+        build(FIRST_MODEL.values(), *files, "--config", *keys)
         write(FIRST_MODEL, ONE_PANEL)
 
 
