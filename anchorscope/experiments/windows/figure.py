@@ -3,6 +3,7 @@
 All answers together: groups that the knockout's flips formed share passes with most windows.
 """
 
+import math
 from collections.abc import Callable
 from itertools import product
 
@@ -42,7 +43,9 @@ Column = Callable[[pd.DataFrame, Row, Style, int, bool], list[alt.LayerChart]]
 @fitted
 def flips(table: pd.DataFrame, request: Request) -> Figure:
     """Flips, those of the control below; a pair of panels for each model and dataset."""
-    scale = alt.Scale(domain=[0, 100], range=["#f7fbff", "#6baed6"])
+    rows = _rows(table, request)
+    most = _most(rows, [*SHARES])
+    scale = alt.Scale(domain=[0, most], range=["#edf3fa", "#4a98cc"])
     colour = _colour("Flips (%)", scale)
 
     def column(
@@ -53,7 +56,6 @@ def flips(table: pd.DataFrame, request: Request) -> Figure:
             for value, tokens in SHARES.items()
         ]
 
-    rows = _rows(table, request)
     what = (
         "Predictions that flip when attention to the exact question tokens (above), or to as many "
         "others (below), is cut in a window of layers"
@@ -64,7 +66,9 @@ def flips(table: pd.DataFrame, request: Request) -> Figure:
 @fitted
 def contrast(table: pd.DataFrame, request: Request) -> Figure:
     """The paired difference of flips and the control's, a panel for each model and dataset."""
-    scale = alt.Scale(domain=[-100, 0, 100], range=["#e6a05a", "#ffffff", "#6baed6"])
+    rows = _rows(table, request)
+    most = _most(rows, ["contrast"])
+    scale = alt.Scale(domain=[-most, 0, most], range=["#e6a05a", "#f6f6f6", "#4a98cc"])
     colour = _colour("Exact − random (points)", scale)
 
     def column(
@@ -73,7 +77,6 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
         labels = labels | {"tokens": "exact − random"}
         return [_panel(cell, "contrast", labels, colour, look, first, place)]
 
-    rows = _rows(table, request)
     what = (
         "Flips when attention to the exact question tokens is cut in a window of layers, minus "
         "those when as many others are"
