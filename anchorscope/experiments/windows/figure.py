@@ -103,6 +103,12 @@ def _colour(title: str, scale: alt.Scale) -> alt.Color:
     return alt.Color("value:Q", scale=scale, legend=legend, condition=grey)
 
 
+def _most(rows: pd.DataFrame, columns: list[str]) -> int:
+    """The end of the colours in percent: the least multiple of 10, from 20, above all values."""
+    largest = 100 * rows[columns].abs().max().max() if len(rows) else 0
+    return max(20, 10 * math.ceil(largest / 10))
+
+
 def _figure(rows: pd.DataFrame, request: Request, column: Column, caption: Caption) -> Figure:
     """A column of panels for each model and dataset."""
     views, cells = [], [*product(request.panels, request.datasets)]
