@@ -23,7 +23,7 @@ NEEDED = (
 )
 SHARES = {"flips": "exact question tokens", "random": "random question tokens"}
 """Column → whose cut it tells of."""
-NO_SIGNAL = "#dddddd"
+NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 LEGIBLE = (18, 12)
 """Least width and height in pixels of a cell with a number in it."""
 TIPS = draw.LAYER | {
@@ -68,7 +68,7 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
     """The paired difference of flips and the control's, a panel for each model and dataset."""
     rows = _rows(table, request)
     most = _most(rows, ["contrast"])
-    scale = alt.Scale(domain=[-most, 0, most], range=["#e6a05a", "#f6f6f6", "#4a98cc"])
+    scale = alt.Scale(domain=[-most, 0, most], range=["#e6a05a", NONE, "#4a98cc"])
     colour = _colour("Exact − random (points)", scale)
 
     def column(
@@ -81,7 +81,7 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
         "Flips when attention to the exact question tokens is cut in a window of layers, minus "
         "those when as many others are"
     )
-    unsure = "No number: the interval contains 0."
+    unsure = "Pale, without a number: the interval contains 0."
     return _figure(rows, request, column, _caption(rows, request, what, unsure))
 
 
@@ -97,10 +97,11 @@ def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
 
 
 def _colour(title: str, scale: alt.Scale) -> alt.Color:
-    """The channel of a share; grey where the layer read has no signal."""
+    """The channel of a share; grey where the layer read has no signal, pale where it is unsure."""
     legend = alt.Legend(title=title, orient="bottom", gradientLength=200)
     grey = {"test": "!datum.signal", "value": NO_SIGNAL}
-    return alt.Color("value:Q", scale=scale, legend=legend, condition=grey)
+    pale = {"test": "datum.unsure", "value": NONE}
+    return alt.Color("value:Q", scale=scale, legend=legend, condition=[grey, pale])
 
 
 def _most(rows: pd.DataFrame, columns: list[str]) -> int:
@@ -153,7 +154,7 @@ def _panel(
         row |= {"layer": int(one["layer"]), "value": round(100 * float(one[value]), 2)}
         row |= {"low": round(low, 2), "high": round(high, 2), "n": int(one["n_paired"])}
         thin, signal = (str(one[name]).lower() in ("true", "1") for name in ("thin", "signal"))
-        row |= {"signal": signal, "written": legible and not thin and not unsure}
+        row |= {"signal": signal, "unsure": unsure, "written": legible and not thin and not unsure}
         rows.append(labels | row)
     name = f"{value}_{place}"
     return figure_panel.heat_panel(rows, x, y, colour, look, TIPS, name=name, number=".0f")
