@@ -172,14 +172,15 @@ def inputs(
     batch: Batch,
     step: Step | None = None,
     earlier: Sequence[cache.Earlier] = (),
-    layer: int | None = None,
+    *,
+    acting: bool = True,
 ) -> dict[str, torch.Tensor]:
     """The arguments of one call of the model, without the cache.
 
     Args:
         step: which rows are passed from which token on; by default all rows of the batch in full.
         earlier: what the step attends to from the cache.
-        layer: whose mask is wanted, for interventions that act in some layers only.
+        acting: whether the mask is that of layers in which the interventions act.
 
     Returns:
         Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
@@ -200,7 +201,7 @@ def inputs(
         tokens,
         torch.cat([*(part.tokens for part in earlier), tokens], dim=1),
         lengths,
-        [row.tokens if layer is None or row.intervention.acts_in(layer) else () for row in rows],
+        [row.tokens if acting else () for row in rows],
         weights=[row.intervention.weight for row in rows],
         first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else (),
         dtype=loaded.model.dtype,
@@ -214,19 +215,23 @@ def _masked_by_layer(
     loaded: Loaded, planned: Plan, batch: Batch, step: Step, earlier: Sequence[cache.Earlier]
 ) -> Iterator[None]:
     """Give each layer a mask of its own, if an intervention acts in some layers only."""
-    limited = [row.intervention for row in batch.rows if row.intervention.layers is not None]
-    if not limited:
+    interventions = [batch.rows[number].intervention for number in step.rows]
+    if all(one.layers is None for one in interventions):
         yield
         return
+    cut, spared = (
+        inputs(loaded, planned, batch, step, earlier, acting=acting)["attention_mask"]
+        for acting in (True, False)
+    )
     # Layers in which the same interventions act share a mask.
     masks: dict[tuple[bool, ...], torch.Tensor] = {}
     by_layer = []
     for layer in range(len(families.layers(loaded))):
-        acting = tuple(one.acts_in(layer) for one in limited)
-        if acting not in masks:
-            arguments = inputs(loaded, planned, batch, step, earlier, layer)
-            masks[acting] = arguments["attention_mask"]
-        by_layer.append(masks[acting])
+        acts = tuple(one.acts_in(layer) for one in interventions)
+        if acts not in masks:
+            of_row = torch.tensor(acts, device=cut.device)[:, None, None, None]
+            masks[acts] = torch.where(of_row, cut, spared)
+        by_layer.append(masks[acts])
     with masked(loaded, by_layer):
         yield
 

@@ -3,6 +3,7 @@
 All answers together: groups that the knockout's flips formed share passes with most windows.
 """
 
+import math
 from collections.abc import Callable
 from itertools import product
 
@@ -22,7 +23,7 @@ NEEDED = (
 )
 SHARES = {"flips": "exact question tokens", "random": "random question tokens"}
 """Column → whose cut it tells of."""
-NO_SIGNAL = "#dddddd"
+NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 LEGIBLE = (18, 12)
 """Least width and height in pixels of a cell with a number in it."""
 TIPS = draw.LAYER | {
@@ -42,7 +43,9 @@ Column = Callable[[pd.DataFrame, Row, Style, int, bool], list[alt.LayerChart]]
 @fitted
 def flips(table: pd.DataFrame, request: Request) -> Figure:
     """Flips, those of the control below; a pair of panels for each model and dataset."""
-    scale = alt.Scale(domain=[0, 100], range=["#f7fbff", "#6baed6"])
+    rows = _rows(table, request)
+    most = _most(rows, [*SHARES])
+    scale = alt.Scale(domain=[0, most], range=["#edf3fa", "#4a98cc"])
     colour = _colour("Flips (%)", scale)
 
     def column(
@@ -53,7 +56,6 @@ def flips(table: pd.DataFrame, request: Request) -> Figure:
             for value, tokens in SHARES.items()
         ]
 
-    rows = _rows(table, request)
     what = (
         "Predictions that flip when attention to the exact question tokens (above), or to as many "
         "others (below), is cut in a window of layers"
@@ -64,7 +66,9 @@ def flips(table: pd.DataFrame, request: Request) -> Figure:
 @fitted
 def contrast(table: pd.DataFrame, request: Request) -> Figure:
     """The paired difference of flips and the control's, a panel for each model and dataset."""
-    scale = alt.Scale(domain=[-100, 0, 100], range=["#e6a05a", "#ffffff", "#6baed6"])
+    rows = _rows(table, request)
+    most = _most(rows, ["contrast"])
+    scale = alt.Scale(domain=[-most, 0, most], range=["#e6a05a", NONE, "#4a98cc"])
     colour = _colour("Exact − random (points)", scale)
 
     def column(
@@ -73,12 +77,11 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
         labels = labels | {"tokens": "exact − random"}
         return [_panel(cell, "contrast", labels, colour, look, first, place)]
 
-    rows = _rows(table, request)
     what = (
         "Flips when attention to the exact question tokens is cut in a window of layers, minus "
         "those when as many others are"
     )
-    unsure = "No number: the interval contains 0."
+    unsure = "Pale, without a number: the interval contains 0."
     return _figure(rows, request, column, _caption(rows, request, what, unsure))
 
 
@@ -94,10 +97,17 @@ def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
 
 
 def _colour(title: str, scale: alt.Scale) -> alt.Color:
-    """The channel of a share; grey where the layer read has no signal."""
+    """The channel of a share; grey where the layer read has no signal, pale where it is unsure."""
     legend = alt.Legend(title=title, orient="bottom", gradientLength=200)
     grey = {"test": "!datum.signal", "value": NO_SIGNAL}
-    return alt.Color("value:Q", scale=scale, legend=legend, condition=grey)
+    pale = {"test": "datum.unsure", "value": NONE}
+    return alt.Color("value:Q", scale=scale, legend=legend, condition=[grey, pale])
+
+
+def _most(rows: pd.DataFrame, columns: list[str]) -> int:
+    """The end of the colours in percent: the least multiple of 10, from 20, above all values."""
+    largest = 100 * rows[columns].abs().max().max() if len(rows) else 0
+    return max(20, 10 * math.ceil(largest / 10))
 
 
 def _figure(rows: pd.DataFrame, request: Request, column: Column, caption: Caption) -> Figure:
@@ -144,7 +154,7 @@ def _panel(
         row |= {"layer": int(one["layer"]), "value": round(100 * float(one[value]), 2)}
         row |= {"low": round(low, 2), "high": round(high, 2), "n": int(one["n_paired"])}
         thin, signal = (str(one[name]).lower() in ("true", "1") for name in ("thin", "signal"))
-        row |= {"signal": signal, "written": legible and not thin and not unsure}
+        row |= {"signal": signal, "unsure": unsure, "written": legible and not thin and not unsure}
         rows.append(labels | row)
     name = f"{value}_{place}"
     return figure_panel.heat_panel(rows, x, y, colour, look, TIPS, name=name, number=".0f")
