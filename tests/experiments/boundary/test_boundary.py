@@ -139,7 +139,9 @@ def test_a_refusal_is_one_once_the_prompt_allows_it(
 
     def play(prompts: Any, model: Any, tokenizer: Any, *rest: Any, **how: Any) -> list[list[int]]:
         seen.extend(tokenizer.decode(ids, skip_special_tokens=True) for ids in prompts)
-        return [tokenizer(f" {text}", add_special_tokens=False)["input_ids"] for text in said]
+        end = [tokenizer.eos_token_id]  # written to the end, not cut off
+        bodies = [tokenizer(f" {text}", add_special_tokens=False)["input_ids"] for text in said]
+        return [body + end for body in bodies]
 
     monkeypatch.setattr(answers, "generate", play)
     unknown = measure.refusals(cell, Boundary())
