@@ -65,13 +65,15 @@ class Stored:
         sample of each row, one may have several. Raises AnchorscopeError: an id or a read-out that
         the probes were not fitted to.
         """
-        return out_of_fold(self.fitted[readout], states, self._folds_of(readout, ids))
+        fold = self._folds_of(readout, ids)
+        return out_of_fold(self.fitted[readout], states, fold)
 
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
         """The same at one layer, float64 [rows], in the graph of the states [rows, width]."""
-        fold, fitted = self._folds_of(readout, ids), self.fitted[readout]
+        fold = self._folds_of(readout, ids)
+        fitted = self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]
         raw = (states.to(weights.device).double() * weights.double()).sum(-1)
         t, offset, shift = (

@@ -132,7 +132,8 @@ def heads(table: pd.DataFrame, request: Request) -> Figure:
     for place, ((model, dataset), (tokens, columns)) in enumerate(product(cells, SOURCES.items())):
         cell = data.cell_of(of_heads, model[0], dataset[0])
         named: Row = {"model": model[1], "dataset": dataset[1], "tokens": tokens}
-        heading = draw.panel_heading(tokens.capitalize(), look, below=f"{model[1]}, {dataset[1]}")
+        below = f"{model[1]}, {tokens.replace(' question', '')}"
+        heading = draw.panel_heading(dataset[1], look, below=below)
         panel = _heat(cell, columns[2], named, look, f"heads_{place}")
         views.append(panel.properties(title=heading))
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size

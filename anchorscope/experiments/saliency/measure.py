@@ -66,7 +66,8 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     samples = [*cell.samples.values()]
     tokens = max(1, cell.batch_tokens // GRAPH)
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
-    room, frames = Room(), []
+    room = Room()
+    frames: list[pd.DataFrame] = []
     with Progress(total=len(samples)) as progress:
         for batch in plan.batches:
             work = partial(_passed, cell, settings, plan, batch, headlines)
@@ -83,7 +84,7 @@ def headline(cell: Cell, readout: str) -> int:
     # without inner folds: of the samples outside each fold
     clean = cell.score([*cell.samples.values()], ())
     s = clean[clean["readout"] == readout].pivot(index="layer", columns="id", values="s")
-    fold = np.array([cell.folds[id_] for id_ in s])
+    fold = np.array([cell.folds[str(id_)] for id_ in s])
     z = cell.answers.set_index(cell.answers["id"].astype(str))["label"][s.columns].to_numpy()
     outside = [fold != k for k in range(fold.max() + 1)]
     auc = [[intervals.auc(layer[some], z[some]) for some in outside] for layer in s.to_numpy()]

@@ -1,6 +1,6 @@
 """The table of saliency: how much flows from E_Q in each group, and whether it tells them apart."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -159,7 +159,7 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
     return Group(named | {"n_paired": count(counted)}, members, counted, quantities)
 
 
-def _ratio(spreads: dict[str, Spread], level: float) -> Columns:
+def _ratio(spreads: Mapping[str, Spread], level: float) -> Columns:
     """The ratio of two means, and its interval from the same draws."""
     flow, random = spreads["flow"], spreads["random"]
     low, high = intervals.percentile(intervals.ratio(flow.replicates, random.replicates), level)

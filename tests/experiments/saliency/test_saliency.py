@@ -68,7 +68,8 @@ def literal(cell: Cell, sample: Sample, readout: str, loss: str = "logit") -> An
     kept: list[torch.Tensor] = []
     module = families.part(loaded, families.layers(loaded)[layer], site)
     hook = module.register_forward_hook(
-        lambda _, __, output: kept.append(families.first_tensor(output))
+        # a copy: falcon adds the attention to its MLP's output in place
+        lambda _, __, output: kept.append(families.first_tensor(output).clone())
     )
     embedded = loaded.model.get_input_embeddings()(torch.tensor([sample.input_ids]))
     out = loaded.model.base_model(
