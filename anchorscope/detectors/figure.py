@@ -235,8 +235,8 @@ def transfer(table: pd.DataFrame, request: Request) -> Figure:
     """AUC on each dataset of the probe and the text model of each other one, by model."""
     data.require(table, "model dataset trained_on detector auroc n n_shared site position")
     rows = data.rows_at(table, request.readout)
-    detectors = words.in_order(rows["detector"])
-    across = len(detectors) or 1
+    detectors = words.in_order(rows["detector"]) or ["probe"]
+    across = len(detectors)
     look = _sized(request.look, across, 2 * len(request.datasets))
     width = _width(across, look) + 10 * look.label_size
     labels = dict(request.datasets)

@@ -19,7 +19,10 @@ from anchorscope.probes import intervals, samples
 
 LOGITS = np.array([-10, -8, -6, -5, -4, *np.arange(-3, 3.25, 0.25), 4, 5, 6, 8, 10])
 LIMITS = samples.sigmoid(LOGITS)
-"""Probabilities of *wrong* that are tried: few, since every one costs confidence."""
+"""Probabilities of *wrong* that are tried, from the strictest on."""
+STARTS = 5
+"""From so many of them on, equally spaced, each next one is tried as long as those before it do;
+every start has its part of the error that the confidence leaves."""
 COLUMNS = (
     "detector", "target", "wanted", "confidence", "threshold",
     *(f"{name}{end}" for name in ("precision", "coverage") for end in ("", "_low", "_high")),
@@ -48,7 +51,11 @@ def find(p: np.ndarray, z: np.ndarray, target: str, level: float, confidence: fl
         target: `precision` or `coverage`.
         level: the precision or the coverage that is wanted.
     """
-    from mapie.risk_control import BinaryClassificationController, precision
+    from mapie.risk_control import (
+        BinaryClassificationController,
+        FWERFixedSequenceTesting,
+        precision,
+    )
     from mapie.risk_control.risks import BinaryRisk, predicted_positive_fraction
 
     coverage = BinaryRisk(
@@ -56,9 +63,10 @@ def find(p: np.ndarray, z: np.ndarray, target: str, level: float, confidence: fl
         risk_condition=lambda label, kept: np.repeat(True, len(label)),
         higher_is_better=True,
     )
-    risk, best = {
-        "precision": (precision, coverage),
-        "coverage": (coverage, predicted_positive_fraction),
+    # Each in the order in which the wanted becomes harder.
+    risk, best, limits = {
+        "precision": (precision, coverage, LIMITS),
+        "coverage": (coverage, predicted_positive_fraction, LIMITS[::-1]),
     }[target]
 
     def right(p_wrong: np.ndarray) -> np.ndarray:
@@ -71,13 +79,14 @@ def find(p: np.ndarray, z: np.ndarray, target: str, level: float, confidence: fl
         level,
         confidence_level=confidence,
         best_predict_param_choice=best,
-        list_predict_params=1 - LIMITS,
+        list_predict_params=1 - limits,
+        fwer_method=FWERFixedSequenceTesting(STARTS),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none was found is an answer
         controller.calibrate(p, 1 - z)
     found = controller.best_predict_param
-    return np.nan if found is None else float(LIMITS[np.argmin(np.abs(1 - LIMITS - found))])
+    return np.nan if found is None else float(limits[np.argmin(np.abs(1 - limits - found))])
 
 
 def one_of_each(clusters: np.ndarray, seed: int) -> np.ndarray:

@@ -78,8 +78,13 @@ def leaky_gate(cell: Cell) -> Callable[[Training], object]:
 
 
 def leaky_threshold(cell: Cell) -> Callable[[Training], object]:
-    share = cell.design.z[cell.design.fold == 0].mean()
-    return lambda train: Shifted(probe.fit_probe(train), lambda s: s - share)
+    def moved(train: Training) -> object:
+        here = np.flatnonzero(cell.design.fold == 0)
+        scorer = probe.fit_probe(train)
+        wrong = scorer.score(cell.clean.rows(here))[cell.design.z[here] == 1].mean()
+        return Shifted(scorer, lambda s: s - wrong)
+
+    return moved
 
 
 def leaky_penalty(cell: Cell) -> Callable[[Training], object]:

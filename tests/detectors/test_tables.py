@@ -1,0 +1,264 @@
+"""Tables, pictures and words of a cell, from planted scores."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import READOUT, Planted, planted
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, thresholds, verdict
+from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.figure import CHARTS
+from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.thresholds import Wanted
+from anchorscope.detectors.transfer import Dataset, table as transfer_table
+from anchorscope.detectors.views import VIEWS
+from anchorscope.experiments.analysis import stacked
+from anchorscope.figures.figure_fit import as_svg
+from anchorscope.probes.intervals import auc
+from anchorscope.storage.errors import AnchorscopeError
+
+BOOTSTRAP = Bootstrap(draws=50)
+NAMES = ("text", "question", "output", "before", "probe", "mixture-of-probes")
+MODELS, DATASETS = [("one", "Model One")], [("a", "Alpha"), ("b", "Beta")]
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
+
+
+@pytest.fixture(scope="module")
+def scores(small: Planted) -> pd.DataFrame:
+    return out_of_fold.scores(small.cell, [METHODS[name] for name in NAMES])
+
+
+def test_a_score_and_its_opposite_differ_by_what_their_aucs_do(small: Planted) -> None:
+    """Differences are paired: their interval is far narrower than that of either."""
+    z = small.answers["label"].to_numpy()
+    s = np.random.default_rng(1).normal(size=len(z)) + z
+    frame = pd.concat([given(small.cell, "probe", s), given(small.cell, "near", s + 0.01 * z)])
+    table = evaluation.table(evaluation.scored(frame, small.answers), READOUT, BOOTSTRAP, 0)
+    near = table[(table["detector"] == "near") & (table["metric"] == "auroc")].iloc[0]
+    assert near["vs_probe"] == pytest.approx(auc(s + 0.01 * z, z) - auc(s, z))
+    assert near["vs_probe_high"] - near["vs_probe_low"] < 0.1 * (near["ci_high"] - near["ci_low"])
+
+
+def given(cell: Cell, name: str, score: np.ndarray) -> pd.DataFrame:
+    rows = pd.DataFrame({"id": cell.design.ids, "detector": name, "score": score})
+    return given_scores.scores(cell, rows, "here")[0]
+
+
+def test_the_rows_order_decides_nothing(small: Planted, scores: pd.DataFrame) -> None:
+    first, second = (
+        evaluation.table(evaluation.scored(rows, answers), READOUT, BOOTSTRAP, 0)
+        for rows, answers in (
+            (scores, small.answers),
+            (scores.sample(frac=1, random_state=0), small.answers.sample(frac=1, random_state=1)),
+        )
+    )
+    keys = ["detector", "metric"]
+    pd.testing.assert_frame_equal(
+        first.sort_values(keys, ignore_index=True), second.sort_values(keys, ignore_index=True)
+    )
+
+
+def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd.DataFrame) -> None:
+    table = reads.table(scores, small.answers, READOUT, BOOTSTRAP, 0).set_index("detector")
+    assert table.loc["text", "share_pair"] == pytest.approx(0, abs=1e-9)
+    assert table.loc["question", "share_question"] == pytest.approx(1)
+    shares = table[["share_question", "share_answer", "share_pair"]].sum(axis=1)
+    assert np.allclose(shares, 1)
+    assert (table["reads"] == "not shown").all()  # the states of crossed answers are their own
+
+
+def test_given_scores_keep_their_direction_and_are_counted(small: Planted) -> None:
+    z = small.cell.design.z
+    score = np.random.default_rng(2).normal(size=len(z)) - 0.7 * z  # worse than chance
+    rows = pd.DataFrame({"id": small.cell.design.ids, "detector": "entropy", "score": score})
+    more = pd.concat([rows, pd.DataFrame({"id": ["?"], "detector": "entropy", "score": [1.0]})])
+    frame, counts = given_scores.scores(small.cell, more, "here")
+    table = evaluation.table(evaluation.scored(frame, small.answers), READOUT, BOOTSTRAP, 0)
+    assert table["estimate"].iloc[0] == pytest.approx(auc(score, z))
+    assert auc(score, z) < 0.4
+    assert counts["given scores, of no sample"] == 1
+
+
+def test_given_scores_of_some_samples_are_compared_on_these(
+    small: Planted, scores: pd.DataFrame
+) -> None:
+    probe = scores[(scores["detector"] == "probe") & (scores["condition"] == "clean")].iloc[:150]
+    rows = probe.assign(detector="copy", score=probe["rank"])[["id", "detector", "score"]]
+    frame, _ = given_scores.scores(small.cell, rows, "here")
+    both = pd.concat([scores, frame])
+    table = evaluation.table(evaluation.scored(both, small.answers), READOUT, BOOTSTRAP, 0)
+    copy = table[(table["detector"] == "copy") & (table["metric"] == "auroc")].iloc[0]
+    assert copy["n"] == 150
+    assert (copy["vs_probe_low"], copy["vs_probe_high"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"id": "s0000", "detector": "x"}', "no field `score`"),
+        ('{"id": "s0000", "detector": "x", "score": "high"}', "no number"),
+        ('{"id": "s0000", "detector": "probe", "score": 1}', "one of the methods'"),
+        ('{"id": "s1", "detector": "x", "score": 1}\n' * 2, "two scores"),
+        ("{", "cannot read the scores"),
+    ],
+)
+def test_files_of_scores_that_cannot_be_used(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "scores.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(AnchorscopeError, match=message):
+        given_scores.read(str(path), METHODS)
+
+
+def test_scores_of_other_samples_or_all_the_same_are_refused(small: Planted) -> None:
+    rows = pd.DataFrame({"id": ["x", "y"], "detector": "d", "score": [1.0, 2.0]})
+    with pytest.raises(AnchorscopeError, match="none of the 2 ids is a sample's"):
+        given_scores.scores(small.cell, rows, "here")
+    with pytest.raises(AnchorscopeError, match="all scores of the detector d are 3"):
+        given(small.cell, "d", np.full(240, 3.0))
+
+
+def test_csv_and_json_lines_are_read_alike(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"id": ["001", "002"], "detector": "d", "score": [0.5, 1.5]})
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    rows.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    read = [given_scores.read(str(tmp_path / name), ()) for name in ("a.csv", "a.jsonl")]
+    pd.testing.assert_frame_equal(*read)
+    assert list(read[0]["id"]) == ["001", "002"]
+
+
+def test_a_threshold_gives_the_wanted_precision_as_often_as_promised() -> None:
+    generator = np.random.default_rng(0)
+    broken = found = 0
+    for _ in range(100):
+        p = generator.uniform(size=2000)
+        z = (generator.uniform(size=2000) < p).astype(np.int64)
+        threshold = thresholds.find(p[:400], z[:400], "precision", 0.7, 0.9)
+        if not math.isnan(threshold):
+            found += 1
+            # Of uniform p the share of wrong answers below a threshold is half of it.
+            broken += threshold / 2 > 0.3
+    assert found > 50
+    assert broken <= 10
+
+
+def test_no_threshold_is_an_answer() -> None:
+    generator = np.random.default_rng(0)
+    p, z = generator.uniform(size=200), generator.integers(0, 2, 200)
+    assert math.isnan(thresholds.find(p, z, "precision", 0.95, 0.9))
+
+
+def test_the_threshold_of_a_coverage_keeps_so_many() -> None:
+    p, z = np.random.default_rng(0).uniform(size=500), np.zeros(500, dtype=np.int64)
+    threshold = thresholds.find(p, z, "coverage", 0.6, 0.9)
+    assert 0.6 < threshold < 0.75
+
+
+def test_one_row_of_each_cluster_calibrates(small: Planted, scores: pd.DataFrame) -> None:
+    table = thresholds.table(
+        evaluation.scored(scores, small.answers), READOUT, BOOTSTRAP, Wanted(), 0
+    )
+    assert (table["n_calibration"] == small.answers["subject"].nunique()).all()
+    assert tuple(table) == thresholds.COLUMNS
+
+
+@pytest.fixture(scope="module")
+def transferred(small: Planted, scores: pd.DataFrame) -> pd.DataFrame:
+    other = planted(n=240, seed=3)
+    rows = out_of_fold.scores(
+        other.cell, [METHODS[name] for name in ("text", "probe", "mass-mean")]
+    )
+    mine = pd.concat(
+        [scores, out_of_fold.scores(small.cell, [METHODS["mass-mean"]])], ignore_index=True
+    )
+    datasets = {"a": Dataset(small.cell, small.answers), "b": Dataset(other.cell, other.answers)}
+    return transfer_table(datasets, {"a": mine, "b": rows}, BOOTSTRAP, 0)
+
+
+def test_transfer_has_a_diagonal_out_of_fold(
+    transferred: pd.DataFrame, small: Planted, scores: pd.DataFrame
+) -> None:
+    probe = transferred[transferred["detector"] == "probe"].set_index(["trained_on", "dataset"])
+    rows = scores[(scores["detector"] == "probe") & (scores["condition"] == "clean")]
+    own = auc(rows["rank"].to_numpy(), small.cell.design.z)
+    assert probe.loc[("a", "a"), "auroc"] == pytest.approx(own)
+    assert probe.loc[("a", "b"), "auroc"] > 0.6  # the same states tell the truth there
+    assert len(transferred) == 2 * 2 * 3
+
+
+def test_shared_subjects_leave_the_transfer(transferred: pd.DataFrame, small: Planted) -> None:
+    away = transferred[transferred["trained_on"] != transferred["dataset"]]
+    assert (away["n"] + away["n_shared"] == len(small.answers)).all()
+    assert (transferred["n_shared"][transferred["trained_on"] == transferred["dataset"]] == 0).all()
+
+
+@pytest.fixture(scope="module")
+def tables(
+    small: Planted, scores: pd.DataFrame, transferred: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    from anchorscope.detectors import curves
+
+    cell = evaluation.scored(scores, small.answers)
+    layers = pd.DataFrame(
+        {
+            "anchor": np.repeat(["Q", "A", "all"], 2), "layer": [0, 1] * 3, "auc": 0.7,
+            "auc_low": 0.6, "auc_high": 0.8, "n": 90, "n_wrong": 40, "n_clusters": 60,
+            "headline": [False, True] * 3, "thin": False, "site": "mlp", "position": "final",
+        }
+    )  # fmt: skip
+    made = {
+        "detection": evaluation.table(cell, READOUT, BOOTSTRAP, 0),
+        "detection-reads": reads.table(scores, small.answers, READOUT, BOOTSTRAP, 0),
+        "detection-curves": curves.curves(cell, READOUT, BOOTSTRAP, 0),
+        "detection-layers": layers,
+    }
+    assert tuple(layers) == curves.LAYERS
+    named = {name: frame.assign(model="one", dataset="a") for name, frame in made.items()}
+    return named | {"transfer": transferred.assign(model="one")}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_picture_is_drawn_and_says_so_where_nothing_was_measured(
+    tables: dict[str, pd.DataFrame], view: str
+) -> None:
+    given_tables = [tables[name] for name in VIEWS[view].tables]
+    assert set(CHARTS) == set(VIEWS)
+    keywords = {"title": VIEWS[view].title, "panels": MODELS, "datasets": DATASETS}
+    svg = as_svg(CHARTS[view](*given_tables, **keywords).to_dict())  # type: ignore[arg-type]
+    assert "NaN" not in svg
+    assert "Alpha" in svg
+    assert "Beta" in svg
+    empty = [frame.iloc[:0] for frame in given_tables]
+    assert "not measured" in as_svg(CHARTS[view](*empty, **keywords).to_dict())  # type: ignore[arg-type]
+
+
+def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> None:
+    words = " ".join(
+        verdict.in_words(
+            tables["detection"], tables["detection-reads"], tables["transfer"],
+            {"one": "Model One"}, dict(DATASETS),
+        )
+    )  # fmt: skip
+    assert (
+        "Above every text model is surely, of 1 cell: probe in 1, mixture of probes in 1." in words
+    )
+    assert "Above the plain probe is surely, of 1 cell: mixture of probes in 1." in words
+    assert "Tried on another dataset the probe is surely worse than there in" in words
+    assert "Above chance by reading the question alone, of 1 cell: nothing." in words
+
+
+def test_cells_without_pairs_have_no_rows_of_what_is_read(
+    small: Planted, scores: pd.DataFrame
+) -> None:
+    clean = scores[scores["condition"] == "clean"]
+    assert reads.table(clean, small.answers, READOUT, BOOTSTRAP, 0).empty
+    assert list(stacked([reads.table(clean, small.answers, READOUT, BOOTSTRAP, 0)])) == list(
+        reads.COLUMNS
+    )
