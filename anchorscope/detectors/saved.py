@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -15,6 +14,7 @@ import pandas as pd
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from anchorscope import __version__
 from anchorscope.detectors import card
 from anchorscope.detectors.binding import RESIDUAL, Binding
 from anchorscope.probes.samples import sigmoid
@@ -241,7 +241,7 @@ class Detector:
         """The content of config.json."""
         return {
             "format": FORMAT,
-            "anchorscope": version("anchorscope"),
+            "anchorscope": __version__,
             "model": dict(self.source),
             "binding": self.binding.as_dict(),
             "prompting": asdict(self.prompting),
