@@ -1,7 +1,7 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of docs/first-model.md, an hour and more
+make pictures ARGS="--data-folder <folder>"         also that of docs/first-model.md: an hour
 """
 
 from __future__ import annotations

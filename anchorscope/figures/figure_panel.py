@@ -302,10 +302,10 @@ def minor_ticks(x: alt.X, height: float, name: str) -> list[alt.Chart]:
 
 
 def empty_note(text: str, width: float, height: float, look: Style) -> alt.Chart:
-    """Words in the middle of a panel without data."""
+    """Words in a panel without data, above a line in its middle."""
     note = alt.Chart(alt.Data(values=[{}]))
     note = note.mark_text(text=text, color=SOFT, fontSize=look.label_size)
-    return note.encode(x=alt.value(width / 2), y=alt.value(height / 2))
+    return note.encode(x=alt.value(width / 2), y=alt.value(height / 3))
 
 
 def _part(view: alt.Chart, panel: str, role: str) -> alt.Chart:
