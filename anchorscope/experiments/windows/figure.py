@@ -68,7 +68,8 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
     """The paired difference of flips and the control's, a panel for each model and dataset."""
     rows = _rows(table, request)
     most = _most(rows, ["contrast"])
-    scale = alt.Scale(domain=[-most, 0, most], range=["#e6a05a", NONE, "#4a98cc"])
+    colours = ["#e6a05a", NONE, "#4a98cc"]
+    scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
     colour = _colour("Exact − random (points)", scale)
 
     def column(
@@ -141,9 +142,11 @@ def _panel(
     legible = room[0] >= LEGIBLE[0] and room[1] >= LEGIBLE[1]
     step = 1 if legible else 5 if len(layers) <= 40 else 10
     last = value != "flips"
-    x = figure_panel.name_axis("centre", "Layers cut (centre)" if last else None, centres)
+    every = math.ceil(2 * look.label_size / room[0])
+    title = "Layers cut (centre)" if last else None
+    x = figure_panel.name_axis("centre", title, centres, labelled=centres[::every])
     tokens = {"flips": "exact", "random": "random"}.get(value)
-    title = f"Layer read{f', {tokens}' if tokens else ''}" if first else None
+    title = ("Layer read" if tokens is None else f"Layer read, {tokens}") if first else None
     y = figure_panel.name_rows("read", title, layers, layers[::step])
     rows: list[Row] = []
     for one in cell.to_dict("records"):
