@@ -146,7 +146,7 @@ def _panel(
     legible = room[0] >= LEGIBLE[0] and room[1] >= LEGIBLE[1]
     step = 1 if legible else 5 if len(layers) <= 40 else 10
     last = value != "flips"
-    every = math.ceil(2 * look.label_size / room[0])
+    every = math.ceil(1.6 * look.label_size / room[0])
     title = "Layers cut (centre)" if last else None
     x = figure_panel.name_axis("centre", title, centres, labelled=centres[::every])
     tokens = {"flips": "exact", "random": "random"}.get(value)
