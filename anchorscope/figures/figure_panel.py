@@ -73,9 +73,20 @@ def number_axis(
     return alt.X(f"{field}:Q", scale=scale or alt.Scale(domain=ends, nice=False), axis=axis)
 
 
-def name_axis(field: str, title: str | None, names: Sequence[str], *, labels: bool = True) -> alt.X:
-    """The x channel of names, in their order: datasets, or conditions."""
-    axis = alt.Axis(title=title, labels=labels, labelAngle=0, grid=False)
+def name_axis(
+    field: str,
+    title: str | None,
+    names: Sequence[str],
+    *,
+    labels: bool = True,
+    labelled: Sequence[str] | None = None,
+) -> alt.X:
+    """The x channel of names, in their order: datasets, or conditions.
+
+    `labelled`: those with a label, or all; without `labels` none has.
+    """
+    values = list(names if labelled is None else labelled)
+    axis = alt.Axis(title=title, values=values, labels=labels, labelAngle=0, grid=False)
     return alt.X(f"{field}:N", scale=alt.Scale(domain=list(names)), axis=axis)
 
 

@@ -68,7 +68,8 @@ def contrast(table: pd.DataFrame, request: Request) -> Figure:
     """The paired difference of flips and the control's, a panel for each model and dataset."""
     rows = _rows(table, request)
     most = _most(rows, ["contrast"])
-    scale = alt.Scale(domain=[-most, 0, most], range=["#e6a05a", NONE, "#4a98cc"])
+    colours = ["#e6a05a", NONE, "#4a98cc"]
+    scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
     colour = _colour("Exact − random (points)", scale)
 
     def column(
@@ -105,8 +106,12 @@ def _colour(title: str, scale: alt.Scale) -> alt.Color:
 
 
 def _most(rows: pd.DataFrame, columns: list[str]) -> int:
-    """The end of the colours in percent: the least multiple of 10, from 20, above all values."""
-    largest = 100 * rows[columns].abs().max().max() if len(rows) else 0
+    """The end of the colours in percent: the least multiple of 10, from 20, above all values.
+
+    Of layers with a signal: the others have no colour.
+    """
+    coloured = rows.loc[data.true(rows["signal"]), columns]
+    largest = 100 * coloured.abs().max().max() if len(coloured) else 0
     return max(20, 10 * math.ceil(largest / 10))
 
 
@@ -136,14 +141,16 @@ def _panel(
 ) -> alt.LayerChart:
     """A cell's heat map of one column; the first of a row has a title on its value axis."""
     centres = [str(one) for one in sorted(cell["centre"].astype(int).unique())]
-    layers = [str(one) for one in range(data.layer_count(cell))]
+    layers = [str(one) for one in range(data.layer_count(cell) if len(cell) else 0)]
     room = look.panel_width / max(len(centres), 1), look.panel_height / max(len(layers), 1)
     legible = room[0] >= LEGIBLE[0] and room[1] >= LEGIBLE[1]
     step = 1 if legible else 5 if len(layers) <= 40 else 10
     last = value != "flips"
-    x = figure_panel.name_axis("centre", "Layers cut (centre)" if last else None, centres)
+    every = math.ceil(1.6 * look.label_size / room[0])
+    title = "Layers cut (centre)" if last else None
+    x = figure_panel.name_axis("centre", title, centres, labelled=centres[::every])
     tokens = {"flips": "exact", "random": "random"}.get(value)
-    title = f"Layer read{f', {tokens}' if tokens else ''}" if first else None
+    title = ("Layer read" if tokens is None else f"Layer read, {tokens}") if first else None
     y = figure_panel.name_rows("read", title, layers, layers[::step])
     rows: list[Row] = []
     for one in cell.to_dict("records"):
@@ -176,7 +183,7 @@ def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Ca
             f"{what}, {width}, by the layer read; {data.size_note(headline['n_paired'])} samples.",
             "Blank: windows that lie above the layer read, which they cannot move.",
             unsure,
-            f"Grey: no signal (in {grey} of {len(measured)} cells)." if grey else "",
+            f"Grey: layers without a signal (in {grey} of {len(measured)} cells)." if grey else "",
             "No number: too few samples to rely on." if data.true(rows["thin"]).any() else "",
         ],
         [
