@@ -150,7 +150,9 @@ def _panel(bars: pd.DataFrame, quantity: Quantity, lowest: float, look: Style) -
         note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
         return alt.LayerChart(layer=[note], height=height)
     names = [f"{name}\n{anchor}" for name in _names(bars) for anchor in draw.ANCHORS]
-    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
+    # The dataset stands below its first bar alone: narrow panels have no room for it twice.
+    words = "slice(datum.label, -1) === 'A' ? ['', 'A'] : split(datum.label, '\\n')"
+    axis = alt.Axis(labelExpr=words, labelAngle=0, labelOverlap=False, grid=False)
     base = alt.Chart(bars).encode(
         x=alt.X("bar:N", title=None, sort=names, axis=axis),
         xOffset=alt.XOffset("condition:N", sort=[LEFT_OUT, CUT]),
