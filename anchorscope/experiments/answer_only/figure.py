@@ -1,5 +1,6 @@
 """The pictures of answers without their questions: flips and −ΔP as bars, and flips by layer."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -69,7 +70,7 @@ def bars(table: pd.DataFrame, request: Request) -> Figure:
     for quantity, (model, label) in product(QUANTITIES, panels):
         of_model = headline[headline["model"] == model]
         shown = _bars(of_model, (model, label), request.datasets, quantity)
-        chart = _panel(shown, quantity, look)
+        chart = _panel(shown, quantity, _lowest(headline, quantity), look)
         heading = draw.row_heading(label, look)
         views.append(chart.properties(title=heading, width=2 * look.panel_width))
     width = draw.width_of(2 * len(panels), look)
@@ -114,7 +115,7 @@ def _bars(
                 ends = sorted(quantity.factor * row[f"{column}_{end}"] for end in ("low", "high"))
                 single = fixed | {
                     "dataset": name,
-                    "bar": f"{name}\n{anchor}-Anchored",
+                    "bar": f"{name}\n{anchor}",
                     "value": quantity.factor * row[column],
                     "low": ends[0],
                     "high": ends[1],
@@ -126,7 +127,7 @@ def _bars(
                 singles.append(single)
         bars += singles
         if len(singles) > 1:
-            bar = f"{MEAN}\n{anchor}-Anchored"
+            bar = f"{MEAN}\n{anchor}"
             values = [float(str(one["value"])) for one in singles]
             together = {"value": sum(values) / len(values), "dataset": MEAN, "bar": bar}
             together |= {"low": None, "high": None, "n": None, "thin": False, "point": False}
@@ -135,14 +136,23 @@ def _bars(
     return pd.DataFrame(bars)
 
 
-def _panel(bars: pd.DataFrame, quantity: Quantity, look: Style) -> alt.LayerChart:
+def _lowest(headline: pd.DataFrame, quantity: Quantity) -> float:
+    """Where the axis of all panels of a quantity begins: 0, or below what lies lower."""
+    ends = [f"{column}_{end}" for column in quantity.columns for end in ("low", "high")]
+    lowest = (quantity.factor * headline[ends]).min(axis=None) if len(headline) else 0.0
+    return min(0.0, 10 * math.floor(lowest / 10))
+
+
+def _panel(bars: pd.DataFrame, quantity: Quantity, lowest: float, look: Style) -> alt.LayerChart:
     """Bars side by side, whiskers, and the points of the means."""
     height = look.panel_height
     if bars.empty:
         note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
         return alt.LayerChart(layer=[note], height=height)
-    names = [f"{name}\n{anchor}-Anchored" for name in _names(bars) for anchor in draw.ANCHORS]
-    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
+    names = [f"{name}\n{anchor}" for name in _names(bars) for anchor in draw.ANCHORS]
+    # The dataset stands below its first bar alone: narrow panels have no room for it twice.
+    words = "slice(datum.label, -1) === 'A' ? ['', 'A'] : split(datum.label, '\\n')"
+    axis = alt.Axis(labelExpr=words, labelAngle=0, labelOverlap=False, grid=False)
     base = alt.Chart(bars).encode(
         x=alt.X("bar:N", title=None, sort=names, axis=axis),
         xOffset=alt.XOffset("condition:N", sort=[LEFT_OUT, CUT]),
@@ -151,7 +161,8 @@ def _panel(bars: pd.DataFrame, quantity: Quantity, look: Style) -> alt.LayerChar
     colours = alt.Scale(domain=[LEFT_OUT, CUT], range=[BLUE, "#9a9a9a"])
     legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolOpacity=1)
     colour = alt.Color("condition:N", scale=colours, legend=legend)
-    y = alt.Y("value:Q", title=quantity.title)
+    scale = alt.Scale(domain=[lowest, 100])
+    y = alt.Y("value:Q", title=quantity.title, scale=scale)
     single = base.transform_filter("!datum.point")
     filled = single.mark_bar(strokeWidth=1).encode(
         y=y,
@@ -193,8 +204,8 @@ def _caption(headline: pd.DataFrame, level: float) -> Caption:
     )
     return Caption(
         [
-            f"Flips and −ΔP when the question is left out, and when all of it is cut, at the "
-            f"headline layer; {size}; {100 * level:g}\u00a0% intervals.",
+            "Flips and −ΔP when the question is left out, and when all of it is cut, of Q- and "
+            f"A-Anchored answers at the headline layer; {size}; {100 * level:g}\u00a0% intervals.",
             points,
             thin,
             hollow,

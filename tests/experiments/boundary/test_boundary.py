@@ -133,7 +133,7 @@ def cell_of(loaded: Any, n: int = 4) -> scored.Cell:
 def test_a_refusal_is_one_once_the_prompt_allows_it(
     load: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = cell_of(load("llama", "metaspace"))
+    cell = cell_of(load("llama"))
     said = ["I don't know.", "painter .", "unknown .", ""]
     seen = []
 
@@ -153,7 +153,7 @@ def test_a_refusal_is_one_once_the_prompt_allows_it(
 
 
 def test_a_prompt_that_gets_too_long_is_not_taken_for_an_answer(load: Any) -> None:
-    loaded = load("llama", "metaspace")
+    loaded = load("llama")
     unknown = measure.refusals(cell_of(loaded), Boundary(permission="x y " * 300))
     assert unknown.isna().all()
 
@@ -161,7 +161,7 @@ def test_a_prompt_that_gets_too_long_is_not_taken_for_an_answer(load: Any) -> No
 def test_certainty_is_the_mean_over_the_exact_answer(
     load: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = cell_of(load("llama", "metaspace"), n=2)
+    cell = cell_of(load("llama"), n=2)
     first, second = cell.samples
     tokens = pd.DataFrame(
         {
@@ -238,7 +238,7 @@ def replace_settings(**changes: Any) -> Boundary:
 
 
 def test_nothing_is_passed_for_refusals_but_the_samples_of_the_cell(load: Any) -> None:
-    cell = cell_of(load("llama", "metaspace"), n=3)
+    cell = cell_of(load("llama"), n=3)
     more = pd.concat([cell.prompts, cell.prompts.assign(id="other")])
     with_more = replace(cell, prompts=more)
     assert list(with_more.prompts_of_samples()["id"]) == list(cell.samples)
