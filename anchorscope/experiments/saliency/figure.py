@@ -368,7 +368,7 @@ def _caption(
             "where none is named.",
             "Targets: the exact answer tokens, or every later token outside the exact question "
             "tokens that the read-out has seen. Random: as many other question tokens, to the "
-            "same targets, mean over the draws.",
+            "same targets, mean over the draws. Densities are for each factor of ten.",
             f"Left out: {data.span(sizes['n'] - sizes['n_paired'])} of {data.span(sizes['n'])} "
             "samples of a cell, whose question has too few other tokens for the control.",
             f"Intervals: {100 * request.level:g}\u00a0% clustered bootstrap, probes held fixed.",
