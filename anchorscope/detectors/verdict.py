@@ -62,8 +62,16 @@ def _beating(auc: pd.DataFrame, references: Sequence[str], what: str, where: str
     for row in auc.to_dict("records"):
         if row["detector"] not in references and beats(row, references):
             wins[row["detector"]] = wins.get(row["detector"], 0) + 1
-    told = [f"{label_of(name)} in {wins[name]}" for name in in_order(wins)]
-    return [f"Above {what} is surely, {where}: {', '.join(told) or 'nothing'}."]
+    return [f"Surely above {what} {_counted(wins, where)}."]
+
+
+def _counted(cells: Mapping[str, int], where: str) -> str:
+    """Methods by the number of cells, the most first: `in 2 of 2 cells: probe, text`."""
+    parts = []
+    for number in sorted(set(cells.values()), reverse=True):
+        names = [label_of(name) for name in in_order(cells) if cells[name] == number]
+        parts.append(f"in {number} {where}: {', '.join(names)}")
+    return "; ".join(parts) or f"in any {where}: nothing"
 
 
 def _added(auc: pd.DataFrame, where: str) -> list[str]:
@@ -114,6 +122,5 @@ def _only_question(auc: pd.DataFrame, reads: pd.DataFrame, where: str) -> list[s
     keys = ["model", "dataset", "detector"]
     both = reads.merge(auc[[*keys, "ci_low"]], on=keys)
     alone = both[(both["ci_low"] > 0.5) & (both["share_question_low"] > ALONE)]
-    sizes = alone.groupby("detector").size()
-    told = [f"{label_of(name)} in {sizes[name]}" for name in in_order(sizes.index)]
-    return [f"Above chance by reading the question alone, {where}: {', '.join(told) or 'nothing'}."]
+    sizes = {str(name): len(part) for name, part in alone.groupby("detector")}
+    return [f"Above chance by reading the question alone {_counted(sizes, where)}."]

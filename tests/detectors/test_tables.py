@@ -246,12 +246,10 @@ def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> No
             {"one": "Model One"}, dict(DATASETS),
         )
     )  # fmt: skip
-    assert (
-        "Above every text model is surely, of 1 cell: probe in 1, mixture of probes in 1." in words
-    )
-    assert "Above the plain probe is surely, of 1 cell: mixture of probes in 1." in words
+    assert "Surely above every text model in 1 of 1 cell: probe, mixture of probes." in words
+    assert "Surely above the plain probe in 1 of 1 cell: mixture of probes." in words
     assert "Tried on another dataset the probe is surely worse than there in" in words
-    assert "Above chance by reading the question alone, of 1 cell: nothing." in words
+    assert "Above chance by reading the question alone in any of 1 cell: nothing." in words
 
 
 def test_cells_without_pairs_have_no_rows_of_what_is_read(
