@@ -37,6 +37,10 @@ CAPS = (200, 100, 50, 25, 10, 1)
 """Most samples of a cell on the page; fewer are tried if the page would get too large."""
 SCRIPTS = ("tables.js", "samples.js")
 TABLES = ("contrasts", "controls", "crossing", "curve", "refits")
+DETECTORS = (
+    "How likely each answer is wrong by several methods, each tried on answers that it was not "
+    "fitted to; see docs/detectors.md."
+)
 FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 
@@ -192,7 +196,7 @@ def _views(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
                 for view, stem in experiment.stems().items()
             ]
         views += [
-            shared | {"view": name, "title": view.title, "about": "Detectors of wrong answers."}
+            shared | {"view": name, "title": view.title, "about": DETECTORS}
             for name, view in VIEWS.items()
         ]
     views.append({"figure": "calibration", "view": ""})
