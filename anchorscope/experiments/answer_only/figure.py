@@ -139,8 +139,8 @@ def _bars(
 def _lowest(headline: pd.DataFrame, quantity: Quantity) -> float:
     """Where the axis of all panels of a quantity begins: 0, or below what lies lower."""
     ends = [f"{column}_{end}" for column in quantity.columns for end in ("low", "high")]
-    lowest = (quantity.factor * headline[ends]).min(axis=None) if len(headline) else 0.0
-    return min(0.0, 10 * math.floor(lowest / 10))
+    lowest = (quantity.factor * headline[ends]).to_numpy().min() if len(headline) else 0.0
+    return min(0.0, 10 * math.floor(float(lowest) / 10))
 
 
 def _panel(bars: pd.DataFrame, quantity: Quantity, lowest: float, look: Style) -> alt.LayerChart:
