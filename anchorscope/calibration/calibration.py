@@ -29,7 +29,7 @@ COLUMNS = (
 EXPERIMENT_COLUMNS = (
     "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
     "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "n", "contrast",
-    "contrast_low", "contrast_high",
+    "contrast_low", "contrast_high", *world.SCORED_KINDS,
 )  # fmt: skip
 CROSSED = ("pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads")
 """Columns of the table of crossing."""
@@ -270,9 +270,10 @@ def of_experiment(
 
     Returns:
         A row for each read-out, arm and measure, `EXPERIMENT_COLUMNS` without `experiment`,
-        `model` and `dataset`: `value_q` and `value_a`, means over the samples whose truth is Q and
-        A; `auc`, how well the measure tells these apart, `control_auc`, how well its control does;
-        blank without truth. `contrast`: the mean of value − control over all `n` samples.
+        `model` and `dataset`: `value_q` and `value_a`, means over the samples of the scored kinds
+        whose truth is Q and A; `auc`, how well the measure tells these apart, `control_auc`, how
+        well its control does; blank without truth. `contrast`: the mean of value − control over all
+        `n` samples. A column for each of the scored kinds: the mean of their samples.
     """
     keys = ["site", "position", "layer", "arm", "measure"]
     columns = [c for c in EXPERIMENT_COLUMNS if c not in ("experiment", "model", "dataset")]
@@ -280,14 +281,17 @@ def of_experiment(
         return pd.DataFrame(columns=columns)
     ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
     drawn = samples.bootstrap(ordered, draws, seed)
-    pathway = None if truth is None else truth.set_index("id")["truth"].reindex(ordered["id"])
+    planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     records = []
     for names, part in per_sample.groupby(keys, sort=False):
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
         record = dict(zip(keys, names, strict=True)) | _contrast(value, control, drawn, level)
-        if pathway is not None:
-            record |= _by_truth(value, control, pathway.to_numpy(), drawn, level)
+        if planted is not None:
+            kind = planted["kind"].to_numpy()
+            scored = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
+            record |= _by_truth(value, control, scored, drawn, level)
+            record |= {name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS}
         records.append(record)
     return pd.DataFrame(records, columns=columns)
 
@@ -305,6 +309,11 @@ def _contrast(
         "contrast_low": low,
         "contrast_high": high,
     }
+
+
+def _mean_of(values: np.ndarray) -> float:
+    """The mean of those known."""
+    return float(intervals.mean_known(values[None], 1)[0])
 
 
 def _by_truth(
