@@ -176,7 +176,7 @@ def page(run: Config) -> Page:
 
 
 def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
-    assert sum(tag == "section" for tag, _ in page.tags) == 8
+    assert sum(tag == "section" for tag, _ in page.tags) == 9
     names = [about["id"] for _, about in page.tags if about.get("id")]
     assert sorted(names) == sorted(set(names))
     for _, about in page.tags:
