@@ -26,33 +26,6 @@ def test_measures_are_those_of_scikit_learn(scored):
     assert all(one.low < one.value < one.high for one in found.values())
 
 
-def test_a_weight_counts_as_so_many_answers(scored):
-    p, z = scored
-    weights = np.random.default_rng(1).integers(0, 3, size=(4, len(z)))
-    for row, found in zip(weights, quality.average_precision(p, z, weights), strict=True):
-        again = average_precision_score(np.repeat(z, row), np.repeat(p, row))
-        assert found == pytest.approx(again)
-    for row, found in zip(weights, quality.accuracy_at(p, z, 0.8, weights), strict=True):
-        one = np.ones((1, row.sum()))
-        again = quality.accuracy_at(np.repeat(p, row), np.repeat(z, row), 0.8, one)[0]
-        assert found == pytest.approx(again)
-
-
-def test_accuracy_at_a_coverage_is_that_of_the_answers_least_likely_wrong():
-    p, z = np.array([0.99, 0.02, 0.9, 0.4, 0.55]), np.array([1, 0, 1, 1, 0])
-    one = np.ones((1, 5))
-    assert quality.accuracy_at(p, z, 0.2, one)[0] == pytest.approx(1.0)
-    assert quality.accuracy_at(p, z, 0.6, one)[0] == pytest.approx(2 / 3)
-    assert quality.accuracy_at(p, z, 0.5, one)[0] == pytest.approx(1.5 / 2.5)
-    assert quality.accuracy_at(p, z, 1.0, one)[0] == pytest.approx(0.4)
-
-
-def test_answers_of_equal_probability_share_what_is_left():
-    p, z, one = np.array([0.5, 0.1, 0.5, 0.1]), np.array([1, 0, 0, 0]), np.ones((1, 4))
-    for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
-        assert quality.accuracy_at(p[order], z[order], 0.75, one)[0] == pytest.approx(2.5 / 3)
-
-
 def test_the_risk_rises_with_coverage_to_the_share_of_wrong_answers():
     p = np.linspace(0.01, 0.99, 100)
     z = (np.arange(100) >= 60).astype(int)
