@@ -211,3 +211,14 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
     """A clone in which nothing was made; for dry runs."""
     return workflow.workspace(tmp_path_factory.mktemp("fresh") / "clone")
+
+
+@pytest.fixture(scope="session")
+def detector(load: Any) -> Any:
+    """A `Detector` of a tiny model, fitted to 60 answers; shared, so leave it unchanged."""
+    from own_rows import SETTINGS, rows
+
+    import anchorscope
+
+    loaded = load("llama")
+    return anchorscope.fit(loaded.model, loaded.tokenizer, rows(), **SETTINGS)
