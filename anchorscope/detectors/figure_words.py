@@ -51,7 +51,7 @@ def forest_caption(table: pd.DataFrame, request: Request) -> Caption:
     rows = rows[rows["metric"] == "auroc"]
     cells = rows.groupby(["model", "dataset"]).ngroups
     beaten = [
-        f"the probe has a higher AUC than {label} in {_wins(rows, 'probe', name)} of {cells} cells"
+        f"{label} in {_wins(rows, 'probe', name)} of {cells} cells"
         for name, label in (("text", "the text"), ("output", "token probabilities"))
         if name in set(rows["detector"]) and "probe" in set(rows["detector"])
     ]
@@ -60,12 +60,11 @@ def forest_caption(table: pd.DataFrame, request: Request) -> Caption:
         for name in in_order(rows["detector"])
         if name != "probe" and _wins(rows, name, "probe") > cells / 2
     ]
-    surely = "; ".join(beaten)
     return Caption(
         [
             f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of "
             f"fold; {data.size_note(rows['n'])} samples a cell; {_level(request)} intervals.",
-            f"Surely, {surely}." if surely else "",
+            f"The probe is surely above {' and '.join(beaten)}." if beaten else "",
             f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
         ],
         [
