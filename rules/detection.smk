@@ -210,12 +210,3 @@ rule detection_figure:
         "figure {wildcards.figure}, {wildcards.picture}: drawing"
     script:
         "../scripts/detection_figure.py"
-
-
-rule detection:
-    input:
-        [
-            paths.pictures(f"{figure}.{picture}")
-            for figure in cfg.targets
-            for picture in detection_views.VIEWS
-        ],

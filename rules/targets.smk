@@ -43,6 +43,15 @@ rule controls:
         ],
 
 
+rule detection:
+    input:
+        [
+            paths.pictures(f"{figure}.{picture}")
+            for figure in cfg.targets
+            for picture in detection_views.VIEWS
+        ],
+
+
 rule detectors:
     input:
         paths.of_targets("detectors", "/probe"),

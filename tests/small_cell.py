@@ -108,7 +108,8 @@ class SmallCell:
     def truth(self) -> pd.DataFrame:
         """A made-up truth of every other sample."""
         n = np.arange(len(self.answers))
-        return pd.DataFrame({"id": self.answers["id"], "truth": np.where(n % 2, "Q", "A")})
+        truth = pd.DataFrame({"id": self.answers["id"], "truth": np.where(n % 2, "Q", "A")})
+        return truth.assign(kind=np.where(n % 2, "surprise", "truism"))
 
     def products(self, experiment: Experiment, rows: pd.DataFrame) -> Products:
         """What the experiment's table is made from."""

@@ -272,7 +272,7 @@ IDS = [f"s{n}" for n in range(8)]
 FLIPS = [1, 1, 1, 0, 0, 0, 0, np.nan]
 CONTROL = [0, 0, 1, 0, 0, 0, 1, 0]
 TRUTH = ["Q", "Q", "Q", "Q", "A", "A", "", "A"]
-KINDS = ["surprise", "surprise", "tempting", "tempting", "truism", "truism", "unseen", "truism"]
+KIND_OF = ["surprise", "surprise", "tempting", "tempting", "truism", "truism", "unseen", "truism"]
 
 
 def held(truth: pd.DataFrame | None) -> pd.Series:
@@ -284,7 +284,7 @@ def held(truth: pd.DataFrame | None) -> pd.Series:
 
 
 def test_means_and_auc_are_over_samples_whose_truth_is_known() -> None:
-    row = held(pd.DataFrame({"id": IDS[::-1], "truth": TRUTH[::-1], "kind": KINDS[::-1]}))
+    row = held(pd.DataFrame({"id": IDS[::-1], "truth": TRUTH[::-1], "kind": KIND_OF[::-1]}))
     assert (row["n_q"], row["n_a"], row["n"]) == (4, 2, 7)
     assert (row["value_q"], row["value_a"]) == (0.75, 0.0)
     assert row["auc"] == pytest.approx(0.875) and row["control_auc"] == pytest.approx(0.625)
@@ -295,7 +295,7 @@ def test_means_and_auc_are_over_samples_whose_truth_is_known() -> None:
 
 
 def test_samples_of_kinds_that_are_not_scored_are_not_compared() -> None:
-    kinds = ["redundant", *KINDS[1:]]
+    kinds = ["redundant", *KIND_OF[1:]]
     row = held(pd.DataFrame({"id": IDS, "truth": TRUTH, "kind": kinds}))
     assert (row["n_q"], row["n_a"], row["n"]) == (3, 2, 7)
 
