@@ -54,7 +54,7 @@ rule detection:
 
 rule detectors:
     input:
-        paths.of_targets("detectors", "/probe"),
+        [f"{cell}/probe" for cell in paths.of_targets("detectors", "")],
         [f"{ROOT}/tables/{figure}.samples.csv" for figure in cfg.targets],
 
 
