@@ -69,7 +69,7 @@ rule detection_scores:
         **jobs.asks("probes"),
     params:
         probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
-        readouts=lambda w: cfg.readouts_of(w.model, w.dataset),
+        readouts=lambda w: cfg.readouts_of(w.model, w.dataset) or paths.study(w).readouts[:1],
         methods=cfg.detection.methods,
         seed=cfg.seed,
     message:
