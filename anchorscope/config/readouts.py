@@ -19,6 +19,11 @@ Pair = tuple[str, str]
 """Site and position."""
 
 
+def before_answer(readout: str) -> str:
+    """The read-out of the same site at the end of the prompt, where no answer has been read."""
+    return f"{readout.partition('/')[0]}/prompt_end"
+
+
 def parse(readouts: Sequence[str]) -> list[Pair]:
     """(site, position) of each read-out such as `mlp/final`.
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Method, Samples, Training, text_columns
 from anchorscope.detectors.output import FEATURES, P_TRUE
 from anchorscope.passes import activations
@@ -118,7 +119,7 @@ def read(
     rows = design.in_order(kept(answers))
     check(rows, str(folder))
     calibrated = settings.scoring == "calibrated"
-    names = [readout, f"{readout.partition('/')[0]}/prompt_end"]
+    names = [readout, before_answer(readout)]
     names = [name for name in dict.fromkeys(names) if name in probes.fitted]
     if readout not in names:
         do = "add it to `readouts` and run snakemake again"

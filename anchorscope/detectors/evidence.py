@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.config.readouts import before_answer
 from anchorscope.config.settings import Config
 from anchorscope.detectors import quality
 from anchorscope.detectors.binding import RESIDUAL
@@ -27,11 +28,6 @@ from anchorscope.storage.errors import AnchorscopeError
 LEAST_OF_A_PATHWAY = 20
 """Samples of either pathway from which on a detector tells them apart."""
 LEAST_AUC = strength.LEAST_AUC
-
-
-def before_of(readout: str) -> str:
-    """The read-out of the same site at the end of the prompt, where no answer has been read."""
-    return f"{readout.partition('/')[0]}/prompt_end"
 
 
 @dataclass(frozen=True)
@@ -57,20 +53,19 @@ class Cell:
             partial(self.measured, readout), scores.CLEAN, readout, self.design
         )
 
-    def scores(self, readout: str, conditions: list[scores.Condition], draws: Draws | None) -> Any:
+    def scores(
+        self, readout: str, conditions: list[scores.Condition], draws: Draws | None
+    ) -> pd.DataFrame:
         """The table of scores of a read-out out of fold; `draws` takes those of refitted probes."""
-        read = partial(self.measured, readout)
-        probes = scores.fit_readout(
-            read, readout, self.design, extras=False, draws=draws, device=self.device
+        return scores.score_in_folds(
+            partial(self.measured, readout),
+            self.design,
+            readout,
+            conditions,
+            extras=False,
+            draws=draws,
+            device=self.device,
         )
-        tables = []
-        for scored in scores.score_readout(
-            read, probes, conditions, extras=False, device=self.device
-        ):
-            if draws is not None and scored.draws is not None:
-                draws.add(readout, scored.condition, scored.rows, scored.draws)
-            tables += scored.tables
-        return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ class Evidence:
         answers, design = self.cell.answers, self.cell.design
         draws = scores.drawn(answers, design)
         own = self.cell.scores(self.readout, [("knockout", 0), ("crossed", 0)], draws)
-        others = [name for name in (before_of(self.readout), RESIDUAL) if name != self.readout]
+        others = [name for name in (before_answer(self.readout), RESIDUAL) if name != self.readout]
         tables = [own, *(self.cell.scores(name, [], None) for name in others)]
         bootstrap = self.chosen.bootstrap
         by_readout = analyses(
@@ -114,7 +109,7 @@ class Evidence:
         named = {"probe": self.own.readout.own}
         if self.readout != RESIDUAL:
             named["resid"] = self.analyses[RESIDUAL].readout.own
-        named["before"] = self.analyses[before_of(self.readout)].readout.own
+        named["before"] = self.analyses[before_answer(self.readout)].readout.own
         text = floors.floors(self.cell.answers, self.cell.design.settings)
         return named | strength.scores(text, self.own.answers)
 
@@ -155,11 +150,9 @@ class Evidence:
 
     def _shift(self) -> np.ndarray:
         """Log odds of a wrong answer in the training fold of each sample, [n]."""
-        design, settings = self.cell.design, self.cell.design.settings
-        if settings.scoring != "calibrated" or settings.prior != "balanced":
-            return np.zeros(len(self.own.z))
-        share = np.array([design.z[rows].mean() for rows in design.outer])
-        return np.log(share / (1 - share))[self.own.readout.fold]
+        design = self.cell.design
+        shift = fitting.prior_shift(design, np.ones(len(design.z)))
+        return shift[self.own.readout.fold]
 
     def _gains(self) -> dict[str, Interval]:
         """The probe's AUC minus that of everything else, paired."""

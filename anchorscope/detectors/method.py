@@ -6,10 +6,12 @@ A scorer never gets a label, so that nothing it decides can depend on one of an 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from anchorscope.config.readouts import before_answer
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Samples:
     @property
     def before(self) -> str:
         """The read-out at the same site before the answer is read."""
-        return f"{self.readout.partition('/')[0]}/prompt_end"
+        return before_answer(self.readout)
 
     def rows(self, places: np.ndarray) -> Samples:
         """Some of the samples, by their places, int64 [rows]."""
@@ -78,6 +80,12 @@ class Training:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    @property
+    def log_odds(self) -> float:
+        """Of a label of 1 among the samples."""
+        share = float(self.label.mean())
+        return math.log(share / (1 - share))
 
     def rows(self, places: np.ndarray) -> Training:
         """Some of the samples; the probes of all of them are not theirs."""

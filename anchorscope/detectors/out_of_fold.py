@@ -65,14 +65,8 @@ def scores(cell: Cell, methods: Sequence[Method]) -> pd.DataFrame:
 def _scored(scorer: Scorer, samples: Samples, train: Training) -> np.ndarray:
     """`s` and `rank` of some samples, float64 [2, n]."""
     s = scorer.score(samples)
-    rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - prior(train)
+    rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - train.log_odds
     return np.stack([s, rank])
-
-
-def prior(train: Training) -> float:
-    """The log-odds of the training samples' share of wrong answers."""
-    share = train.label.mean()
-    return float(np.log(share / (1 - share)))
 
 
 def _rows(

@@ -14,7 +14,6 @@ import torch
 from anchorscope.detectors import mixture, probe, text
 from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.out_of_fold import prior
 from anchorscope.detectors.self_awareness import PREDICTORS, SCORES
 from anchorscope.experiments.analysis import stacked
 
@@ -67,7 +66,7 @@ def _predicted(train: Training, scorer: probe.LinearScorer, test: Samples) -> di
         "text": text.fit_text(relabelled).score(test),
         "score": of_score.of_states(here),
     }
-    return {name: rank - prior(relabelled) for name, rank in ranks.items()}
+    return {name: rank - relabelled.log_odds for name, rank in ranks.items()}
 
 
 def _decided_by(s: np.ndarray) -> np.ndarray:

@@ -148,10 +148,7 @@ def held_out(
 
 def threshold(train: Training) -> float:
     """The logit at the training prior from which on a probe says *wrong*, as in the figures."""
-    if train.settings.prior == "natural":
-        return 0.0
-    share = train.label.mean()
-    return float(np.log(share / (1 - share)))
+    return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 
 def pathways(train: Training) -> np.ndarray:

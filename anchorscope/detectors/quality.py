@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
+from anchorscope.detectors.evaluation import with_estimate
 from anchorscope.detectors.metrics import Ordered, metrics
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
@@ -41,10 +42,8 @@ def estimates(p: np.ndarray, z: np.ndarray, drawn: Bootstrap, level: float) -> d
 
     Intervals are percentiles of a clustered bootstrap, the detector held fixed.
     """
-    once = np.ones((1, len(p)))
-    weights = np.concatenate([once, drawn.weights[:, drawn.clusters]])
     s = logit(np.clip(p, LEAST, 1 - LEAST))
-    values = metrics(p, s, z, weights)
+    values = metrics(p, s, z, with_estimate(drawn))
     return {name: interval(float(values[name][0]), values[name][1:], level) for name in MEASURES}
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import parse
+from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
 from anchorscope.detectors.binding import RESIDUAL, Binding, keys_of
-from anchorscope.detectors.evidence import Cell, Evidence, before_of
+from anchorscope.detectors.cell import LEAST_SAMPLES
+from anchorscope.detectors.evidence import Cell, Evidence
 from anchorscope.detectors.saved import Detector, LayerProbe, Prompting, with_source
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, head_of, settings_of
@@ -35,7 +36,6 @@ SETTINGS = frozenset(
 """Keys of the config that `fit` takes."""
 PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
 """Those that scoring needs again."""
-LEAST_SAMPLES = 50
 CONDITIONS: Mapping[str, Mapping[str, int]] = {"knockout": {}, "crossed": {}}
 """Passes beside the clean one: for the pathway, and for what the probe reads."""
 
@@ -122,7 +122,7 @@ def of_answers(
         batch_tokens=chosen.batch_tokens,
         probe=probe,
     )
-    names = list(dict.fromkeys([readout, before_of(readout), RESIDUAL]))
+    names = list(dict.fromkeys([readout, before_answer(readout), RESIDUAL]))
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, names)
         measured = activations.measured(answered, folder)

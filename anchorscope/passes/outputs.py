@@ -1,10 +1,11 @@
-"""Token probabilities: how likely a model finds each token of an answer, in the clean pass.
+"""Token probabilities in the clean pass: of each token of an answer, or of two that may come next.
 
-The base model is run without its LM head. The head then reads the tokens of the answers alone, some
-at a time: with a large vocabulary, the logits of a whole batch take more memory than its states.
+The base model is run without its LM head. The head then reads the states that predict these tokens
+alone, some at a time: with a large vocabulary, the logits of a whole batch take more memory than
+its states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -58,6 +59,53 @@ def of_answers(
     return table
 
 
+def of_choices(
+    loaded: Loaded,
+    prompts: Sequence[Sequence[int]],
+    choices: Sequence[tuple[int, int]],
+    *,
+    batch_tokens: int,
+) -> np.ndarray:
+    """The logits of two tokens that may follow each prompt, float64 [n, 2].
+
+    Args:
+        prompts: token ids.
+        choices: two tokens for each.
+
+    Raises:
+        AnchorscopeError: a logit is not finite; one prompt alone does not fit in memory.
+    """
+    if not len(prompts):
+        return np.zeros((0, 2))
+    samples = []
+    for number, ids in enumerate(prompts):
+        last = len(ids) - 1
+        positions = {"prompt_end": last}
+        samples.append(Sample(str(number), tuple(ids), positions, (last,), (last,), last + 1))
+    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
+    room, found = Room(), np.full((len(prompts), 2), np.nan)
+
+    def passed(batch: Batch, numbers: Sequence[int]) -> torch.Tensor:
+        batch = narrowed(batch, numbers)
+        ends = torch.tensor([plan.passed(row).positions["prompt_end"] for row in batch.rows])
+        last = _states(loaded, plan, batch, torch.arange(len(ends)), ends)
+        pairs = torch.tensor([choices[row.sample] for row in batch.rows])
+        parts = [
+            logits.gather(-1, some.to(logits.device)).cpu()
+            for logits, some in _logits(loaded, last, pairs)
+        ]
+        return torch.cat(parts).double()
+
+    with Progress(total=len(prompts), desc="choices") as progress:
+        for batch in plan.batches:
+            parts = room.run(batch.samples, batch.tokens, partial(passed, batch))
+            found[list(batch.samples)] = torch.cat(list(parts)).numpy()
+            progress.update(len(batch.samples))
+    if len(bad := np.flatnonzero(~np.isfinite(found).all(1))):
+        raise not_finite("the logits of a choice are not finite", f"prompt {bad[0]}")
+    return found
+
+
 def _of_batch(loaded: Loaded, plan: Plan, batch: Batch, numbers: Sequence[int]) -> pd.DataFrame:
     """The rows of some samples of a batch."""
     batch = narrowed(batch, numbers)
@@ -69,12 +117,8 @@ def _of_batch(loaded: Loaded, plan: Plan, batch: Batch, numbers: Sequence[int]) 
     ]
     rows, at = torch.tensor(places).T
     tokens = torch.tensor([samples[row].input_ids[place] for row, place in places])
-    with torch.inference_mode():
-        arguments: dict[str, Any] = {**runner.inputs(loaded, plan, batch)}
-        states = loaded.model.base_model(**arguments, use_cache=False).last_hidden_state
-        # What stands before a token predicts it.
-        before = states[rows.to(states.device), (at - 1).to(states.device)]
-        numbers_of_tokens = _numbers(loaded, before, tokens)
+    # What stands before a token predicts it.
+    numbers_of_tokens = _numbers(loaded, _states(loaded, plan, batch, rows, at - 1), tokens)
     return pd.DataFrame(
         {
             "id": [samples[row].id for row, _ in places],
@@ -87,18 +131,35 @@ def _of_batch(loaded: Loaded, plan: Plan, batch: Batch, numbers: Sequence[int]) 
 
 def _numbers(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
     """`logprob`, `logit` and `entropy` of tokens [n], predicted from states [n, width]."""
-    head: Any = loaded.model.get_output_embeddings()
-    size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
-    # Some models bend their logits before the softmax.
-    most = getattr(loaded.model.config, "final_logit_softcapping", None)
     parts: dict[str, list[torch.Tensor]] = {"logprob": [], "logit": [], "entropy": []}
-    for some, given in zip(states.split(size), tokens.split(size), strict=True):
-        logits = head(some.to(head.weight.device)).float()
-        if most is not None:
-            logits = most * torch.tanh(logits / most)
+    for logits, given in _logits(loaded, states, tokens):
         log_p = logits.log_softmax(dim=-1)
         index = given.to(logits.device)[:, None]
         parts["logprob"].append(log_p.gather(-1, index)[:, 0].cpu())
         parts["logit"].append(logits.gather(-1, index)[:, 0].cpu())
         parts["entropy"].append(torch.special.entr(log_p.exp()).sum(dim=-1).cpu())
     return {name: torch.cat(values).double() for name, values in parts.items()}
+
+
+@torch.inference_mode()
+def _states(
+    loaded: Loaded, plan: Plan, batch: Batch, rows: torch.Tensor, at: torch.Tensor
+) -> torch.Tensor:
+    """What the LM head reads at some tokens of some rows of a batch, [n, width]."""
+    arguments: dict[str, Any] = {**runner.inputs(loaded, plan, batch)}
+    states = loaded.model.base_model(**arguments, use_cache=False).last_hidden_state
+    return states[rows.to(states.device), at.to(states.device)]
+
+
+@torch.inference_mode()
+def _logits(
+    loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Logits of states [n, width] in parts, float32 [some, vocabulary], with rows of `beside`."""
+    head: Any = loaded.model.get_output_embeddings()
+    size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
+    # Some models bend their logits before the softmax.
+    most = getattr(loaded.model.config, "final_logit_softcapping", None)
+    for some, given in zip(states.split(size), beside.split(size), strict=True):
+        logits = head(some.to(head.weight.device)).float()
+        yield logits if most is None else most * torch.tanh(logits / most), given

@@ -177,7 +177,7 @@ def _put_behind(
 ) -> Counter[str]:
     """Put each answer behind its prompt `name` into `others`; count which each got, or why none."""
     moved = {
-        sample.id: _behind(sample, prompts.by_id[sample.id])
+        sample.id: behind(sample, prompts.by_id[sample.id])
         for sample in samples
         if sample.id in prompts.by_id
     }
@@ -210,8 +210,8 @@ def _few_shot(table: pd.DataFrame) -> dict[str, Sample]:
     return prompts
 
 
-def _behind(sample: Sample, other: Sample) -> Sample:
-    """The frozen answer of one sample behind the prompt of another."""
+def behind(sample: Sample, other: Sample) -> Sample:
+    """The frozen answer of one sample behind the prompt of another, positions moved along."""
     shift = other.answer_start - sample.answer_start
     return replace(
         other,

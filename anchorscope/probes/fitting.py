@@ -335,12 +335,12 @@ def _choose(
         c=np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0],
         t=slope,
         offset=offset,
-        shift=np.broadcast_to(_shift(design, weights), (layers, folds_)),
+        shift=np.broadcast_to(prior_shift(design, weights), (layers, folds_)),
         inner_auc=inner_auc,
     )
 
 
-def _shift(design: Design, weights: np.ndarray) -> np.ndarray:
+def prior_shift(design: Design, weights: np.ndarray) -> np.ndarray:
     """Log odds of z = 1 in each outer training fold, [folds]; 0 where the prior stays natural."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":

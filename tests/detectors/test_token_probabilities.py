@@ -12,30 +12,35 @@ from small_cell import answers_of
 
 from anchorscope.detectors import token_probabilities
 from anchorscope.detectors.output import FEATURES
-from anchorscope.detectors.token_probabilities import ASKS, COLUMNS, Asked, Row
+from anchorscope.detectors.token_probabilities import ASKS, COLUMNS, Asked
+from anchorscope.models import loading
+from anchorscope.passes import outputs
+from anchorscope.passes.batches import Sample
+from anchorscope.passes.planning import behind, sample_of
 from anchorscope.storage.errors import AnchorscopeError
 
 
-def rows_of(answers: pd.DataFrame) -> list[Row]:
-    records = answers.to_dict("records")
-    return [token_probabilities.row_of(row, row) for row in records]
+def samples_of(answers: pd.DataFrame) -> list[Sample]:
+    return [sample_of(row) for row in answers.to_dict("records")]
 
 
-def alone(loaded: Any, row: Row) -> dict[str, float]:
+def alone(loaded: Any, sample: Sample) -> dict[str, float]:
     """The same quantities, written out."""
     with torch.inference_mode():
-        logits = loaded.model(input_ids=torch.tensor([row.ids])).logits[0].double()
+        logits = loaded.model(input_ids=torch.tensor([sample.input_ids])).logits[0].double()
     log_p = logits.log_softmax(-1)
-    written = range(row.start, row.exact.stop)
+    start, ids = sample.answer_start, sample.input_ids
+    first, last = sample.positions["before_answer"] + 1, sample.positions["last_answer"]
+    written = range(start, last + 1)
     each = {
-        "logprob": [log_p[at - 1, row.ids[at]].item() for at in written],
-        "logit": [logits[at - 1, row.ids[at]].item() for at in written],
+        "logprob": [log_p[at - 1, ids[at]].item() for at in written],
+        "logit": [logits[at - 1, ids[at]].item() for at in written],
         "entropy": [-(log_p[at - 1].exp() * log_p[at - 1]).sum().item() for at in written],
     }
-    found = {"exact_tokens": len(row.exact), "answer_tokens": len(written)}
-    for span, first in (("exact", row.exact.start - row.start), ("answer", 0)):
+    found = {"exact_tokens": last + 1 - first, "answer_tokens": len(written)}
+    for span, skipped in (("exact", first - start), ("answer", 0)):
         for name, values in each.items():
-            part = np.array(values[first:])
+            part = np.array(values[skipped:])
             found |= {
                 f"{span}_{name}_{how}": getattr(part, how)() for how in ("mean", "min", "max")
             }
@@ -46,11 +51,12 @@ def alone(loaded: Any, row: Row) -> dict[str, float]:
 def test_in_batches_as_one_row_at_a_time(load: Callable[..., Any], family: str) -> None:
     loaded = load(family)
     answers = answers_of(loaded.tokenizer, 12).assign(ea_start=lambda rows: rows["ea_end"] - 1)
-    rows = rows_of(answers)
-    together = token_probabilities.probabilities(loaded, rows, batch_tokens=400)
-    for row, found in zip(rows, together.to_dict("records"), strict=True):
+    samples = samples_of(answers)
+    together = token_probabilities.probabilities(loaded, samples, batch_tokens=400)
+    assert together["id"].tolist() == [sample.id for sample in samples]
+    for sample, found in zip(samples, together.to_dict("records"), strict=True):
         assert {name: found[name] for name in FEATURES} == pytest.approx(
-            alone(loaded, row), abs=2e-4
+            alone(loaded, sample), abs=2e-4
         )
 
 
@@ -58,20 +64,15 @@ def test_logits_are_held_for_few_answers_at_a_time(
     load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load("llama")
-    rows = rows_of(answers_of(loaded.tokenizer, 12))
-    whole = token_probabilities.probabilities(loaded, rows, batch_tokens=10_000)
+    samples = samples_of(answers_of(loaded.tokenizer, 12))
+    whole = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
     sizes: list[int] = []
-    plain = token_probabilities._logits
-
-    def counted(loaded: Any, rows: Any) -> Any:
-        sizes.append(len(rows) * len(token_probabilities._union(rows)))
-        return plain(loaded, rows)
-
-    budget = 4 * 8 * len(loaded.tokenizer)  # of eight positions
-    monkeypatch.setattr(token_probabilities, "LOGIT_BYTES", budget)
-    monkeypatch.setattr(token_probabilities, "_logits", counted)
-    parts = token_probabilities.probabilities(loaded, rows, batch_tokens=10_000)
-    assert max(sizes) <= 8
+    head = loaded.model.get_output_embeddings()
+    hook = head.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    monkeypatch.setattr(outputs, "LOGITS_AT_ONCE", 8 * head.weight.shape[0])
+    parts = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
+    hook.remove()
+    assert len(sizes) > 1 and max(sizes) <= 8
     assert np.allclose(parts[list(FEATURES)], whole[list(FEATURES)], atol=1e-4)
 
 
@@ -106,8 +107,9 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
     table = token_probabilities.table(loaded, answers, style="plain", batch_tokens=400)
     assert tuple(table) == COLUMNS
     assert table["condition"].value_counts().to_dict() == {"clean": 8, "crossed": 2}
-    moved = token_probabilities.row_of(answers.iloc[2].to_dict(), answers.iloc[0].to_dict())
-    text = loaded.tokenizer.decode(moved.ids)
+    own, partner = samples_of(answers.iloc[[0, 2]])
+    moved = behind(own, partner)
+    text = loaded.tokenizer.decode(moved.input_ids)
     assert answers["question"][2] in text
     assert text.rstrip(" .").endswith(answers["ea_text"][0])
     row = table[(table["id"] == "s00") & (table["condition"] == "crossed")].iloc[0]
@@ -116,12 +118,16 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
     )
 
 
-def test_logits_that_are_not_finite_are_named(
-    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = load("llama")
-    rows = rows_of(answers_of(loaded.tokenizer, 4))
-    broken = [torch.full((len(row.predicting), 9), float("nan")) for row in rows]
-    monkeypatch.setattr(token_probabilities, "_logits", lambda loaded, rows: broken[: len(rows)])
-    with pytest.raises(AnchorscopeError, match="logits of the answer are not finite"):
-        token_probabilities.probabilities(loaded, rows, batch_tokens=10_000)
+def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) -> None:
+    loaded = loading.load(checkpoint("qwen2"))
+    loaded.model.get_output_embeddings().weight.data[:] = float("nan")
+    with pytest.raises(AnchorscopeError, match="log-probability is not finite"):
+        answers = answers_of(loaded.tokenizer, 4)
+        token_probabilities.probabilities(loaded, samples_of(answers), batch_tokens=10_000)
+    with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
+        asked = [Asked("a", "Who wrote it?", "Ann")]
+        token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
+
+
+def test_nobody_asked_says_nothing(load: Callable[..., Any]) -> None:
+    assert len(token_probabilities.ask(load("llama"), [], style="plain", batch_tokens=400)) == 0

@@ -10,8 +10,11 @@ from anchorscope.experiments.answer_only import ANSWER_ONLY, QUESTION
 from anchorscope.experiments.experiment import NoSettings
 from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.passes.batches import Sample
+from anchorscope.passes.planning import behind
 from anchorscope.questions.prompts import without_question
 from anchorscope.storage.counts import TURN_STAYS
+
+CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
 
 
 def measure(cell: Cell, settings: NoSettings) -> pd.DataFrame:
@@ -31,9 +34,6 @@ def measure(cell: Cell, settings: NoSettings) -> pd.DataFrame:
     return with_facts(rows, pd.DataFrame(gone, columns=["id", "condition", "n_tokens"]))
 
 
-CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
-
-
 def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
     """Id → token ids of the prompt without its question, where the question can be left out."""
     tokenizer = cell.loaded.tokenizer
@@ -51,13 +51,5 @@ def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
 
 def without_prompt(sample: Sample, prompt: Sequence[int]) -> Sample:
     """A sample's answer, token by token as it was frozen, behind a prompt without a question."""
-    shift = len(prompt) - sample.answer_start
-    return replace(
-        sample,
-        input_ids=(*prompt, *sample.input_ids[sample.answer_start :]),
-        positions={name: place + shift for name, place in sample.positions.items()},
-        question_tokens=(),
-        eq_tokens=(),
-        answer_start=len(prompt),
-        others={},
-    )
+    alone = Sample("", tuple(prompt), {}, (), (), len(prompt))
+    return replace(behind(sample, alone), partner=None)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import before_answer
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.density import density as density_at
 from anchorscope.passes import interventions
@@ -147,7 +148,7 @@ def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
     """AUC at the same site before the answer is read, and what reading it adds, paired."""
     readout, drawn, level = analysis.readout, analysis.drawn, analysis.level
-    rows = _clean_scores(scores, f"{readout.site}/prompt_end")
+    rows = _clean_scores(scores, before_answer(readout.name))
     if rows.empty or readout.position == "prompt_end":
         return {}
     before = next(samples.readouts(rows, analysis.answers))
