@@ -7,9 +7,9 @@ __version__ = "0.1.0"
 _MODULES = {
     "Measured": "anchorscope.measure",
     "measure": "anchorscope.measure",
-    "Detector": "anchorscope.detectors.saved",
-    "load": "anchorscope.detectors.saved",
-    "fit": "anchorscope.detectors.training",
+    "Detector": "anchorscope.detectors.saved.detector",
+    "load": "anchorscope.detectors.saved.detector",
+    "fit": "anchorscope.detectors.saved.training",
 }
 """Public name → the module that defines it."""
 __all__ = ["Detector", "Measured", "fit", "load", "measure"]

@@ -10,7 +10,7 @@
 #                               thresholds,self-awareness,transfer}.csv
 #      results/figures/<figure>.detection*.{vl.json,html,svg,pdf,png}
 
-from anchorscope.detectors import views as detection_views
+from anchorscope.detectors.pictures import views as detection_views
 
 
 localrules:

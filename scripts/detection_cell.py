@@ -7,7 +7,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.detectors import cell_tables
-    from anchorscope.detectors.thresholds import Wanted
+    from anchorscope.detectors.tables.thresholds import Wanted
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     tables = cell_tables.tables(

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from anchorscope.detectors.views import VIEWS
+from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors.figure import CHARTS
+    from anchorscope.detectors.pictures.figure import CHARTS
     from anchorscope.figures.figures import keywords, save
 
     view = snakemake.params.view

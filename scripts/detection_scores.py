@@ -8,7 +8,7 @@ with stage(snakemake):
     from anchorscope.detectors import cell, given_scores, out_of_fold, pathways
     from anchorscope.detectors.method import named
     from anchorscope.detectors.registry import METHODS
-    from anchorscope.detectors.self_awareness import SCORES
+    from anchorscope.detectors.tables.self_awareness import SCORES
     from anchorscope.experiments.analysis import stacked
     from anchorscope.passes.activations import measured
     from anchorscope.probes import fitting, stored

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from anchorscope.detectors.views import TABLES
+from anchorscope.detectors.pictures.views import TABLES
 from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, write_csv

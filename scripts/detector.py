@@ -6,7 +6,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.config.settings import Config
-    from anchorscope.detectors import saved, training
+    from anchorscope.detectors.saved import detector as saved, training
     from anchorscope.models.rows import head_of
     from anchorscope.models.vocabulary import check_tokens
     from anchorscope.workflow import jobs

@@ -17,8 +17,8 @@ from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
 
 if TYPE_CHECKING:
-    from anchorscope.detectors.evaluating import Evaluation
-    from anchorscope.detectors.saved import Detector
+    from anchorscope.detectors.saved.detector import Detector
+    from anchorscope.detectors.saved.evaluating import Evaluation
     from anchorscope.models.families import Loaded
 
 
@@ -51,7 +51,7 @@ def fit(
     batch_tokens: int | None = None,
 ) -> Detector:
     """Fit a detector; the style is guessed from the tokenizer where it is None."""
-    from anchorscope.detectors import training
+    from anchorscope.detectors.saved import training
 
     more = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
     return training.fit(
@@ -103,7 +103,7 @@ def opened(
 
     Raises AnchorscopeError: the folder, the file or the model cannot be read, or no model is known.
     """
-    from anchorscope.detectors import saved
+    from anchorscope.detectors.saved import detector as saved
 
     detector, given = saved.load(folder), RowsFile.read(rows, fields)
     name, revision = model or detector.source["name"], detector.source["revision"]
@@ -119,7 +119,7 @@ def check_out(folder: Path) -> None:
 
     Raises AnchorscopeError: it holds other files, or is one.
     """
-    from anchorscope.detectors.saved import CONFIG
+    from anchorscope.detectors.saved.detector import CONFIG
 
     in_use = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
     if in_use and not (folder / CONFIG).is_file():
@@ -129,7 +129,7 @@ def check_out(folder: Path) -> None:
 
 def summary_of_fit(detector: Detector, out: Path) -> str:
     """What was fitted, in a few lines for the screen."""
-    from anchorscope.detectors.card import shown
+    from anchorscope.detectors.saved.card import shown
 
     report, own = detector.report, detector.probes[0]
     of = report["out_of_fold"]
@@ -147,7 +147,7 @@ def summary_of_fit(detector: Detector, out: Path) -> str:
 
 def summary_of_eval(evaluation: Evaluation) -> str:
     """The measures, in lines for the screen."""
-    from anchorscope.detectors.quality import text_of
+    from anchorscope.detectors.saved.quality import text_of
 
     sizes = (
         f"{evaluation.n:,} answers, {evaluation.n_wrong:,} wrong, {evaluation.n_clusters:,} "

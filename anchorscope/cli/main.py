@@ -219,7 +219,7 @@ def detect_fit(
     Says what it beats: models of the text alone, and a probe that has not read the answer.
     """
     from anchorscope.cli import cli_detect
-    from anchorscope.detectors.saved import with_source
+    from anchorscope.detectors.saved.detector import with_source
 
     cli_detect.check_out(out)
     given = cli_detect.RowsFile.read(rows, field)

@@ -1,5 +1,6 @@
 """Detectors: methods that say of each answer how likely it is wrong, and what they are worth.
 
 A method is fitted to labelled answers and gives a scorer of others; see `method`. `registry` lists
-the methods, `out_of_fold` scores a cell with each, and the tables compare them.
+those of `methods/`, `out_of_fold` scores a cell with each, `tables/` and `pictures/` compare them.
+`saved/` holds what is used elsewhere: a probe fitted to all samples, in a folder.
 """

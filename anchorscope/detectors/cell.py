@@ -12,7 +12,7 @@ import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Method, Samples, Training, text_columns
-from anchorscope.detectors.output import FEATURES, P_TRUE
+from anchorscope.detectors.methods.output import FEATURES, P_TRUE
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features, Reordered
 from anchorscope.probes import fitting

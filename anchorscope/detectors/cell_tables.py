@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import curves, evaluation, reads, self_awareness, thresholds
-from anchorscope.detectors.thresholds import Wanted
+from anchorscope.detectors.tables import curves, evaluation, reads, self_awareness, thresholds
+from anchorscope.detectors.tables.thresholds import Wanted
 from anchorscope.experiments.analysis import analyses, stacked
 
 COLUMNS = {

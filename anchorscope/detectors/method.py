@@ -139,14 +139,16 @@ class Method:
     name: str  # in tables
     label: str  # in figures
     about: str  # what it is, in a sentence
-    source: str  # where it is fitted: `<module of this package>:<function>`
+    source: str  # where it is fitted: `<module of methods/>:<function>`
     needs: tuple[Need, ...] = ()
 
     @property
     def fit(self) -> Fit:
         """Fits it."""
         module, _, function = self.source.partition(":")
-        fit: Fit = getattr(importlib.import_module(f"anchorscope.detectors.{module}"), function)
+        fit: Fit = getattr(
+            importlib.import_module(f"anchorscope.detectors.methods.{module}"), function
+        )
         return fit
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Method, Samples, Scorer, Training, Unsupervised
-from anchorscope.detectors.probe import with_probes
+from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.progress import Progress
 

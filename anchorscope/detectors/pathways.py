@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.detectors import mixture, probe, text
 from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.self_awareness import PREDICTORS, SCORES
+from anchorscope.detectors.methods import mixture, probe, text
+from anchorscope.detectors.tables.self_awareness import PREDICTORS, SCORES
 from anchorscope.experiments.analysis import stacked
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import tokens
-from anchorscope.detectors.output import FEATURES, P_TRUE, QUANTITIES, SPANS, STATISTICS
+from anchorscope.detectors.methods.output import FEATURES, P_TRUE, QUANTITIES, SPANS, STATISTICS
 from anchorscope.models.families import Loaded
 from anchorscope.passes import outputs
 from anchorscope.passes.batches import Sample
@@ -31,7 +31,7 @@ ASKS = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class Proposal:
     """A question with a proposed answer."""
 
     id: str
@@ -62,13 +62,13 @@ def table(loaded: Loaded, answers: pd.DataFrame, *, style: str, batch_tokens: in
     return pd.concat(frames, ignore_index=True)
 
 
-def _conditions(answers: pd.DataFrame) -> dict[str, tuple[list[Sample], list[Asked]]]:
+def _conditions(answers: pd.DataFrame) -> dict[str, tuple[list[Sample], list[Proposal]]]:
     """Condition → what is passed of it."""
     records = {str(row["id"]): row for row in answers.to_dict("records")}
     samples = {id_: sample_of(row) for id_, row in records.items()}
-    clean = [(samples[id_], asked_of(row, row)) for id_, row in records.items()]
+    clean = [(samples[id_], proposal_of(row, row)) for id_, row in records.items()]
     crossed = [
-        (behind(samples[id_], samples[partner]), asked_of(records[partner], row))
+        (behind(samples[id_], samples[partner]), proposal_of(records[partner], row))
         for id_, row in records.items()
         if isinstance(partner := row["crossed_partner"], str)
     ]
@@ -79,9 +79,9 @@ def _conditions(answers: pd.DataFrame) -> dict[str, tuple[list[Sample], list[Ask
     }
 
 
-def asked_of(prompt: Mapping[Any, Any], answer: Mapping[Any, Any]) -> Asked:
+def proposal_of(prompt: Mapping[Any, Any], answer: Mapping[Any, Any]) -> Proposal:
     """The question of one row, and the exact answer of another."""
-    return Asked(str(answer["id"]), str(prompt["question"]), str(answer["ea_text"]))
+    return Proposal(str(answer["id"]), str(prompt["question"]), str(answer["ea_text"]))
 
 
 def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: int) -> pd.DataFrame:
@@ -102,7 +102,7 @@ def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: in
     return pd.DataFrame(features).loc[ids, list(FEATURES)].reset_index()
 
 
-def ask(loaded: Loaded, asked: Sequence[Asked], *, style: str, batch_tokens: int) -> np.ndarray:
+def ask(loaded: Loaded, asked: Sequence[Proposal], *, style: str, batch_tokens: int) -> np.ndarray:
     """The probability that the model calls each proposed answer true, float64 [n].
 
     Of the two letters alone, and averaged over both orders, since models prefer a letter.

@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
-from anchorscope.detectors import verdict
-from anchorscope.detectors.views import VIEWS
+from anchorscope.detectors.pictures import verdict
+from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, span, true
 from anchorscope.figures.figure_fit import size_of

@@ -9,7 +9,7 @@ import pytest
 from own_rows import rows
 
 from anchorscope.cli import cli_detect
-from anchorscope.detectors import saved
+from anchorscope.detectors.saved import detector as saved
 from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
 

@@ -10,7 +10,7 @@ import torch
 
 from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Fit, Method, Samples, text_columns
-from anchorscope.detectors.output import FEATURES, P_TRUE
+from anchorscope.detectors.methods.output import FEATURES, P_TRUE
 from anchorscope.probes import fitting
 
 READOUT, BEFORE = "mlp/final", "mlp/prompt_end"

@@ -9,13 +9,15 @@ import pytest
 from planted import READOUT, Planted, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, thresholds, verdict
+from anchorscope.detectors import given_scores, out_of_fold
 from anchorscope.detectors.cell import Cell
-from anchorscope.detectors.figure import CHARTS
+from anchorscope.detectors.pictures import verdict
+from anchorscope.detectors.pictures.figure import CHARTS
+from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.thresholds import Wanted
-from anchorscope.detectors.transfer import Dataset, table as transfer_table
-from anchorscope.detectors.views import VIEWS
+from anchorscope.detectors.tables import evaluation, reads, thresholds
+from anchorscope.detectors.tables.thresholds import Wanted
+from anchorscope.detectors.tables.transfer import Dataset, table as transfer_table
 from anchorscope.experiments.analysis import stacked
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
@@ -203,7 +205,7 @@ def test_shared_subjects_leave_the_transfer(transferred: pd.DataFrame, small: Pl
 def tables(
     small: Planted, scores: pd.DataFrame, transferred: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
-    from anchorscope.detectors import curves
+    from anchorscope.detectors.tables import curves
 
     cell = evaluation.scored(scores, small.answers)
     layers = pd.DataFrame(

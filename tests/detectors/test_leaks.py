@@ -8,9 +8,10 @@ import pytest
 import torch
 from planted import READOUT, Planted, made, planted, with_labels
 
-from anchorscope.detectors import mixture, out_of_fold, pathways, probe
+from anchorscope.detectors import out_of_fold, pathways
 from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Method, Samples, Training
+from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
 from anchorscope.probes.intervals import auc
 

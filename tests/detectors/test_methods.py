@@ -11,10 +11,12 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import cell as cells, evaluation, out_of_fold, probe, text
+from anchorscope.detectors import cell as cells, out_of_fold
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
-from anchorscope.detectors.output import P_TRUE
+from anchorscope.detectors.methods import probe, text
+from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.tables import evaluation
 from anchorscope.probes import fitting
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError

@@ -7,7 +7,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
-from anchorscope.detectors.metrics import METRICS, metrics
+from anchorscope.detectors.tables.metrics import METRICS, metrics
 from anchorscope.probes import platt
 from anchorscope.probes.samples import sigmoid
 

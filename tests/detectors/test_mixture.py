@@ -6,8 +6,10 @@ import pytest
 from planted import Planted, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import evaluation, mixture, out_of_fold, pathways, probe, self_awareness
+from anchorscope.detectors import out_of_fold, pathways
+from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.tables import evaluation, self_awareness
 
 NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")
 BOOTSTRAP = Bootstrap(draws=200)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
-from anchorscope.detectors import quality
+from anchorscope.detectors.saved import quality
 from anchorscope.probes import intervals
 
 

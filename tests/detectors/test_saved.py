@@ -13,7 +13,7 @@ from own_rows import rows
 
 import anchorscope
 from anchorscope import Detector
-from anchorscope.detectors import binding, card, saved
+from anchorscope.detectors.saved import binding, card, detector as saved
 from anchorscope.storage.errors import AnchorscopeError
 
 

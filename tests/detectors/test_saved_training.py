@@ -8,8 +8,8 @@ import pytest
 from own_rows import SETTINGS, rows
 
 import anchorscope
-from anchorscope.detectors import evidence
-from anchorscope.detectors.evaluating import FITTED_TO, REPEATED
+from anchorscope.detectors.saved import evidence
+from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
 

@@ -11,8 +11,8 @@ from conftest import ALL_FAMILIES
 from small_cell import answers_of
 
 from anchorscope.detectors import token_probabilities
-from anchorscope.detectors.output import FEATURES
-from anchorscope.detectors.token_probabilities import ASKS, COLUMNS, Asked
+from anchorscope.detectors.methods.output import FEATURES
+from anchorscope.detectors.token_probabilities import ASKS, COLUMNS, Proposal
 from anchorscope.models import loading
 from anchorscope.passes import outputs
 from anchorscope.passes.batches import Sample
@@ -78,7 +78,10 @@ def test_logits_are_held_for_few_answers_at_a_time(
 
 def test_p_true_is_the_mean_of_both_orders(load: Callable[..., Any]) -> None:
     loaded = load("qwen3")
-    asked = [Asked("a", "Who wrote it?", "Ann"), Asked("b", "When was it born, then?", "1932")]
+    asked = [
+        Proposal("a", "Who wrote it?", "Ann"),
+        Proposal("b", "When was it born, then?", "1932"),
+    ]
     found = token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
     for one, p_true in zip(asked, found, strict=True):
         means = []
@@ -125,7 +128,7 @@ def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) ->
         answers = answers_of(loaded.tokenizer, 4)
         token_probabilities.probabilities(loaded, samples_of(answers), batch_tokens=10_000)
     with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
-        asked = [Asked("a", "Who wrote it?", "Ann")]
+        asked = [Proposal("a", "Who wrote it?", "Ann")]
         token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
 
 

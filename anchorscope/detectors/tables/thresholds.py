@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.evaluation import Scored, with_estimate
+from anchorscope.detectors.tables.evaluation import Scored, with_estimate
 from anchorscope.probes import intervals, samples
 
 LOGITS = np.array([-10, -8, -6, -5, -4, *np.arange(-3, 3.25, 0.25), 4, 5, 6, 8, 10])

@@ -12,7 +12,7 @@ import pandas as pd
 
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
-from anchorscope.detectors.binding import Binding
+from anchorscope.detectors.saved.binding import Binding
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, answer, as_list, ask
 from anchorscope.passes import planning, runner
@@ -25,7 +25,7 @@ from anchorscope.questions.fields import Cells, check_columns
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.detectors.saved import Detector, LayerProbe
+    from anchorscope.detectors.saved.detector import Detector, LayerProbe
     from anchorscope.models.families import Loaded
 
 ROW = "row of the table"
@@ -132,7 +132,7 @@ def _passes(
 
 def _columns(logits: pd.DataFrame, probes: Sequence[LayerProbe]) -> pd.DataFrame:
     """Probabilities and pathway from the logits of the probe, and of the pathway's if there is."""
-    from anchorscope.detectors.saved import probabilities
+    from anchorscope.detectors.saved.detector import probabilities
 
     table = probabilities(probes[0], logits[0].to_numpy()).set_index(logits.index)
     table["p_question"] = sigmoid(logits[1].to_numpy()) if len(probes) > 1 else np.nan

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.probe import design
+from anchorscope.detectors.methods.probe import design
 from anchorscope.probes import platt
 from anchorscope.probes.floors import MOST_FEATURES, NGRAMS, order_of_words
 

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import evaluation
 from anchorscope.detectors.cell import Cell, inner_folds
 from anchorscope.detectors.method import Scorer
-from anchorscope.detectors.metrics import Ordered
-from anchorscope.detectors.probe import with_probes
+from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.tables import evaluation
+from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.samples import kept
 from anchorscope.questions import folds

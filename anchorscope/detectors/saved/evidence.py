@@ -13,9 +13,9 @@ import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.config.settings import Config
-from anchorscope.detectors import quality
-from anchorscope.detectors.binding import RESIDUAL
-from anchorscope.detectors.quality import Interval
+from anchorscope.detectors.saved import quality
+from anchorscope.detectors.saved.binding import RESIDUAL
+from anchorscope.detectors.saved.quality import Interval
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
 from anchorscope.passes import activations
@@ -31,7 +31,7 @@ LEAST_AUC = strength.LEAST_AUC
 
 
 @dataclass(frozen=True)
-class Cell:
+class TrainingStates:
     """What was measured of the training samples."""
 
     folder: str  # of the activations
@@ -47,7 +47,7 @@ class Cell:
         ids, x = activations.read(self.folder, readout, condition, draw)
         return ids, Part(x, range(len(x) - 1)) if readout == RESIDUAL and len(x) > 1 else x
 
-    def states(self, readout: str) -> Features:
+    def clean(self, readout: str) -> Features:
         """The clean states of all samples, in the order of the design."""
         return scores.of_everyone(
             partial(self.measured, readout), scores.CLEAN, readout, self.design
@@ -72,7 +72,7 @@ class Cell:
 class Evidence:
     """The evaluation of a detector that reads one layer of a read-out."""
 
-    cell: Cell
+    states: TrainingStates
     chosen: Config
     readout: str
     layer: int
@@ -80,11 +80,11 @@ class Evidence:
     @cached_property
     def analyses(self) -> dict[str, Analysis]:
         """Read-out → its scores out of fold; its own also with refits, knockout and crossing."""
-        answers, design = self.cell.answers, self.cell.design
+        answers, design = self.states.answers, self.states.design
         draws = scores.drawn(answers, design)
-        own = self.cell.scores(self.readout, [("knockout", 0), ("crossed", 0)], draws)
+        own = self.states.scores(self.readout, [("knockout", 0), ("crossed", 0)], draws)
         others = [name for name in (before_answer(self.readout), RESIDUAL) if name != self.readout]
-        tables = [own, *(self.cell.scores(name, [], None) for name in others)]
+        tables = [own, *(self.states.scores(name, [], None) for name in others)]
         bootstrap = self.chosen.bootstrap
         by_readout = analyses(
             pd.concat(tables, ignore_index=True),
@@ -110,7 +110,7 @@ class Evidence:
         if self.readout != RESIDUAL:
             named["resid"] = self.analyses[RESIDUAL].readout.own
         named["before"] = self.analyses[before_answer(self.readout)].readout.own
-        text = floors.floors(self.cell.answers, self.cell.design.settings)
+        text = floors.floors(self.states.answers, self.states.design.settings)
         return named | strength.scores(text, self.own.answers)
 
     def report(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Evidence:
 
     def _shift(self) -> np.ndarray:
         """Log odds of a wrong answer in the training fold of each sample, [n]."""
-        design = self.cell.design
+        design = self.states.design
         shift = fitting.prior_shift(design, np.ones(len(design.z)))
         return shift[self.own.readout.fold]
 
@@ -188,18 +188,18 @@ class Evidence:
         labels = pd.Series(flip, index=self.own.answers["id"].to_numpy())
         if min(flip.sum(), len(flip) - flip.sum()) < LEAST_OF_A_PATHWAY:
             return None
-        answers = self.cell.answers.assign(label=self.cell.answers["id"].map(labels))
-        return None if fitting.obstacle(answers, self.cell.design.settings) else labels
+        answers = self.states.answers.assign(label=self.states.answers["id"].map(labels))
+        return None if fitting.obstacle(answers, self.states.design.settings) else labels
 
     def _pathway(self) -> dict[str, Any] | None:
         """How well the pathway is told from clean states, beside the probe's own score."""
         labels = self.pathway_labels()
         if labels is None:
             return None
-        answers = self.cell.answers.assign(label=self.cell.answers["id"].map(labels))
-        design = fitting.design(answers, self.cell.design.settings)
-        x = self.cell.states(self.readout)[self.layer : self.layer + 1]
-        fitted = fitting.fit(x, design, device=self.cell.device)
+        answers = self.states.answers.assign(label=self.states.answers["id"].map(labels))
+        design = fitting.design(answers, self.states.design.settings)
+        x = self.states.clean(self.readout)[self.layer : self.layer + 1]
+        fitted = fitting.fit(x, design, device=self.states.device)
         by_id = pd.Series(fitting.out_of_fold(fitted, x, design.fold)[0], index=design.ids)
         s, z = by_id[self.own.answers["id"]].to_numpy(), labels.to_numpy()
         unsure = -np.abs(self.own.readout.clean[self.layer])

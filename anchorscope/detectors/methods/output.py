@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from anchorscope.detectors import probe
 from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.methods import probe
 from anchorscope.probes import platt
 from anchorscope.probes.samples import deepest_layer
 from anchorscope.storage.errors import AnchorscopeError

@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from anchorscope.detectors import probe
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.probe import LinearScorer
+from anchorscope.detectors.methods import probe
+from anchorscope.detectors.methods.probe import LinearScorer
 from anchorscope.passes.features import Part
 from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import deepest_layer, sigmoid

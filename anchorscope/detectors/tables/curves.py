@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.evaluation import Scored, with_estimate
-from anchorscope.detectors.metrics import Ordered
+from anchorscope.detectors.tables.evaluation import Scored, with_estimate
+from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.experiments.analysis import Analysis, anchored
 from anchorscope.probes import intervals, samples
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from anchorscope.detectors import quality
-from anchorscope.detectors.binding import keys_of
-from anchorscope.detectors.quality import Interval
-from anchorscope.detectors.reading import scored
+from anchorscope.detectors.saved import quality
+from anchorscope.detectors.saved.binding import keys_of
+from anchorscope.detectors.saved.quality import Interval
+from anchorscope.detectors.saved.reading import scored
 from anchorscope.models.answers import NO_GOLD
 from anchorscope.models.rows import TABLE, Rows
 from anchorscope.probes import samples
@@ -22,7 +22,7 @@ from anchorscope.storage.errors import AnchorscopeError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.detectors.saved import Detector, How
+    from anchorscope.detectors.saved.detector import Detector, How
 
 FITTED_TO = "shares a question or subject with what it was fitted to"
 REPEATED = "equal question folded"

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from anchorscope.detectors.evaluation import with_estimate
-from anchorscope.detectors.metrics import Ordered, metrics
+from anchorscope.detectors.tables.evaluation import with_estimate
+from anchorscope.detectors.tables.metrics import Ordered, metrics
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 

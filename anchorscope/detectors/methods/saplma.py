@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.probe import headline
+from anchorscope.detectors.methods.probe import headline
 from anchorscope.probes import platt
 
 HIDDEN = (256, 128, 64)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.detectors.figure_words import in_order, label_of
+from anchorscope.detectors.pictures.figure_words import in_order, label_of
 from anchorscope.figures.figure_data import few
 
 TEXTS = ("text", "question", "answer", "response")

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from anchorscope.detectors.method import Training
-from anchorscope.detectors.probe import LinearScorer, headline
+from anchorscope.detectors.methods.probe import LinearScorer, headline
 from anchorscope.probes import platt
 
 

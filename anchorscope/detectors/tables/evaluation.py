@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.metrics import METRICS, Values, metrics
+from anchorscope.detectors.tables.metrics import METRICS, Values, metrics
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
 

@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from anchorscope import __version__
-from anchorscope.detectors import card
-from anchorscope.detectors.binding import RESIDUAL, Binding
+from anchorscope.detectors.saved import card
+from anchorscope.detectors.saved.binding import RESIDUAL, Binding
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.detectors.evaluating import Evaluation
+    from anchorscope.detectors.saved.evaluating import Evaluation
     from anchorscope.models.rows import FieldNames, Rows
 
 FORMAT = 1
@@ -136,7 +136,7 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        from anchorscope.detectors.reading import scored
+        from anchorscope.detectors.saved.reading import scored
 
         return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
 
@@ -148,7 +148,7 @@ class Detector:
         **how: Unpack[How],
     ) -> Evaluation:
         """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`."""
-        from anchorscope.detectors.evaluating import evaluate
+        from anchorscope.detectors.saved.evaluating import evaluate
 
         return evaluate(self, model, tokenizer, rows, **how)
 

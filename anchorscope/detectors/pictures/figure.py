@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors import figure_words as words
-from anchorscope.detectors.figure_words import Cell
+from anchorscope.detectors.pictures import figure_words as words
+from anchorscope.detectors.pictures.figure_words import Cell
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Row

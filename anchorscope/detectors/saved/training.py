@@ -11,10 +11,10 @@ import pandas as pd
 
 from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
-from anchorscope.detectors.binding import RESIDUAL, Binding, keys_of
 from anchorscope.detectors.cell import LEAST_SAMPLES
-from anchorscope.detectors.evidence import Cell, Evidence
-from anchorscope.detectors.saved import Detector, LayerProbe, Prompting, with_source
+from anchorscope.detectors.saved.binding import RESIDUAL, Binding, keys_of
+from anchorscope.detectors.saved.detector import Detector, LayerProbe, Prompting, with_source
+from anchorscope.detectors.saved.evidence import Evidence, TrainingStates
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, head_of, settings_of
 from anchorscope.passes import activations
@@ -127,15 +127,15 @@ def of_answers(
         activations.write(folder, loaded, plan, names)
         measured = activations.measured(answered, folder)
         cut = fitting.design(samples.kept(measured), probe)
-        cell = Cell(folder, measured, cut, device or loaded.device)
-        probes = [final_probe(cell, name) for name in dict.fromkeys([readout, RESIDUAL])]
-        evidence = Evidence(cell, chosen, readout, probes[0].layer)
+        states = TrainingStates(folder, measured, cut, device or loaded.device)
+        probes = [final_probe(states, name) for name in dict.fromkeys([readout, RESIDUAL])]
+        evidence = Evidence(states, chosen, readout, probes[0].layer)
         labels, pathway = evidence.pathway_labels(), None
         if labels is not None:
-            pathway = final_pathway(cell, readout, probes[0].layer, labels)
+            pathway = final_pathway(states, readout, probes[0].layer, labels)
         counts = plan.counts if before is None else added(before, plan.counts)
         report = evidence.report() | {"counts": counts.as_dict()}
-    kept = cell.answers
+    kept = states.answers
     trained_on = frozenset().union(*keys_of(list(kept["question"]), list(kept["subject"])))
     settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
     return Detector(
@@ -149,24 +149,26 @@ def of_answers(
     )
 
 
-def final_probe(cell: Cell, readout: str) -> LayerProbe:
+def final_probe(states: TrainingStates, readout: str) -> LayerProbe:
     """The probe of a read-out, fitted to all samples.
 
     Layer, penalty and calibration are chosen by inner folds, just as in each outer fold.
     """
-    whole = fitting.design_of_all(cell.answers, cell.design.settings)
-    parts = [fitting.fit(x, whole, device=cell.device) for x in blocks(cell.states(readout))]
+    whole = fitting.design_of_all(states.answers, states.design.settings)
+    parts = [fitting.fit(x, whole, device=states.device) for x in blocks(states.clean(readout))]
     fitted = fitting.join(parts)
     layer = samples.deepest_layer(fitted.inner_auc[:, 0])
     return layer_probe(fitted, readout, layer, whole, index=layer)
 
 
-def final_pathway(cell: Cell, readout: str, layer: int, labels: pd.Series) -> LayerProbe:
+def final_pathway(
+    states: TrainingStates, readout: str, layer: int, labels: pd.Series
+) -> LayerProbe:
     """The probe of the pathway at one layer, fitted to all samples; `labels` are by id."""
-    answers = cell.answers.assign(label=cell.answers["id"].map(labels))
-    whole = fitting.design_of_all(answers, cell.design.settings)
-    x = cell.states(readout)[layer : layer + 1]
-    return layer_probe(fitting.fit(x, whole, device=cell.device), readout, layer, whole, index=0)
+    answers = states.answers.assign(label=states.answers["id"].map(labels))
+    whole = fitting.design_of_all(answers, states.design.settings)
+    x = states.clean(readout)[layer : layer + 1]
+    return layer_probe(fitting.fit(x, whole, device=states.device), readout, layer, whole, index=0)
 
 
 def layer_probe(

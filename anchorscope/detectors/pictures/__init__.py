@@ -1,0 +1,1 @@
+"""Pictures of detection, and its verdict in words."""

@@ -1,0 +1,1 @@
+"""How good the methods are, and what they read."""
