@@ -145,7 +145,8 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
         text = answer[slice(*span)]
         repeats = text == text.lower() and not restated.adds(text, question)
         answers = repeats and restated.adds(answer[slice(*whole)], question)
-        if answers or restated.continues(answer[slice(*whole)], question):
+        told = restated.told_before(answer[slice(*whole)], span[0] - whole[0], question)
+        if answers or told or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
     if "\n" in lead_in and restated.is_clause(answer[slice(*span)]):
         predicate = False  # "The author was:", and then a sentence of its own
@@ -194,7 +195,8 @@ def _ends(text: str, place: int) -> bool:
     if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
         return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
     if mark in "!?":
-        following = _NEXT_WORD.match(text, place + 1)
+        closed = place + 1 + (text[place + 1 : place + 2] in tuple("\"”"))  # "Lost!" is a song
+        following = _NEXT_WORD.match(text, closed)
         return following is None or not following[1][0].islower()
     return not _abbreviated(text, place)
 
@@ -254,10 +256,12 @@ def _after_request(text: str, start: int) -> int:
 
 def _after_question(text: str, start: int, question: str) -> int:
     """Past a part of the question that the model repeats first: "The winner? Ada"."""
-    if not (repeated := _REPEATED.match(text, start)) or not text[repeated.end() :].strip():
+    repeated = _REPEATED.match(english.without_quotations(text), start)
+    if repeated is None or not text[repeated.end() :].strip():
         return start
-    asks = repeated[0].rstrip()[-1] in "?？" or restated.is_clause(repeated[0])
-    again = asks and not restated.adds(repeated[0], question)
+    repetition = text[start : repeated.end()]
+    asks = repetition.rstrip()[-1] in "?？" or restated.is_clause(repetition)
+    again = asks and not restated.adds(repetition, question)
     return _skip(text, repeated.end()) if again else start
 
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
-from anchorscope.anchors.english import AUXILIARIES, BE, TIMES, WH
+from anchorscope.anchors.english import AUXILIARIES, BE, TIMES, WH, word_set
 from anchorscope.anchors.properties import verblike
 from anchorscope.anchors.words import Word
+
+# Prepositions by which a question asks at its front or at its end.
+GOVERNING = word_set("of in on at by from to as for with against into about under over through after")
 
 YES_NO = "yes/no"
 WHEN = "when"
@@ -53,3 +56,23 @@ def doing(words: Sequence[Word]) -> str | None:
         return None
     verb = next((w.lower for w in words[at + 1 :] if is_verb(w)), None)
     return None if verb is None or verb in BE | {"do", "does", "did"} else verb
+
+
+def asked_phrase(words: Sequence[Word]) -> Sequence[Word]:
+    """What the question word goes with: "Dutch city" of "In which Dutch city is it?"."""
+    at = question_word(words)
+    if at is None or words[at].lower not in ("what", "which"):
+        return ()
+    end = at + 1
+    while end < len(words) and not is_verb(words[end]):
+        end += 1
+    return words[at + 1 : end]
+
+
+def prepositions(words: Sequence[Word]) -> frozenset[str]:
+    """Those that go with the question word: "of" of "What is it the capital of?"."""
+    at = question_word(words)
+    if at is None:
+        return frozenset()
+    beside = (words[at - 1].lower if at else "", words[-1].lower)
+    return frozenset(word for word in beside if word in GOVERNING)

@@ -64,14 +64,16 @@ def no_answer(
         anchor: where its E_A stands, None where nothing is left.
         finished: whether the response ended by itself, not at its longest length.
     """
-    if anchor is None or response[anchor.start : anchor.end].lower() in english.PREPOSITIONS:
+    left = "" if anchor is None else response[anchor.start : anchor.end].lower()
+    if anchor is None or left in english.PREPOSITIONS | english.ARTICLES:
         return UNFINISHED
     if _echoes(response, question, anchor, finished):
         return ECHO
+    closed = response[anchor.end : anchor.end + 1] in tuple("\"”»")
     rest = response[anchor.end :].strip(" ,;:-–")
     start, end = answer_anchors.sentence_of(response, anchor.start)
     goes_on = end == len(response) and not restated.adds(response[start:end], question)
-    if not finished and (not rest or goes_on or (rest.isalnum() and len(rest) < MOST_CUT)):
+    if not finished and (not rest or goes_on or (not closed and rest.isalnum() and len(rest) < MOST_CUT)):
         return UNFINISHED
     return REFUSAL if _refuses(response, question, anchor) else None
 
@@ -86,7 +88,8 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finishe
     repeated = len(said & restated.content_stems(sentence))
     is_clause = restated.is_clause(sentence)
     if response[end : end + 1] in ("?", "？") or _first(sentence) == _first(question) != "":
-        return 0 < len(said) <= 2 * repeated and (is_clause or _in_small(sentence))
+        half = len(said) <= 2 * repeated or not restated.adds(sentence, question)
+        return bool(said) and half and (is_clause or _in_small(sentence))
     n_words = len(words_of(sentence))
     long = n_words > MOST_NAME
     if long and _plain(sentence) in _plain(question):
@@ -94,6 +97,8 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finishe
     if restated.adds(sentence, question) or not (long or is_clause):
         return False
     kind = asking.answer_kind(words_of(question))
+    if _is_what_was_asked(text, question):
+        return True
     if kind == asking.YES_NO or restated.continues(sentence, question):
         return False
     before = response[start : anchor.start]
@@ -110,6 +115,15 @@ def _says_it_twice(before: str, text: str) -> bool:
         return True  # "The Ravens are named the Ravens"
     small = not any(char.isdigit() or char.isupper() for char in text)
     return small and not _quoted(before) and restated.stems(text) <= restated.stems(before)
+
+
+def _is_what_was_asked(text: str, question: str) -> bool:
+    """Whether a text is but the words by which the question asks: "city" of "Which city is it?"."""
+    words, asking_words = words_of(text), words_of(question)
+    if asking.answer_kind(asking_words) not in ("what", "who"):
+        return False
+    asked = [word.lower for word in asking.asked_phrase(asking_words)[: len(words)]]
+    return words[0].lower in english.WH or [word.lower for word in words] == asked
 
 
 def _describes(before: str, text: str, question: str) -> bool:

@@ -35,10 +35,12 @@ _BESIDE_VERBS = english.word_set("also been be first out up off down away over b
 _OF_ITSELF = english.word_set("answer question correct right only available final possible")
 _YES_NO = re.compile(r"(?i:yes|no)(?=\s*[,.;:!–—-]|$)")
 _PREPOSITIONS = english.word_set("in on at by from to as for with")
+_ENDS = english.word_set("in on at from for during")  # may lead to what the question says, too
 _AT_THE_FRONT = re.compile(
     r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|after|between|the|an|a|be|been|"
-    r"probably|likely|also|actually|currently|usually|always|mainly|mostly|none other than|"
-    r"the (?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
+    r"(?:likely )?to be|probably|likely|also|actually|currently|usually|always|mainly|mostly|"
+    r"none other than|"
+    r"(?:title|name|genre) of|(?:\w{3,}ed|done|made) by)\s+)+"
 )
 _NAMED = re.compile(
     r"\b(?:named|called|titled|entitled|nicknamed|known as|referred to as|by the name of)\s+"
@@ -46,19 +48,22 @@ _NAMED = re.compile(
 )
 _RELATIVE = re.compile(
     r",?\s(?:who|which|that|whose|whom|where)\s(?=[a-z])"
-    r"|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
-    r"|,?\sand\s(?:is|was|are|were|has|had)\s|\s(?:or|and|but)$"
+    r"|,\s\w+ing\s|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
+    r"|,?\sand\s(?:is|was|are|were|has|had)\s|,\sand\s(?=[^,]*\s(?:is|was|are|were)\s)"
+    r"|\s(?:or|and|but)$"
 )
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
 _APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
-_BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during)\s")
+_BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|an?|the)\s")
+_BEHIND_A_NAME = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by)(?:\s|$)")
+_OPENING_QUOTATION = re.compile(r"[\w\s-]{2,40}\s[\"“]([^\"“”]+)[\"”]")
 _MEASURE = re.compile(r"(\w+) of (?=[\d$£€])")
 _NONE_OF_THEM = re.compile(r"\bno [a-z]+")
 _WHEN = re.compile(r"\bwhen\s")
 _JOINED = re.compile(r"\s*(?:to|and|until|or|[-–—])\s*")
 _DATED = re.compile(rf"\s(?:in|on|from|since|until)\s(?:the\s)?(?:{english.DATE.pattern})$")
 _PATTERNS = {asking.WHEN: english.DATE, **dict.fromkeys(asking.HOW_MANY, english.NUMBER)}
-_PLACE_FIRST = re.compile(r"In ([^,]{2,40}),\s")
+_PLACE_FIRST = re.compile(r"In ((?:the\s)?[A-Z\d][^,]{1,40}),\s")
 _DATE_FIRST = re.compile(rf"(?:In|On|By|Since|Until)\s(?:{english.DATE.pattern}),\s")
 _RANGE = re.compile(
     rf"\s(?:from|between)\s(?:{english.DATE.pattern}){_JOINED.pattern}(?:{english.DATE.pattern})$"
@@ -108,7 +113,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
     kind = asking.answer_kind(question_words)
     if kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
-        return verdict.span() if verdict else None
+        return verdict.span() if verdict else _option(_clause(text, stems(question)), question_words)
     if question_words and question_words[0].lower == "in" and (place := _PLACE_FIRST.match(text)):
         return place.span(1)
     if (start := _continuation(_clause(text, stems(question)), question_words)) is not None:
@@ -123,13 +128,16 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         return only
     if kind == asking.WHEN and (when := _WHEN.search(clause.text, 1)):
         return when.start(), len(clause.text)
+    if kind == "what" and not predicate and (title := _title_first(clause)):
+        return title
     side = (0, len(clause.words)) if predicate else _side(clause, question_words)
+    side = side or _behind(clause, asking.prepositions(question_words))
     if side is None:
         return None
     start, end = side
     if not predicate and start == 0:
         return _before_verb(clause, end)
-    head = _head(clause, start, kind)
+    head = _head(clause, start, kind, asking.prepositions(question_words))
     if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
         return head[0] + only[0], head[0] + only[1]
     return head
@@ -156,6 +164,20 @@ def _first_clause(text: str, predicate: bool) -> str:
 def adds(text: str, question: str) -> bool:
     """Whether a text says something that the question does not."""
     return any(_clause(text, stems(question)).new)
+
+
+def told_before(text: str, place: int, question: str) -> bool:
+    """Whether the part of a clause before a place has the answer.
+
+    That is the date or number that the question asks for and the rest lacks, one of the question's
+    options, or a title behind words of the question.
+    """
+    words = words_of(question)
+    kind, clause = asking.answer_kind(words), _clause(text, stems(question))
+    if pattern := _PATTERNS.get(kind or ""):
+        return bool(pattern.search(text[:place])) and not pattern.search(text[place:])
+    title = _title_first(clause) if kind == "what" else None
+    return title is not None or _option(clause, words) is not None
 
 
 def tells_an_act(text: str, question: str) -> bool:
@@ -194,6 +216,17 @@ def _repeats(word: str, question: frozenset[str]) -> bool:
     return _stem(word) in question or all(_stem(part) in question for part in word.split("-"))
 
 
+def _misspells(word: str, question: frozenset[str]) -> bool:
+    """Whether a word of at least 4 letters is one of the question's but for one letter."""
+    stem = _stem(word)
+    return len(stem) > 3 and any(
+        stem in (other[:k] + other[k + 1 :], other[:k] + stem[k : k + 1] + other[k + 1 :])
+        or other == stem[:k] + stem[k + 1 :]
+        for other in question
+        for k in range(max(len(other), len(stem)))
+    )
+
+
 def _clause(text: str, question: frozenset[str]) -> _Clause:
     words = words_of(text)
     plain = english.without_quotations(text)
@@ -210,9 +243,18 @@ def _clause(text: str, question: frozenset[str]) -> _Clause:
         for word, inside in zip(words, quoted, strict=True)
     ]
     new = [
-        content[i] and i not in verbs and not _repeats(word.lower, question)
+        content[i]
+        and i not in verbs
+        and (word.capital or not word.function)
+        and word.lower not in english.ARTICLES
+        and not _repeats(word.lower, question)
         for i, word in enumerate(words)
     ]
+    for i in range(1, len(words)):  # "Ana Bonelli" of "Anna Bonelli": a name that is misspelt
+        pair = (i - 1, i)
+        if all(words[k].capital for k in pair) and [new[k] for k in pair].count(True) == 1:
+            other = i if new[i] else i - 1
+            new[other] = not _misspells(words[other].lower, question)
     return _Clause(text, question, words, content, new, verbs)
 
 
@@ -258,7 +300,7 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
     doer = doer or any(word.lower == "by" for word in question)
     if not clause.verbs:
         return None
-    if _names_an_option(clause, question):
+    if _option(clause, question):
         return (0, clause.verbs[0])
     before: tuple[int, int] | None = None
     behind: tuple[int, int] | None = None
@@ -276,9 +318,12 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
     return behind or before or _told_by_the_question(clause, asking.doing(question), doer)
 
 
-def _names_an_option(clause: _Clause, question: Sequence[Word]) -> bool:
-    """Whether one of two options is the subject: "Ada is older" of "Ada or Bob"."""
-    return _between_or(clause.words[: clause.verbs[0]], question)
+def _option(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
+    """Characters of the subject if it is one of two options: "Ada is older" of "Ada or Bob"."""
+    subject = clause.words[: clause.verbs[0]] if clause.verbs else ()
+    if not subject or not _between_or(subject, question):
+        return None
+    return subject[0].start, subject[-1].end
 
 
 def is_option(text: str, question: str) -> bool:
@@ -315,6 +360,16 @@ def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tup
     return None
 
 
+def _behind(clause: _Clause, prepositions: frozenset[str]) -> tuple[int, int] | None:
+    """Words behind the one preposition by which the question asks: "fought it against | Ada"."""
+    places = [i for i, word in enumerate(clause.words) if word.lower in prepositions]
+    if len(places) != 1 or not clause.verbs or places[0] < clause.verbs[0]:
+        return None
+    if not any(clause.new[places[0] + 1 :]):
+        return None
+    return places[0] + 1, len(clause.words)
+
+
 def _passive(clause: _Clause, verb: int, after: int) -> bool:
     """Whether a verb of the question is followed by "by": "was written by"."""
     by = after < len(clause.words) and clause.words[after].lower == "by"
@@ -344,8 +399,14 @@ def _before_verb(clause: _Clause, end: int) -> tuple[int, int] | None:
     return (date.end() if date else 0), len(text[:last].rstrip())
 
 
-def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | None:
-    """Characters of the answer that begins at a word, without what leads to it or follows it."""
+def _head(
+    clause: _Clause, start: int, kind: str | None, asked_of: frozenset[str] = frozenset()
+) -> tuple[int, int] | None:
+    """Characters of the answer that begins at a word, without what leads to it or follows it.
+
+    Args:
+        asked_of: prepositions by which the question asks; what follows one is the answer.
+    """
     text, words = clause.text, clause.words
     last = len(text)
     first = words[start - 1].end if start else 0
@@ -354,17 +415,22 @@ def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | No
         last = dated.start()
     plain = english.without_quotations(text)
     inside = [i for i in range(start, len(words)) if words[i].end <= last]
+    quoted = [plain[word.start : word.end] != text[word.start : word.end] for word in words]
     for i in inside[1:-1]:  # "the Cybermen by | a group of ..."
         repeated, new = clause.count(start, i)
         adds_later = any(clause.new[i : inside[-1] + 1])
-        joins = plain[words[i].start : words[i].end].lower() in _PREPOSITIONS
-        if joins and repeated and not new and adds_later:
+        joins = plain[words[i].start : words[i].end].lower()
+        if joins in _PREPOSITIONS | asked_of and repeated and not new and adds_later and not any(quoted[start:i]):
             first, start = words[i].end, i + 1
+            asked_of -= {joins}
     first += len(text[first:]) - len(text[first:].lstrip())
     for follows in _RELATIVE.finditer(text, first, last):
         if any(says_something(word) for word in words_of(text[first : follows.start()])):
             last = follows.start()
             break
+    last = _without_second_clause(clause, start, first, last)
+    if start:
+        last = _without_repeated_end(clause, start, last)
     if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
         first = named[-1]
     if front := _AT_THE_FRONT.match(text, first):
@@ -373,12 +439,56 @@ def _head(clause: _Clause, start: int, kind: str | None) -> tuple[int, int] | No
     if measure and _stem(measure[1].lower()) in clause.question:
         first = measure.end()  # "an altitude of | 180 feet"
     quoted = text.startswith(tuple(_QUOTE_MARKS), first)
-    if quoted and (behind := _BEHIND_A_QUOTATION.search(text, first, last)):
+    is_name = named or text[:first].rstrip(_QUOTE_MARKS + " ").endswith((" called", " named", " as"))
+    tail = _BEHIND_A_NAME if is_name and kind != "who" else _BEHIND_A_QUOTATION
+    if quoted and (behind := tail.search(text, first, last)):
         last = behind.start()
     if kind == "who" and (apposition := _APPOSITION.search(text, first, last)):
         last = apposition.start()
     says = any(word.content or word.capital or word.number for word in words_of(text[first:last]))
     return (first, last) if says else None
+
+
+def _without_second_clause(clause: _Clause, start: int, first: int, last: int) -> int:
+    """Where the first of two joined clauses ends: "Ann Bo | and stars Cy Do", "a tale |, set in"."""
+    words = clause.words
+    for i in range(start + 1, len(words)):
+        if words[i].end > last or words[i - 1].end <= first or i not in clause.verbs:
+            continue
+        joined = words[i - 1].lower == "and" and not _describes(clause, i)
+        if joined and clause.count(start, i - 1)[1]:
+            return len(clause.text[: words[i - 1].start].rstrip(" ,"))
+        if words[i].breaks and clause.count(start, i)[1]:
+            return words[i - 1].end
+    return last
+
+
+def _without_repeated_end(clause: _Clause, start: int, last: int) -> int:
+    """Without an end that the question says as well: "Bo Day | in the chess match of 1972"."""
+    words = clause.words
+    end = sum(word.end <= last for word in words)
+    for i in range(start + 1, end):
+        repeated, new = clause.count(i, end)
+        if words[i].lower in _ENDS and clause.count(start, i)[1] and repeated and not new:
+            return words[i - 1].end
+    return last
+
+
+def _describes(clause: _Clause, verb: int) -> bool:
+    """Whether a verb in -ed stands before what it describes: "iconic and | beloved ballets"."""
+    behind = clause.words[verb + 1 : verb + 2]
+    return clause.words[verb].lower.endswith("ed") and bool(behind) and not behind[0].function
+
+
+def _title_first(clause: _Clause) -> tuple[int, int] | None:
+    """The quotation that opens a clause behind words of the question: 'the show "Ada" is ...'."""
+    opening = _OPENING_QUOTATION.match(clause.text)
+    if opening is None or is_clause(clause.text[: opening.start(1) - 1]) or clause.text == english.without_quotations(clause.text):
+        return None
+    before = sum(word.end <= opening.start(1) for word in clause.words)
+    inside = sum(word.end <= opening.end(1) for word in clause.words)
+    repeated, new = clause.count(0, before)
+    return opening.span(1) if repeated and not new and clause.count(before, inside)[1] else None
 
 
 def _only_quoted(clause: _Clause, start: int, end: int) -> tuple[int, int] | None:
