@@ -37,6 +37,7 @@ from anchorscope.anchors.english import (
     word_set,
 )
 
+MOST_NAME = 7  # words of a name that may stand in the question as well
 MOST_WORDS = 15  # of an answer proper that is no clause
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
@@ -143,8 +144,9 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
     whole = _proper(answer, sentence) if predicate and not announced else None
     if whole is not None:
         text = answer[slice(*span)]
-        repeats = text == text.lower() and not restated.adds(text, question)
-        answers = repeats and restated.adds(answer[slice(*whole)], question)
+        is_name = text != text.lower() and len(text.split()) <= MOST_NAME
+        repeats = not is_name and not restated.adds(text, question)
+        answers = repeats and restated.adds(answer[whole[0] : span[0]], question)
         told = restated.told_before(answer[slice(*whole)], span[0] - whole[0], question)
         if answers or told or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers

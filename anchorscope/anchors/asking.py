@@ -1,6 +1,7 @@
 """What a question asks for, as its question word tells: a kind of answer, and who does what."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from anchorscope.anchors.english import AUXILIARIES, BE, TIMES, WH, word_set
 from anchorscope.anchors.properties import verblike
@@ -67,6 +68,12 @@ def asked_phrase(words: Sequence[Word]) -> Sequence[Word]:
     while end < len(words) and not is_verb(words[end]):
         end += 1
     return words[at + 1 : end]
+
+
+def asked_noun(words: Sequence[Word]) -> str | None:
+    """The last noun of the asked phrase: "city" of "Which Dutch city near Ely is it?"."""
+    nouns = takewhile(lambda word: not word.function, asked_phrase(words))
+    return next((word.lower for word in reversed([*nouns])), None)
 
 
 def prepositions(words: Sequence[Word]) -> frozenset[str]:

@@ -23,7 +23,6 @@ ECHO = "echo of the question"
 UNFINISHED = "unfinished"
 REASONS = (UNFINISHED, ECHO, REFUSAL)
 MOST_CUT = 5  # characters of a word that may be cut off right behind E_A
-MOST_NAME = 7  # words of a name that stands in the question and is no clause
 
 _GIVEN = (
     r"(?:mentioned|stated|given|known|specified|provided|revealed|disclosed|listed|available|"
@@ -91,7 +90,7 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finishe
         half = len(said) <= 2 * repeated or not restated.adds(sentence, question)
         return bool(said) and half and (is_clause or _in_small(sentence))
     n_words = len(words_of(sentence))
-    long = n_words > MOST_NAME
+    long = n_words > answer_anchors.MOST_NAME
     if long and _plain(sentence) in _plain(question):
         return True
     if restated.adds(sentence, question) or not (long or is_clause):
@@ -123,6 +122,8 @@ def _is_what_was_asked(text: str, question: str) -> bool:
     if asking.answer_kind(asking_words) not in ("what", "who"):
         return False
     asked = [word.lower for word in asking.asked_phrase(asking_words)[: len(words)]]
+    if restated.is_clause(text) and _plain(text) in _plain(question):
+        return True
     return words[0].lower in english.WH or [word.lower for word in words] == asked
 
 

@@ -40,7 +40,7 @@ _AT_THE_FRONT = re.compile(
     r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|after|between|the|an|a|be|been|"
     r"(?:likely )?to be|probably|likely|also|actually|currently|usually|always|mainly|mostly|"
     r"none other than|"
-    r"(?:title|name|genre) of|(?:\w{3,}ed|done|made) by)\s+)+"
+    r"(?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
 )
 _NAMED = re.compile(
     r"\b(?:named|called|titled|entitled|nicknamed|known as|referred to as|by the name of)\s+"
@@ -68,6 +68,7 @@ _DATE_FIRST = re.compile(rf"(?:In|On|By|Since|Until)\s(?:{english.DATE.pattern})
 _RANGE = re.compile(
     rf"\s(?:from|between)\s(?:{english.DATE.pattern}){_JOINED.pattern}(?:{english.DATE.pattern})$"
 )
+SAME_WORDS = 3  # of answer and question, right before what is asked for
 _QUOTE_MARKS = '"“”„«»「」『』'
 
 
@@ -78,6 +79,7 @@ class _Clause:
     text: str
     question: frozenset[str]  # stems of the question's words
     words: Sequence[Word]
+    quoted: Sequence[bool]  # whether each stands in a quotation
     content: Sequence[bool]  # whether each says something
     new: Sequence[bool]  # whether it says something that the question does not
     verbs: Sequence[int]  # indices of the words that may be verbs
@@ -110,14 +112,15 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         predicate: whether a lead-in with a copula stood before the text ("The winner is").
     """
     question_words = words_of(question)
-    kind = asking.answer_kind(question_words)
+    kind, asked = asking.answer_kind(question_words), asking.asked_noun(question_words)
     if kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
         return verdict.span() if verdict else _option(_clause(text, stems(question)), question_words)
-    if question_words and question_words[0].lower == "in" and (place := _PLACE_FIRST.match(text)):
+    place = _PLACE_FIRST.match(text)
+    if place and question_words and question_words[0].lower == "in" and adds(place[1], question):
         return place.span(1)
     if (start := _continuation(_clause(text, stems(question)), question_words)) is not None:
-        return _head(_clause(text, stems(question)), start, kind)
+        return _head(_clause(text, stems(question)), start, kind, asked)
     clause = _clause(_first_clause(text, predicate), stems(question))
     if kind in asking.HOW_MANY and clause.verbs and (none := _NONE_OF_THEM.search(clause.text)):
         return none.span()
@@ -136,8 +139,10 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         return None
     start, end = side
     if not predicate and start == 0:
-        return _before_verb(clause, end)
-    head = _head(clause, start, kind, asking.prepositions(question_words))
+        return _before_verb(clause, end, asked)
+    head = _head(clause, start, kind, asked, asking.prepositions(question_words))
+    if head and not predicate:
+        head = head[0], _without_repeated_end(clause, start, head[1])
     if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
         return head[0] + only[0], head[0] + only[1]
     return head
@@ -255,7 +260,7 @@ def _clause(text: str, question: frozenset[str]) -> _Clause:
         if all(words[k].capital for k in pair) and [new[k] for k in pair].count(True) == 1:
             other = i if new[i] else i - 1
             new[other] = not _misspells(words[other].lower, question)
-    return _Clause(text, question, words, content, new, verbs)
+    return _Clause(text, question, words, quoted, content, new, verbs)
 
 
 def _may_be_verb(word: Word, question: frozenset[str]) -> bool:
@@ -283,15 +288,14 @@ def _only(pattern: re.Pattern[str], text: str, question: str) -> tuple[int, int]
 def _continuation(clause: _Clause, question: Sequence[Word]) -> int | None:
     """Index of the word behind what the answer repeats of a question that asks at its end."""
     at = asking.question_word(question)
-    if at is None or at < 3:
+    if at is None or at < SAME_WORDS:
         return None
-    beginning = [word.lower for word in question[:at]]
-    if beginning[0] in english.ARTICLES:  # E_A has none at its front
-        del beginning[0]
-    start = len(beginning)
-    if [word.lower for word in clause.words[:start]] != beginning or start >= len(clause.words):
-        return None
-    return None if clause.words[start].lower in english.WH else start
+    before = [word.lower for word in question[at - SAME_WORDS : at]]
+    words = [word.lower for word in clause.words]
+    for start in range(SAME_WORDS, len(words)):
+        if words[start - SAME_WORDS : start] == before and words[start] not in english.WH:
+            return start
+    return None
 
 
 def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
@@ -385,7 +389,7 @@ def _says_it_twice(clause: _Clause, verb: int, after: int) -> bool:
     return stems(behind) <= stems(text[:edge]) and behind == english.without_quotations(behind)
 
 
-def _before_verb(clause: _Clause, end: int) -> tuple[int, int] | None:
+def _before_verb(clause: _Clause, end: int, asked: str | None) -> tuple[int, int] | None:
     """Characters of the words before a verb, without small words at their end."""
     text, words = clause.text, clause.words
     while end and words[end - 1].function and not words[end - 1].capital:
@@ -396,15 +400,20 @@ def _before_verb(clause: _Clause, end: int) -> tuple[int, int] | None:
         return quoted
     date = _DATE_FIRST.match(text)
     last = words[end].start if end < len(words) else len(text)
-    return (date.end() if date else 0), len(text[:last].rstrip())
+    return _behind_class(text, date.end() if date else 0, asked), len(text[:last].rstrip())
 
 
 def _head(
-    clause: _Clause, start: int, kind: str | None, asked_of: frozenset[str] = frozenset()
+    clause: _Clause,
+    start: int,
+    kind: str | None,
+    asked: str | None,
+    asked_of: frozenset[str] = frozenset(),
 ) -> tuple[int, int] | None:
     """Characters of the answer that begins at a word, without what leads to it or follows it.
 
     Args:
+        asked: the noun that the question asks for.
         asked_of: prepositions by which the question asks; what follows one is the answer.
     """
     text, words = clause.text, clause.words
@@ -415,12 +424,11 @@ def _head(
         last = dated.start()
     plain = english.without_quotations(text)
     inside = [i for i in range(start, len(words)) if words[i].end <= last]
-    quoted = [plain[word.start : word.end] != text[word.start : word.end] for word in words]
     for i in inside[1:-1]:  # "the Cybermen by | a group of ..."
         repeated, new = clause.count(start, i)
         adds_later = any(clause.new[i : inside[-1] + 1])
         joins = plain[words[i].start : words[i].end].lower()
-        if joins in _PREPOSITIONS | asked_of and repeated and not new and adds_later and not any(quoted[start:i]):
+        if joins in _PREPOSITIONS | asked_of and repeated and not new and adds_later and not any(clause.quoted[start:i]):
             first, start = words[i].end, i + 1
             asked_of -= {joins}
     first += len(text[first:]) - len(text[first:].lstrip())
@@ -429,12 +437,11 @@ def _head(
             last = follows.start()
             break
     last = _without_second_clause(clause, start, first, last)
-    if start:
-        last = _without_repeated_end(clause, start, last)
     if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
         first = named[-1]
     if front := _AT_THE_FRONT.match(text, first):
         first = front.end()
+    first = _behind_class(text, first, asked)
     measure = _MEASURE.match(text, first)
     if measure and _stem(measure[1].lower()) in clause.question:
         first = measure.end()  # "an altitude of | 180 feet"
@@ -447,6 +454,19 @@ def _head(
         last = apposition.start()
     says = any(word.content or word.capital or word.number for word in words_of(text[first:last]))
     return (first, last) if says else None
+
+
+def _behind_class(text: str, first: int, noun: str | None) -> int:
+    """Behind the noun that the question asks for: "band | Queen", "genre of | drama".
+
+    Places keep it: "city of Ely".
+    """
+    if noun is None or not text[first:].startswith(noun + " "):
+        return first
+    behind = first + len(noun) + 1
+    of = "" if noun in english.PLACES else r"of (?:the |an? )?(?=\S)|"
+    follows = re.compile(rf"{of}(?=[\"“A-Z])").match(text, behind)
+    return follows.end() if follows else first
 
 
 def _without_second_clause(clause: _Clause, start: int, first: int, last: int) -> int:
@@ -469,7 +489,7 @@ def _without_repeated_end(clause: _Clause, start: int, last: int) -> int:
     end = sum(word.end <= last for word in words)
     for i in range(start + 1, end):
         repeated, new = clause.count(i, end)
-        if words[i].lower in _ENDS and clause.count(start, i)[1] and repeated and not new:
+        if words[i].lower in _ENDS and not clause.quoted[i] and clause.count(start, i)[1] and repeated and not new:
             return words[i - 1].end
     return last
 
