@@ -60,7 +60,7 @@ _SENTENCE_OPENERS = word_set(
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
 _LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
-_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(\w+)")  # on the same line
+_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line
 
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
@@ -197,7 +197,7 @@ def _ends(text: str, place: int) -> bool:
     if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
         return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
     if mark in "!?":
-        closed = place + 1 + (text[place + 1 : place + 2] in tuple("\"”"))  # "Lost!" is a song
+        closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song
         following = _NEXT_WORD.match(text, closed)
         return following is None or not following[1][0].islower()
     return not _abbreviated(text, place)

@@ -8,7 +8,9 @@ from anchorscope.anchors.properties import verblike
 from anchorscope.anchors.words import Word
 
 # Prepositions by which a question asks at its front or at its end.
-GOVERNING = word_set("of in on at by from to as for with against into about under over through after")
+GOVERNING = word_set(
+    "of in on at by from to as for with against into about under over through after"
+)
 
 YES_NO = "yes/no"
 WHEN = "when"

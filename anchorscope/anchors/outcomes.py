@@ -68,11 +68,13 @@ def no_answer(
         return UNFINISHED
     if _echoes(response, question, anchor, finished):
         return ECHO
-    closed = response[anchor.end : anchor.end + 1] in tuple("\"”»")
+    closed = response[anchor.end : anchor.end + 1] in tuple('"”»')
     rest = response[anchor.end :].strip(" ,;:-–")
     start, end = answer_anchors.sentence_of(response, anchor.start)
     goes_on = end == len(response) and not restated.adds(response[start:end], question)
-    if not finished and (not rest or goes_on or (not closed and rest.isalnum() and len(rest) < MOST_CUT)):
+    if not finished and (
+        not rest or goes_on or (not closed and rest.isalnum() and len(rest) < MOST_CUT)
+    ):
         return UNFINISHED
     return REFUSAL if _refuses(response, question, anchor) else None
 

@@ -22,6 +22,7 @@ A clause that none of these can read is kept whole.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from anchorscope.anchors import asking, english
 from anchorscope.anchors.properties import acts
@@ -38,7 +39,7 @@ _PREPOSITIONS = english.word_set("in on at by from to as for with")
 _ENDS = english.word_set("in on at from for during")  # may lead to what the question says, too
 _AT_THE_FRONT = re.compile(
     r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|after|between|the|an|a|be|been|"
-    r"(?:likely )?to be|probably|likely|also|actually|currently|usually|always|mainly|mostly|"
+    r"(?:likely )?to be|probably|likely|also|both|actually|currently|usually|always|mainly|mostly|"
     r"none other than|"
     r"(?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
 )
@@ -48,7 +49,7 @@ _NAMED = re.compile(
 )
 _RELATIVE = re.compile(
     r",?\s(?:who|which|that|whose|whom|where)\s(?=[a-z])"
-    r"|,\s\w+ing\s|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
+    r"|,\s(?:[a-z]+(?:ing|ed)|known|made|born|set|written)\s|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
     r"|,?\sand\s(?:is|was|are|were|has|had)\s|,\sand\s(?=[^,]*\s(?:is|was|are|were)\s)"
     r"|\s(?:or|and|but)$"
 )
@@ -68,6 +69,7 @@ _DATE_FIRST = re.compile(rf"(?:In|On|By|Since|Until)\s(?:{english.DATE.pattern})
 _RANGE = re.compile(
     rf"\s(?:from|between)\s(?:{english.DATE.pattern}){_JOINED.pattern}(?:{english.DATE.pattern})$"
 )
+MISSPELT = 0.7  # least likeness (difflib's ratio) of a name that the answer spells otherwise
 SAME_WORDS = 3  # of answer and question, right before what is asked for
 _QUOTE_MARKS = '"“”„«»「」『』'
 
@@ -115,7 +117,9 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
     kind, asked = asking.answer_kind(question_words), asking.asked_noun(question_words)
     if kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
-        return verdict.span() if verdict else _option(_clause(text, stems(question)), question_words)
+        return (
+            verdict.span() if verdict else _option(_clause(text, stems(question)), question_words)
+        )
     place = _PLACE_FIRST.match(text)
     if place and question_words and question_words[0].lower == "in" and adds(place[1], question):
         return place.span(1)
@@ -139,7 +143,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         return None
     start, end = side
     if not predicate and start == 0:
-        return _before_verb(clause, end, asked)
+        return _before_verb(clause, end, asked, question_words[-1].lower)
     head = _head(clause, start, kind, asked, asking.prepositions(question_words))
     if head and not predicate:
         head = head[0], _without_repeated_end(clause, start, head[1])
@@ -181,6 +185,8 @@ def told_before(text: str, place: int, question: str) -> bool:
     kind, clause = asking.answer_kind(words), _clause(text, stems(question))
     if pattern := _PATTERNS.get(kind or ""):
         return bool(pattern.search(text[:place])) and not pattern.search(text[place:])
+    if words and words[-1].lower in asking.GOVERNING:  # "The capital of Peru is | Lima"
+        return adds(text[:place], question) and not adds(text[place:], question)
     title = _title_first(clause) if kind == "what" else None
     return title is not None or _option(clause, words) is not None
 
@@ -221,15 +227,9 @@ def _repeats(word: str, question: frozenset[str]) -> bool:
     return _stem(word) in question or all(_stem(part) in question for part in word.split("-"))
 
 
-def _misspells(word: str, question: frozenset[str]) -> bool:
-    """Whether a word of at least 4 letters is one of the question's but for one letter."""
-    stem = _stem(word)
-    return len(stem) > 3 and any(
-        stem in (other[:k] + other[k + 1 :], other[:k] + stem[k : k + 1] + other[k + 1 :])
-        or other == stem[:k] + stem[k + 1 :]
-        for other in question
-        for k in range(max(len(other), len(stem)))
-    )
+def _alike(word: str, question: frozenset[str]) -> bool:
+    """Whether the question has a word that shares most letters with one: a name is misspelt."""
+    return bool(get_close_matches(_stem(word), question, n=1, cutoff=MISSPELT))
 
 
 def _clause(text: str, question: frozenset[str]) -> _Clause:
@@ -255,11 +255,8 @@ def _clause(text: str, question: frozenset[str]) -> _Clause:
         and not _repeats(word.lower, question)
         for i, word in enumerate(words)
     ]
-    for i in range(1, len(words)):  # "Ana Bonelli" of "Anna Bonelli": a name that is misspelt
-        pair = (i - 1, i)
-        if all(words[k].capital for k in pair) and [new[k] for k in pair].count(True) == 1:
-            other = i if new[i] else i - 1
-            new[other] = not _misspells(words[other].lower, question)
+    if len(words) > 1 and new[0] and words[1].capital and not new[1] and content[1]:
+        new[0] = not _alike(words[0].lower, question)  # "Ana Bo is", asked of Anna Bo
     return _Clause(text, question, words, quoted, content, new, verbs)
 
 
@@ -288,7 +285,7 @@ def _only(pattern: re.Pattern[str], text: str, question: str) -> tuple[int, int]
 def _continuation(clause: _Clause, question: Sequence[Word]) -> int | None:
     """Index of the word behind what the answer repeats of a question that asks at its end."""
     at = asking.question_word(question)
-    if at is None or at < SAME_WORDS:
+    if at is None or at < SAME_WORDS or any(w.lower in english.AUXILIARIES for w in question[at:]):
         return None
     before = [word.lower for word in question[at - SAME_WORDS : at]]
     words = [word.lower for word in clause.words]
@@ -389,9 +386,17 @@ def _says_it_twice(clause: _Clause, verb: int, after: int) -> bool:
     return stems(behind) <= stems(text[:edge]) and behind == english.without_quotations(behind)
 
 
-def _before_verb(clause: _Clause, end: int, asked: str | None) -> tuple[int, int] | None:
-    """Characters of the words before a verb, without small words at their end."""
+def _before_verb(
+    clause: _Clause, end: int, asked: str | None, asked_of: str
+) -> tuple[int, int] | None:
+    """Characters of the words before a verb, without small words at their end.
+
+    `asked_of` is the question's last word: behind it if it is a preposition ("capital of | Peru").
+    """
     text, words = clause.text, clause.words
+    lower = [word.lower for word in words[:end]]
+    if asked_of in asking.GOVERNING and lower.count(asked_of) == 1:
+        return words[lower.index(asked_of) + 1].start, words[end - 1].end
     while end and words[end - 1].function and not words[end - 1].capital:
         end -= 1  # "Samuel Beckett who | wrote it"
     if not end:
@@ -428,7 +433,13 @@ def _head(
         repeated, new = clause.count(start, i)
         adds_later = any(clause.new[i : inside[-1] + 1])
         joins = plain[words[i].start : words[i].end].lower()
-        if joins in _PREPOSITIONS | asked_of and repeated and not new and adds_later and not any(clause.quoted[start:i]):
+        if (
+            joins in _PREPOSITIONS | asked_of
+            and repeated
+            and not new
+            and adds_later
+            and not any(clause.quoted[start:i])
+        ):
             first, start = words[i].end, i + 1
             asked_of -= {joins}
     first += len(text[first:]) - len(text[first:].lstrip())
@@ -446,7 +457,9 @@ def _head(
     if measure and _stem(measure[1].lower()) in clause.question:
         first = measure.end()  # "an altitude of | 180 feet"
     quoted = text.startswith(tuple(_QUOTE_MARKS), first)
-    is_name = named or text[:first].rstrip(_QUOTE_MARKS + " ").endswith((" called", " named", " as"))
+    is_name = named or text[:first].rstrip(_QUOTE_MARKS + " ").endswith(
+        (" called", " named", " as")
+    )
     tail = _BEHIND_A_NAME if is_name and kind != "who" else _BEHIND_A_QUOTATION
     if quoted and (behind := tail.search(text, first, last)):
         last = behind.start()
@@ -470,7 +483,7 @@ def _behind_class(text: str, first: int, noun: str | None) -> int:
 
 
 def _without_second_clause(clause: _Clause, start: int, first: int, last: int) -> int:
-    """Where the first of two joined clauses ends: "Ann Bo | and stars Cy Do", "a tale |, set in"."""
+    """Where the first of two joined clauses ends: "Ann | and stars Bo", "a tale |, set in"."""
     words = clause.words
     for i in range(start + 1, len(words)):
         if words[i].end > last or words[i - 1].end <= first or i not in clause.verbs:
@@ -489,7 +502,13 @@ def _without_repeated_end(clause: _Clause, start: int, last: int) -> int:
     end = sum(word.end <= last for word in words)
     for i in range(start + 1, end):
         repeated, new = clause.count(i, end)
-        if words[i].lower in _ENDS and not clause.quoted[i] and clause.count(start, i)[1] and repeated and not new:
+        if (
+            words[i].lower in _ENDS
+            and not clause.quoted[i]
+            and clause.count(start, i)[1]
+            and repeated
+            and not new
+        ):
             return words[i - 1].end
     return last
 
@@ -503,7 +522,11 @@ def _describes(clause: _Clause, verb: int) -> bool:
 def _title_first(clause: _Clause) -> tuple[int, int] | None:
     """The quotation that opens a clause behind words of the question: 'the show "Ada" is ...'."""
     opening = _OPENING_QUOTATION.match(clause.text)
-    if opening is None or is_clause(clause.text[: opening.start(1) - 1]) or clause.text == english.without_quotations(clause.text):
+    if (
+        opening is None
+        or is_clause(clause.text[: opening.start(1) - 1])
+        or clause.text == english.without_quotations(clause.text)
+    ):
         return None
     before = sum(word.end <= opening.start(1) for word in clause.words)
     inside = sum(word.end <= opening.end(1) for word in clause.words)
