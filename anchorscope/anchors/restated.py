@@ -470,14 +470,11 @@ def _head(
 
 
 def _behind_class(text: str, first: int, noun: str | None) -> int:
-    """Behind the noun that the question asks for: "band | Queen", "genre of | drama".
-
-    Places keep it: "city of Ely".
-    """
+    """Behind the noun that the question asks for: "band | Queen", "genre of | drama"."""
     if noun is None or not text[first:].startswith(noun + " "):
         return first
     behind = first + len(noun) + 1
-    of = "" if noun in english.PLACES else r"of (?:the |an? )?(?=\S)|"
+    of = r"of (?:the |an? )?(?=\S)|" if noun in english.APPOSED else ""
     follows = re.compile(rf"{of}(?=[\"“A-Z])").match(text, behind)
     return follows.end() if follows else first
 

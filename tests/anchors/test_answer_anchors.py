@@ -16,7 +16,8 @@ EXAMPLES = [
     ("Paris\nQ: Who wrote Faust?\nA: Goethe", "Paris"), ("Paris\r\nLondon", "Paris"),
     ("Paris\u2028London", "Paris"), ("\n\nParis", "Paris"), ("Yahoo! It is a company", "Yahoo"),
     ("Who's Afraid of Virginia Woolf?", "Who's Afraid of Virginia Woolf"),
-    ("Wait... What", "Wait"), ("Panic! at the Disco", "Panic! at the Disco"),
+    ("Wait... What", "Wait"), ('"Lost!" is by them', '"Lost!" is by them'),
+    ("Mr. & Mrs. Bo", "Mr. & Mrs. Bo"), ("Panic! at the Disco", "Panic! at the Disco"),
     ('Iceal E. "Gene" Hambleton', 'Iceal E. "Gene" Hambleton'), ("Paris,", "Paris"),
     ("1. Paris\n2. Rome", "Paris"), ("1. There is one.", "1"), ("1.5 km", "1.5 km"),
     # lead-ins
@@ -146,6 +147,26 @@ RESTATED = [
     ("what is the capital of france", "what is the capital of france: paris", "paris"),
     ("It was played in what city in Ohio?", "It was played in Dayton City in Ohio.",
      "Dayton City in Ohio"),
+    ("Ann lives in a suburb of what city?", "Bo lives in a suburb of Ely.", "Ely"),
+    # before the rest of a clause that begins like a lead-in
+    ("In which year was it sold in Ely?", "In 1999, it was withdrawn from sale in Ely.", "1999"),
+    ("Which is oldest, Emma or Ivanhoe?", "Ivanhoe was born first, Emma.", "Ivanhoe"),
+    ("Which show had rabbits?", 'The show "Big Ben" uses cars as devices.', "Big Ben"),
+    ("Who is older, Ann or Bo?", "Bo is older than Ann.", "Bo"),
+    # the question's own words: its noun, its preposition, a phrase at the end, a misspelt name
+    ("What genre is Ayr?", "Ayr is a genre of fantasy fiction.", "fantasy fiction"),
+    ("Which genus has more species?", "The genus Apium has more species.", "Apium"),
+    ("In what city was Ann born?", "Ann was born in the city of Ely.", "city of Ely"),
+    ("What is Lima the capital of?", "Lima is the capital of the land of Peru.", "land of Peru"),
+    ("What is Lima the capital of?", "The capital of Peru is Lima.", "Peru"),
+    ("Against which town did Ayr fight the war?", "The men of Ayr fought the war against Ely",
+     "Ely"),
+    ("Who beat Bo in a chess match?", "Bo beat Ann Day in a chess match.", "Ann Day"),
+    ("What does Fernanda Bo do?", "Fernando Bo is a professional gamer.", "professional gamer"),
+    # another clause behind the answer
+    ("Which school is it?", "It is the school of Ely, and the school of Ely is old.",
+     "school of Ely"),
+    ("What is the story?", "The story is a classic tale, set in 1885.", "classic tale"),
     # what leads to a name or follows it
     ("Who was the producer?", "The producer was an actor named Ann Bo.", "Ann Bo"),
     ("What is it called?", 'It is a technique called "Drift" in Japan.', "Drift"),

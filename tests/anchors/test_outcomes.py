@@ -48,6 +48,12 @@ CASES = [
      "The shoe is a traditional shoe made of wood.", ECHO),
     ("Where should non playing children be in a shoot out?",
      "The non-playing children should be in the shoot-out.", ECHO),
+    ("Which trail runs from Ayr to Ely in a week?", "The trail runs from Ayr to Ely in a week.",
+     ECHO),
+    ("Ann Bo had a role in which 2008 comedy film?", "Ann Bo had a role in 2008 comedy film.", ECHO),
+    ("Whose song led to a craze for the dance of that name?",
+     "Who is the craze for the dance of that name?", ECHO),
+    ("Who was born first, Ann or Bo?", 'The answer is "who was born first"', ECHO),
     # what repeats words of the question and answers
     ("Who played Luke Skywalker?", "Luke Skywalker", None),
     ("Which came first, the Battle of the Ch'ongch'on River or the Battle of Tarawa?",
@@ -78,7 +84,8 @@ def test_no_answers_are_told_from_answers(question: str, answer: str, expected: 
         ("The book was written by:\n\nThe author was", False, UNFINISHED),
         ("12, 13, 14, 15, 16,", False, UNFINISHED), ("12, 13, 14, 15, 16,", True, None),
         ("It is Ann Bo. She was born in", False, None), ("", True, UNFINISHED),
-        ("The answer is:", True, UNFINISHED),
+        ("The answer is:", True, UNFINISHED), ("The author was:\n\nThe", False, UNFINISHED),
+        ('It is known as "Ann Bo" by', False, None),
         ('The author of "Rome" was Ann (a British pain', False, None),
     ],
 )  # fmt: skip
