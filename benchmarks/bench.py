@@ -217,8 +217,7 @@ def _measured(
     if chosen.peers:
         import peers
 
-        made_here = [one for one in todo if not one.checkpoint]
-        rows = peers.added(rows, made_here, chosen, say)
+        rows = peers.added(rows, todo, chosen, say)
     notes = timing.notes(kind) | {
         "load": f"{min(load):.1f} to {max(load):.1f}",
         "rounds": chosen.rounds,

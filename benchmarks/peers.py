@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import baselines
+import first_model
 import torch
 import workloads
 
@@ -54,7 +55,10 @@ def given(work: workloads.Workload) -> Path:
     """A folder with what a peer needs: model, sequences and the states expected."""
     folder = FOLDER / "given" / work.name
     folder.mkdir(parents=True, exist_ok=True)
-    loaded, table = workloads.llama(work.shape), workloads.answers(work)
+    if work.checkpoint:
+        loaded, table, _ = first_model.read(work)
+    else:
+        loaded, table = workloads.llama(work.shape), workloads.answers(work)
     states = baselines.one_pass(loaded, table)
     layers = range(work.shape.layers)
     expected = {

@@ -3,12 +3,13 @@
 A response is no answer where it is, in this order,
 
 - `unfinished`: it was cut at its longest length inside E_A, or nothing is left of it but a
-  preposition;
+  preposition or an article;
 - `echo of the question`: its sentence stands in the question word by word; or it is a question
-  that says at least half of what was asked; or it says nothing that the question does not, and E_A
-  is most of it, was said before ("The family is the family"), or describes without a name
-  ("The Grand Canyon is a river"). A name of up to 7 words that stands in the question, and one of
-  its options, is an answer;
+  that says at least half of what was asked, or nothing else; or it says nothing that the question
+  does not, and E_A is most of it, is but the words that ask ("The trail" of "Which trail"), was
+  said before ("The family is the family"), or describes without a name ("The Grand Canyon is a
+  river"). A name of up to 7 words that stands in the question, and one of its options, is an
+  answer;
 - `refusal`: it says that the answer is unknown, not given or not possible, that the model cannot
   tell, or what the answer is *not*; or it says "yes" or "no" where neither was asked for.
 """

@@ -4,18 +4,24 @@
 "Bern hosts the parliament." adds "Bern" to "Which city hosts the parliament?".
 Read off question and answer alone, with the short lists of `english`:
 
-1. a yes/no question is answered by a first "yes" or "no";
+1. a yes/no question is answered by a first "yes" or "no"; a question with two options by the one
+   that is the clause's subject;
 2. "when" and "how many" are answered by the one date or number that the clause adds, "when" also
    by what follows a "when" of the answer;
-3. where the answer begins with all that stands before the question word ("The river flows into
-   which sea?"), the answer proper is what follows;
-4. else the clause is split at a verb, and the answer is the side that adds words: behind the last
+3. where the question asks at its end ("The river flows into which sea?"), the answer proper is what
+   follows the same three words in the answer;
+4. a title behind words of the question ('The show "Ada" is ...') answers a "what";
+5. else the clause is split at a verb, and the answer is the side that adds words: behind the last
    verb before which nothing is new ("The bridge connecting Detroit to Windsor is | the Niagara
    Falls Bridge"), or before the first verb behind which nothing is new. Where both sides add words,
-   or neither, the question tells: who did it stands before the question's own verb;
-5. of what stands behind a verb or a lead-in, a preposition at the front goes, a description before
-   a name ("a British actor named ..."), a relative clause, and a date that was not asked for.
+   or neither, the question tells: who did it stands before the question's own verb, and what it
+   asks for with a preposition stands behind that preposition;
+6. of what stands behind a verb or a lead-in, these go: a preposition at the front, a description
+   before a name ("a British actor named ..."), the noun that the question asks for ("the band
+   Queen"), a relative or second clause, a date that was not asked for, and an end that the question
+   says as well.
 
+A name of the question at the front counts as repeated even where it is misspelt.
 A clause that none of these can read is kept whole.
 """
 

@@ -50,7 +50,7 @@ CASES = [
      "The non-playing children should be in the shoot-out.", ECHO),
     ("Which trail runs from Ayr to Ely in a week?", "The trail runs from Ayr to Ely in a week.",
      ECHO),
-    ("Ann Bo had a role in which 2008 comedy film?", "Ann Bo had a role in 2008 comedy film.", ECHO),
+    ("Bo had a role in which 2008 comedy film?", "Bo had a role in 2008 comedy film.", ECHO),
     ("Whose song led to a craze for the dance of that name?",
      "Who is the craze for the dance of that name?", ECHO),
     ("Who was born first, Ann or Bo?", 'The answer is "who was born first"', ECHO),
