@@ -22,7 +22,7 @@ PEERS = {
     "pyvene": ("pyvene==0.1.8",),
     "transformer-lens": ("transformer-lens>=4.3,<5",),
 }
-DIFFERENCE = 1e-5
+DIFFERENCE = 1e-5  # of two ways; of states larger than 1, of that share of the largest
 
 
 def added(
@@ -38,9 +38,9 @@ def added(
         seconds = next((r["seconds"] for r in plain if r["way"] == "one-pass"), None)
         if seconds is None:
             continue
-        folder = given(work)
+        folder, largest = given(work)
         for name in PEERS:
-            for one in _run(name, folder, chosen, say):
+            for one in _run(name, folder, DIFFERENCE * largest, chosen, say):
                 more = {"workload": work.name, "stage": "measure", "rounds": chosen.rounds}
                 found.append(more | one | {"seconds": one["ratio"] * seconds})
     order = {key: n for n, key in enumerate(dict.fromkeys(map(_cell, rows)))}
@@ -51,8 +51,11 @@ def _cell(row: dict[str, Any]) -> tuple[str, str]:
     return row["workload"], row["stage"]
 
 
-def given(work: workloads.Workload) -> Path:
-    """A folder with what a peer needs: model, sequences and the states expected."""
+def given(work: workloads.Workload) -> tuple[Path, float]:
+    """A folder with what a peer needs, and the largest size of a state, 1 if none is larger.
+
+    It holds the model, the sequences and the states expected.
+    """
     folder = FOLDER / "given" / work.name
     folder.mkdir(parents=True, exist_ok=True)
     if work.checkpoint:
@@ -73,11 +76,15 @@ def given(work: workloads.Workload) -> Path:
         for n, row in enumerate(table.to_dict("records"))
     ]
     (folder / "sequences.json").write_text(json.dumps(sequences), encoding="utf-8")
-    return folder
+    return folder, max(1.0, *(float(state.abs().max()) for state in expected.values()))
 
 
 def _run(
-    name: str, folder: Path, chosen: argparse.Namespace, say: Callable[[str], None]
+    name: str,
+    folder: Path,
+    tolerance: float,
+    chosen: argparse.Namespace,
+    say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """What a peer printed; nothing, with a word on why, where it fails or gives other states."""
     try:
@@ -95,9 +102,9 @@ def _run(
         return []
     rows = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     for row in rows:
-        if not row["max_difference"] <= DIFFERENCE:
+        if not row["max_difference"] <= tolerance:
             print(f"{row['way']} differs by {row['max_difference']:.1e}", file=sys.stderr)
-    return [row for row in rows if row["max_difference"] <= DIFFERENCE]
+    return [row for row in rows if row["max_difference"] <= tolerance]
 
 
 def _why(run: subprocess.CompletedProcess[str]) -> str:
