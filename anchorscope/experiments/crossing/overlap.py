@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+
 from anchorscope.anchors.asking import answer_kind
 from anchorscope.anchors.words import words_of
 
