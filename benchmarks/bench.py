@@ -113,7 +113,7 @@ def _rows(
                 | {"max_difference": differences_of[key], "peak_mb": peaks[key]}
                 | timing.medians(seconds[key], seconds[stage, "one-pass"])
             )
-    if len(stages) == 1:
+    if len(stages) < 2:  # not all of what a cell takes
         return rows
     sums = {name: [sum(one) for one in zip(*whole[name], strict=True)] for name in ways.REQUIRED}
     for name in ways.REQUIRED:
@@ -198,7 +198,8 @@ def _measured(
         check(todo, say)
     rows, shares = [], {}
     for work in todo:
-        rows += run(work, ways.of(work, chosen.stages), chosen.rounds, kind, say)
+        if stages := ways.of(work, chosen.stages):
+            rows += run(work, stages, chosen.rounds, kind, say)
         for stage, all_ways in _of_outputs(work, chosen.stages).items():
             rows += run(work, {stage: all_ways}, chosen.rounds, kind, say)
         if "measure" in chosen.stages and not work.checkpoint:
