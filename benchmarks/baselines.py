@@ -35,7 +35,7 @@ AT_ONCE = 8
 def one_pass(loaded: Loaded, table: pd.DataFrame, at_once: int = AT_ONCE) -> States:
     """Both conditions of some sequences in one pass of the base model."""
     found: States = {}
-    for numbers in _batches(table, range(len(table)), at_once):
+    for numbers in batches(table, range(len(table)), at_once):
         rows = table.iloc[[*numbers, *numbers]]
         lengths = [len(ids) for ids in rows["input_ids"]]
         additive = _mask(
@@ -43,7 +43,7 @@ def one_pass(loaded: Loaded, table: pd.DataFrame, at_once: int = AT_ONCE) -> Sta
         )
         with _reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
             loaded.model.base_model(
-                input_ids=_padded(rows["input_ids"]).to(loaded.device),
+                input_ids=padded(rows["input_ids"]).to(loaded.device),
                 attention_mask=additive,
                 use_cache=False,
             )
@@ -69,7 +69,7 @@ def literal(
     """The clean pass and one pass for each of the layers `deepest`, of some of the sequences."""
     found: States = {}
     depth, deepest = len(families.layers(loaded)), list(deepest)
-    for some in _batches(table, numbers, at_once):
+    for some in batches(table, numbers, at_once):
         rows = table.iloc[some]
         lengths = [len(ids) for ids in rows["input_ids"]]
         shut, clear = (
@@ -77,7 +77,7 @@ def literal(
         )
         call: Any = loaded.model
         given = {
-            "input_ids": _padded(rows["input_ids"]).to(loaded.device),
+            "input_ids": padded(rows["input_ids"]).to(loaded.device),
             "attention_mask": (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long(),
         }
         finals = list(rows["final"])
@@ -105,7 +105,7 @@ def generate(
     """Greedy answers of some sequences' prompts, sorted by length, padded on the left."""
     found: Answers = {}
     call: Any = loaded.model
-    for some in _batches(table, numbers, at_once):
+    for some in batches(table, numbers, at_once):
         prompts = [_prompt(table, number) for number in some]
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
@@ -165,14 +165,14 @@ def _one(layer: np.ndarray, z: np.ndarray, train: np.ndarray, how: dict[str, flo
     return found[:, 1]
 
 
-def _batches(table: pd.DataFrame, numbers: Iterable[int], at_once: int) -> Iterator[list[int]]:
+def batches(table: pd.DataFrame, numbers: Iterable[int], at_once: int) -> Iterator[list[int]]:
     """Numbers in batches, sorted by length."""
     ordered = sorted(numbers, key=lambda number: len(table["input_ids"].iloc[number]))
     for start in range(0, len(ordered), at_once):
         yield ordered[start : start + at_once]
 
 
-def _padded(rows: Iterable[Sequence[int]]) -> torch.Tensor:
+def padded(rows: Iterable[Sequence[int]]) -> torch.Tensor:
     """Ids padded on the right, int64 [rows, longest]."""
     every = [torch.tensor(list(row)) for row in rows]
     return torch.nn.utils.rnn.pad_sequence(every, batch_first=True)

@@ -16,7 +16,6 @@ import argparse
 import gc
 import json
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +24,11 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import detectors
 import first_model
 import floor
 import hidden
+import outputs
 import page
 import pandas as pd
 import timing
@@ -35,9 +36,10 @@ import torch
 import ways
 import workloads
 
-WORKLOADS = ("plain", "prefix", first_model.NAME, "hidden")
+WORKLOADS = ("plain", "prefix", first_model.NAME, "hidden", detectors.NAME)
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
 TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
+TOLERANCE |= dict.fromkeys(outputs.STAGES, 1e-4)
 """Largest difference of two ways; of states larger than 1, of that share of the largest."""
 LOOSE = {"one-pass", "literal-1", "literal-32"}
 """Of the probes: scikit-learn at its default tolerance need not be right."""
@@ -109,9 +111,9 @@ def _rows(
             rows.append(
                 {"workload": work.name, "stage": stage, "way": name}
                 | {"max_difference": differences_of[key], "peak_mb": peaks[key]}
-                | _took(seconds[key], seconds[stage, "one-pass"])
+                | timing.medians(seconds[key], seconds[stage, "one-pass"])
             )
-    if len(stages) == 1:
+    if len(stages) < 2:  # not all of what a cell takes
         return rows
     sums = {name: [sum(one) for one in zip(*whole[name], strict=True)] for name in ways.REQUIRED}
     for name in ways.REQUIRED:
@@ -125,18 +127,9 @@ def _rows(
         rows.append(
             {"workload": work.name, "stage": "end to end", "way": name}
             | most
-            | _took(sums[name], sums["one-pass"])
+            | timing.medians(sums[name], sums["one-pass"])
         )
     return rows
-
-
-def _took(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, Any]:
-    """A way's medians: of its seconds, and of its ratios to the plain one-pass way, by round."""
-    return {
-        "seconds": statistics.median(seconds),
-        "ratio": timing.ratio(seconds, plain),
-        "rounds": len(seconds),
-    }
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -159,7 +152,8 @@ def check(work: Sequence[workloads.Workload], say: Callable[[str], None]) -> Non
     for one in work:
         if one.checkpoint:  # its ways are compared as they are timed
             continue
-        stages = ways.of(workloads.replace(one, **small))
+        tiny = workloads.replace(one, **small)
+        stages = ways.of(tiny) | _of_outputs(tiny, outputs.STAGES)
         for stage, all_ways in stages.items():
             differences(stage, {name: way.run() for name, way in all_ways.items() if way.run})
     say("all ways agree on small sizes")
@@ -184,7 +178,7 @@ def main(given: Sequence[str] | None = None) -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(chosen.out / "bench.csv", index=False)
     (chosen.out / "bench.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
-    _drawn(table, notes, chosen.out)
+    _drawn(table[table["workload"] != detectors.NAME], notes, chosen.out)
     print(page.results(table, notes))
     if chosen.peers:
         import scaling
@@ -204,7 +198,10 @@ def _measured(
         check(todo, say)
     rows, shares = [], {}
     for work in todo:
-        rows += run(work, ways.of(work, chosen.stages), chosen.rounds, kind, say)
+        if stages := ways.of(work, chosen.stages):
+            rows += run(work, stages, chosen.rounds, kind, say)
+        for stage, all_ways in _of_outputs(work, chosen.stages).items():
+            rows += run(work, {stage: all_ways}, chosen.rounds, kind, say)
         if "measure" in chosen.stages and not work.checkpoint:
             measured = next(r for r in rows if _is(r, work.name, "measure", "anchorscope"))
             shares[work.name] = floor.of(work, measured["seconds"], kind)
@@ -214,6 +211,8 @@ def _measured(
         real = workloads.Workload("hidden", samples=200 if chosen.quick else 2_000)
         of = {"fit": ways.fitting(*hidden.states(real.samples))}
         rows += run(real, of, chosen.rounds, kind, say)
+    if detectors.NAME in chosen.workloads:
+        rows += detectors.timed(chosen.rounds, kind, say, quick=chosen.quick)
     if chosen.peers:
         import peers
 
@@ -224,6 +223,13 @@ def _measured(
         "floor": shares,
     }
     return table_of(rows), notes
+
+
+def _of_outputs(work: workloads.Workload, stages: Sequence[str]) -> dict[str, dict[str, ways.Way]]:
+    """Stages of a workload that are no part of measuring a cell, and so not of `end to end`."""
+    loaded, table, _ = ways.model_and_sequences(work)
+    of_work = outputs.of(work, loaded, table)
+    return {stage: all_ways for stage, all_ways in of_work.items() if stage in stages}
 
 
 def _published(chosen: argparse.Namespace, say: Callable[[str], None]) -> workloads.Workload | None:
@@ -261,7 +267,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", default=[*WORKLOADS])
     parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))
-    parser.add_argument("--stages", nargs="+", default=list(ways.STAGES[:3]))
+    parser.add_argument("--stages", nargs="+", default=[*ways.STAGES[:3], *outputs.STAGES])
     parser.add_argument("--verbose", action="store_true", help="say each time as it is taken")
     chosen = parser.parse_args(given)
     if chosen.clock == "cpu" and chosen.threads > 1:

@@ -35,7 +35,7 @@ def results(found: pd.DataFrame, notes: Mapping[str, Any]) -> str:
 def _line(row: Mapping[Any, Any]) -> list[str]:
     return [
         row["way"],
-        f"{row['seconds']:.2f}",
+        f"{row['seconds']:.3g}",
         f"{row['ratio']:.2f}",
         f"{row['max_difference']:.0e}" if row["max_difference"] else "0",
         f"{row['peak_mb']:,.0f} MB",

@@ -1,8 +1,8 @@
-"""One other project's ways to the measured states; runs in that project's own environment.
+"""One other project's ways to states or token probabilities; runs in its own environment.
 
     build/peers/nnsight/bin/python benchmarks/peer.py nnsight FOLDER
 
-The folder holds the model, the sequences and the expected states, as `peers.py` writes them. The
+The folder holds the model, the sequences and what is expected, as `peers.py` writes them. The
 plain one-pass way is timed here too, in turn with the others, and ratios are to it. Prints a line
 of JSON for each way.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import peer_outputs
 import timing
 import torch
 
@@ -193,7 +194,7 @@ PEERS = {"nnsight": nnsight, "pyvene": pyvene, "transformer-lens": transformer_l
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("name", choices=PEERS)
+    parser.add_argument("name", choices=[*PEERS, *peer_outputs.PEERS])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -206,7 +207,11 @@ def main() -> None:
     model = model.eval().requires_grad_(False)
     rows = json.loads((chosen.folder / "sequences.json").read_text(encoding="utf-8"))
     expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
-    ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)} | PEERS[chosen.name](model, rows)
+    if chosen.name in PEERS:
+        plain, peer = one_pass, PEERS[chosen.name]
+    else:
+        plain, peer = peer_outputs.one_pass, peer_outputs.PEERS[chosen.name]
+    ways = {"one-pass": (lambda: plain(model, rows), 1.0)} | peer(model, rows)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     differences, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     for number in range(chosen.rounds):

@@ -1,4 +1,4 @@
-"""Other projects' ways to the measured states, each in an environment of its own."""
+"""Other projects' ways to states and token probabilities, each in an environment of its own."""
 
 import argparse
 import json
@@ -6,23 +6,38 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import baselines
 import first_model
+import outputs
+import pandas as pd
+import peer_outputs
 import torch
 import workloads
+
+from anchorscope.models.families import Loaded
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "peers"
 PINNED = ("torch", "transformers")
+MEASURE = "measure"
 PEERS = {
-    "nnsight": ("nnsight>=0.8,<0.9",),
-    "pyvene": ("pyvene==0.1.8",),
-    "transformer-lens": ("transformer-lens>=4.3,<5",),
+    MEASURE: {
+        "nnsight": ("nnsight>=0.8,<0.9",),
+        "pyvene": ("pyvene==0.1.8",),
+        "transformer-lens": ("transformer-lens>=4.3,<5",),
+    },
+    outputs.TOKENS: {
+        "lm-polygraph": ("lm-polygraph==0.7.0",),
+        "truthtorchlm": ("truthtorchlm==0.1.19",),
+    },
 }
-DIFFERENCE = 1e-5  # of two ways; of states larger than 1, of that share of the largest
+"""Stage → name → what pip installs."""
+DIFFERENCE = {MEASURE: 1e-5, outputs.TOKENS: 1e-4}
+"""Of two ways, by stage; of numbers larger than 1, of that share of the largest."""
 
 
 def added(
@@ -33,15 +48,16 @@ def added(
 ) -> list[dict[str, Any]]:
     """The rows of a table, and those of the peers, in the order of workloads and stages."""
     found = list(rows)
-    for work in todo:
-        plain = [r for r in rows if (r["workload"], r["stage"]) == (work.name, "measure")]
+    for work, stage in product(todo, PEERS):
+        plain = [r for r in rows if _cell(r) == (work.name, stage)]
         seconds = next((r["seconds"] for r in plain if r["way"] == "one-pass"), None)
         if seconds is None:
             continue
-        folder, largest = given(work)
-        for name in PEERS:
-            for one in _run(name, folder, DIFFERENCE * largest, chosen, say):
-                more = {"workload": work.name, "stage": "measure", "rounds": chosen.rounds}
+        folder, largest = GIVEN[stage](work)
+        tolerance = DIFFERENCE[stage] * largest
+        for name, packages in PEERS[stage].items():
+            for one in _run(name, packages, folder, tolerance, chosen, say):
+                more = {"workload": work.name, "stage": stage, "rounds": chosen.rounds}
                 found.append(more | one | {"seconds": one["ratio"] * seconds})
     order = {key: n for n, key in enumerate(dict.fromkeys(map(_cell, rows)))}
     return sorted(found, key=lambda row: order[_cell(row)])
@@ -51,17 +67,12 @@ def _cell(row: dict[str, Any]) -> tuple[str, str]:
     return row["workload"], row["stage"]
 
 
-def given(work: workloads.Workload) -> tuple[Path, float]:
+def given_states(work: workloads.Workload) -> tuple[Path, float]:
     """A folder with what a peer needs, and the largest size of a state, 1 if none is larger.
 
     It holds the model, the sequences and the states expected.
     """
-    folder = FOLDER / "given" / work.name
-    folder.mkdir(parents=True, exist_ok=True)
-    if work.checkpoint:
-        loaded, table, _ = first_model.read(work)
-    else:
-        loaded, table = workloads.llama(work.shape), workloads.answers(work)
+    loaded, table = _read(work)
     states = baselines.one_pass(loaded, table)
     layers = range(work.shape.layers)
     expected = {
@@ -69,26 +80,66 @@ def given(work: workloads.Workload) -> tuple[Path, float]:
         for number in range(len(table))
         for cut, name in enumerate(("clean", "knockout"))
     }
-    loaded.model.save_pretrained(folder)
-    torch.save(expected, folder / "expected.pt")
     sequences = [
         {"id": n, "ids": row["input_ids"], "cut": row["eq_tokens"], "final": row["final"]}
         for n, row in enumerate(table.to_dict("records"))
     ]
+    return _written(FOLDER / "given" / work.name, loaded, expected, sequences)
+
+
+def given_probabilities(work: workloads.Workload) -> tuple[Path, float]:
+    """The same with token probabilities of greedy answers: some peers write answers themselves."""
+    loaded, table = _read(work)
+    everyone, length = range(len(table)), workloads.ANSWER - 1
+    answers = baselines.generate(loaded, table, everyone, baselines.AT_ONCE, length, frozenset())
+    prompts = baselines.prompts(table)
+    table["input_ids"] = [[*prompts[n], *answers[n]] for n in everyone]
+    table["ea_end"] = table["prompt_length"] + length
+    expected = dict(outputs.literal(loaded, table, everyone, 1))
+    for number in everyone:
+        own = [pair[0] for (sequence, _), pair in expected.items() if sequence == number]
+        expected[number, peer_outputs.MEAN] = torch.stack(own).mean()[None]
+    sequences = [
+        {"id": n, "ids": row["input_ids"], "answer": [row["prompt_length"], row["ea_end"]]}
+        for n, row in enumerate(table.to_dict("records"))
+    ]
+    return _written(FOLDER / "given" / f"{work.name}-outputs", loaded, expected, sequences)
+
+
+def _read(work: workloads.Workload) -> tuple[Loaded, pd.DataFrame]:
+    """The model of a workload and its answers."""
+    if work.checkpoint:
+        loaded, table, _ = first_model.read(work)
+        return loaded, table
+    return workloads.llama(work.shape), workloads.answers(work)
+
+
+GIVEN = {MEASURE: given_states, outputs.TOKENS: given_probabilities}
+"""Stage → what writes what its peers need."""
+
+
+def _written(
+    folder: Path, loaded: Loaded, expected: dict[Any, torch.Tensor], sequences: list[dict[str, Any]]
+) -> tuple[Path, float]:
+    """The folder, with these in it, and the largest size of what is expected, at least 1."""
+    folder.mkdir(parents=True, exist_ok=True)
+    loaded.model.save_pretrained(folder)
+    torch.save(expected, folder / "expected.pt")
     (folder / "sequences.json").write_text(json.dumps(sequences), encoding="utf-8")
     return folder, max(1.0, *(float(state.abs().max()) for state in expected.values()))
 
 
 def _run(
     name: str,
+    packages: Sequence[str],
     folder: Path,
     tolerance: float,
     chosen: argparse.Namespace,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """What a peer printed; nothing, with a word on why, where it fails or gives other states."""
+    """What a peer printed; nothing, with a word on why, where it fails."""
     try:
-        python = set_up(name, say)
+        python = set_up(name, packages, say)
         command = [
             str(python), str(Path(__file__).with_name("peer.py")), name, str(folder),
             "--rounds", str(chosen.rounds), "--threads", str(chosen.threads),
@@ -120,7 +171,7 @@ def _environment() -> dict[str, str]:
     return kept | {"HF_HUB_OFFLINE": "1"}
 
 
-def set_up(name: str, say: Callable[[str], None]) -> Path:
+def set_up(name: str, packages: Sequence[str], say: Callable[[str], None]) -> Path:
     """The Python of a peer's environment, made if it is not there.
 
     Raises:
@@ -138,9 +189,9 @@ def set_up(name: str, say: Callable[[str], None]) -> Path:
         subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     subprocess.run([*install, *(pin for pin in pins if pin.startswith("torch"))], check=True)
     try:
-        subprocess.run([*install, *pins, *PEERS[name]], check=True)
+        subprocess.run([*install, *pins, *packages], check=True)
     except subprocess.CalledProcessError:
         # It does not go with the pinned transformers: it may bring its own.
-        subprocess.run([*install, pins[0], *PEERS[name]], check=True)
+        subprocess.run([*install, pins[0], *packages], check=True)
     ready.touch()
     return python

@@ -75,6 +75,15 @@ def ratio(seconds: Sequence[float], plain: Sequence[float]) -> float:
     return statistics.median(one / other for one, other in zip(seconds, plain, strict=True))
 
 
+def medians(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, float]:
+    """A way's medians over rounds: of its seconds, and of its ratios to the plain way's."""
+    return {
+        "seconds": statistics.median(seconds),
+        "ratio": ratio(seconds, plain),
+        "rounds": len(seconds),
+    }
+
+
 def gemm_rate(
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",

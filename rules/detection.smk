@@ -40,6 +40,7 @@ rule outputs:
         dtype=lambda w: cfg.models[w.model].dtype,
         prompt=lambda w: cfg.models[w.model].prompt,
         batch_tokens=cfg.batch_tokens,
+        p_true=paths.detection_needs("p-true"),
     message:
         "token probabilities of {wildcards.model} on {wildcards.dataset}"
     script:

@@ -15,7 +15,7 @@ with stage(snakemake):
     answers = measured(read_parquet(given.answers), given.activations)
     check_tokens(loaded.tokenizer, answers, given.answers)
     table = token_probabilities.table(
-        loaded, answers, style=chosen.prompt, batch_tokens=chosen.batch_tokens
+        loaded, answers, style=chosen.prompt, batch_tokens=chosen.batch_tokens, p_true=chosen.p_true
     )
     write_parquet(table, written)
     counts = provenance.counts_of(given.activations)

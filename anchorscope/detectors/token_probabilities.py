@@ -39,26 +39,31 @@ class Proposal:
     answer: str
 
 
-def table(loaded: Loaded, answers: pd.DataFrame, *, style: str, batch_tokens: int) -> pd.DataFrame:
+def table(
+    loaded: Loaded, answers: pd.DataFrame, *, style: str, batch_tokens: int, p_true: bool = True
+) -> pd.DataFrame:
     """The token probabilities of measured answers, behind their own and their partners' questions.
 
     Args:
         answers: see `activations.measured`.
         style: of the prompts; in `chat` the model is asked through its template.
         batch_tokens: most rows × padded length of a call.
+        p_true: whether the model is asked. The two questions take most of the time.
 
     Returns:
-        A row for each answer, `clean`, and for those with a partner `crossed`: `COLUMNS`.
+        A row for each answer, `clean`, and for those with a partner `crossed`: `COLUMNS`, the last
+        of them only if the model is asked.
 
     Raises:
         AnchorscopeError: logits that are not finite, or one row alone does not fit in memory.
     """
     frames = []
     for condition, (samples, asked) in _conditions(answers).items():
-        features = probabilities(loaded, samples, batch_tokens=batch_tokens)
-        p_true = ask(loaded, asked, style=style, batch_tokens=batch_tokens)
-        frame = features.assign(condition=condition, **{P_TRUE: p_true})
-        frames.append(frame[list(COLUMNS)])
+        frame = probabilities(loaded, samples, batch_tokens=batch_tokens)
+        frame.insert(1, "condition", condition)
+        if p_true:
+            frame[P_TRUE] = ask(loaded, asked, style=style, batch_tokens=batch_tokens)
+        frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
 

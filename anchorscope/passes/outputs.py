@@ -1,21 +1,22 @@
 """Token probabilities in the clean pass: of each token of an answer, or of two that may come next.
 
-The base model is run without its LM head. The head then reads the states that predict these tokens
-alone, some at a time: with a large vocabulary, the logits of a whole batch take more memory than
-its states.
+The base model is run without its LM head, from the first token that prompts do not share (see
+`sharing`). The head then reads the states that predict these tokens alone, some at a time: with a
+large vocabulary, the logits of a whole batch take more memory than its states.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.models import cache
 from anchorscope.models.families import Loaded, not_finite
-from anchorscope.passes import runner
+from anchorscope.passes import runner, sharing
 from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.storage.progress import Progress
@@ -27,6 +28,9 @@ whether it is of E_A; its log-probability and its logit, given all tokens before
 of the distribution that it was taken from. In nats, before any temperature."""
 LOGITS_AT_ONCE = 2**25
 """Most logits that are held at once, 128 MiB in float32."""
+Place = tuple[int, int]
+"""The number of a sample, and of one of its tokens."""
+Result = TypeVar("Result")
 
 
 def of_answers(
@@ -44,13 +48,31 @@ def of_answers(
     if not samples:
         return pd.DataFrame(columns=list(COLUMNS))
     alone = [replace(sample, others={}) for sample in samples]
-    plan = arrange(alone, [(CLEAN, 0)], batch_tokens=batch_tokens)
-    room, frames = room or Room(), []
-    with Progress(total=len(samples), desc="token probabilities") as progress:
-        for batch in plan.batches:
-            work = partial(_of_batch, loaded, plan, batch)
-            frames += room.run(batch.samples, batch.tokens, work)
-            progress.update(len(batch.samples))
+    # What stands before a token predicts it.
+    read = [range(one.answer_start - 1, one.positions["last_answer"]) for one in alone]
+
+    def rows(places: Sequence[Place], states: torch.Tensor) -> pd.DataFrame:
+        """The rows of the tokens that follow some places."""
+        tokens = [(alone[number], before + 1) for number, before in places]
+        written = torch.tensor([sample.input_ids[place] for sample, place in tokens])
+        return pd.DataFrame(
+            {
+                "id": [sample.id for sample, _ in tokens],
+                "place": [place for _, place in tokens],
+                "exact": [place > sample.positions["before_answer"] for sample, place in tokens],
+                **_probabilities(loaded, states, written),
+            }
+        )
+
+    frames = _passed(
+        loaded,
+        alone,
+        read,
+        rows,
+        batch_tokens=batch_tokens,
+        room=room or Room(),
+        desc="token probabilities",
+    )
     table = pd.concat(frames, ignore_index=True)
     if len(bad := table[~np.isfinite(table["logprob"])]):
         first = bad.iloc[0]
@@ -77,78 +99,100 @@ def of_choices(
     """
     if not len(prompts):
         return np.zeros((0, 2))
-    samples = []
-    for number, ids in enumerate(prompts):
-        last = len(ids) - 1
-        positions = {"prompt_end": last}
-        samples.append(Sample(str(number), tuple(ids), positions, (last,), (last,), last + 1))
-    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
-    room, found = Room(), np.full((len(prompts), 2), np.nan)
+    ends = [len(ids) - 1 for ids in prompts]
+    samples = [
+        Sample(str(number), tuple(ids), {"prompt_end": end}, (end,), (end,), end + 1)
+        for number, (ids, end) in enumerate(zip(prompts, ends, strict=True))
+    ]
+    both = np.full((len(prompts), 2), np.nan)
 
-    def passed(batch: Batch, numbers: Sequence[int]) -> torch.Tensor:
-        batch = narrowed(batch, numbers)
-        ends = torch.tensor([plan.passed(row).positions["prompt_end"] for row in batch.rows])
-        last = _states(loaded, plan, batch, torch.arange(len(ends)), ends)
-        pairs = torch.tensor([choices[row.sample] for row in batch.rows])
+    def fill(places: Sequence[Place], states: torch.Tensor) -> None:
+        """Write the logits of some prompts' choices into `both`."""
+        numbers = [number for number, _ in places]
+        pairs = torch.tensor([choices[number] for number in numbers])
         parts = [
             logits.gather(-1, some.to(logits.device)).cpu()
-            for logits, some in _logits(loaded, last, pairs)
+            for logits, some in _logits(loaded, states, pairs)
         ]
-        return torch.cat(parts).double()
+        both[numbers] = torch.cat(parts).double().numpy()
 
-    with Progress(total=len(prompts), desc="choices") as progress:
-        for batch in plan.batches:
-            parts = room.run(batch.samples, batch.tokens, partial(passed, batch))
-            found[list(batch.samples)] = torch.cat(list(parts)).numpy()
-            progress.update(len(batch.samples))
-    if len(bad := np.flatnonzero(~np.isfinite(found).all(1))):
+    read = [range(end, end + 1) for end in ends]
+    _passed(loaded, samples, read, fill, batch_tokens=batch_tokens, room=Room(), desc="choices")
+    if len(bad := np.flatnonzero(~np.isfinite(both).all(1))):
         raise not_finite("the logits of a choice are not finite", f"prompt {bad[0]}")
-    return found
+    return both
 
 
-def _of_batch(loaded: Loaded, plan: Plan, batch: Batch, numbers: Sequence[int]) -> pd.DataFrame:
-    """The rows of some samples of a batch."""
-    batch = narrowed(batch, numbers)
-    samples = [plan.passed(row) for row in batch.rows]
-    places = [
-        (row, place)
-        for row, sample in enumerate(samples)
-        for place in range(sample.answer_start, sample.positions["last_answer"] + 1)
-    ]
-    rows, at = torch.tensor(places).T
-    tokens = torch.tensor([samples[row].input_ids[place] for row, place in places])
-    # What stands before a token predicts it.
-    numbers_of_tokens = _numbers(loaded, _states(loaded, plan, batch, rows, at - 1), tokens)
-    return pd.DataFrame(
-        {
-            "id": [samples[row].id for row, _ in places],
-            "place": at.numpy(),
-            "exact": [place > samples[row].positions["before_answer"] for row, place in places],
-            **{name: values.numpy() for name, values in numbers_of_tokens.items()},
-        }
-    )
+def _passed(
+    loaded: Loaded,
+    samples: Sequence[Sample],
+    read: Sequence[range],
+    work: Callable[[Sequence[Place], torch.Tensor], Result],
+    *,
+    batch_tokens: int,
+    room: Room,
+    desc: str,
+) -> list[Result]:
+    """Pass all samples, and do the work for what the LM head reads of some at a time.
 
+    Args:
+        read: of each sample, the tokens whose states are wanted; none before `prompt_end`.
+        work: takes places and their states [places, width].
+        desc: of the progress.
+    """
+    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
+    head = cache.pass_head(loaded.model, samples[0].input_ids[: plan.head], loaded.device)
 
-def _numbers(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
-    """`logprob`, `logit` and `entropy` of tokens [n], predicted from states [n, width]."""
-    parts: dict[str, list[torch.Tensor]] = {"logprob": [], "logit": [], "entropy": []}
-    for logits, given in _logits(loaded, states, tokens):
-        log_p = logits.log_softmax(dim=-1)
-        index = given.to(logits.device)[:, None]
-        parts["logprob"].append(log_p.gather(-1, index)[:, 0].cpu())
-        parts["logit"].append(logits.gather(-1, index)[:, 0].cpu())
-        parts["entropy"].append(torch.special.entr(log_p.exp()).sum(dim=-1).cpu())
-    return {name: torch.cat(values).double() for name, values in parts.items()}
+    def of_samples(batch: Batch, numbers: Sequence[int]) -> list[Result]:
+        """The results of some samples of a batch."""
+        parts = sharing.parts(plan, narrowed(batch, numbers))
+        return [work(*_states(loaded, plan, narrowed(batch, part), read, head)) for part in parts]
+
+    results: list[Result] = []
+    with Progress(total=len(samples), desc=desc) as progress:
+        for batch in plan.batches:
+            for part in room.run(batch.samples, batch.tokens, partial(of_samples, batch)):
+                results += part
+            progress.update(len(batch.samples))
+    return results
 
 
 @torch.inference_mode()
 def _states(
-    loaded: Loaded, plan: Plan, batch: Batch, rows: torch.Tensor, at: torch.Tensor
-) -> torch.Tensor:
-    """What the LM head reads at some tokens of some rows of a batch, [n, width]."""
-    arguments: dict[str, Any] = {**runner.inputs(loaded, plan, batch)}
-    states = loaded.model.base_model(**arguments, use_cache=False).last_hidden_state
-    return states[rows.to(states.device), at.to(states.device)]
+    loaded: Loaded, plan: Plan, batch: Batch, read: Sequence[range], head: cache.Layers
+) -> tuple[list[Place], torch.Tensor]:
+    """Places of the samples of a batch, and what the LM head reads there, [places, width].
+
+    Args:
+        read: see `_passed`.
+        head: keys and values of the tokens that all samples begin with.
+    """
+    (step,) = sharing.steps(plan, batch)
+    earlier = sharing.earlier(plan, batch, step, head, [])
+    arguments: dict[str, Any] = {**runner.inputs(loaded, plan, batch, step, earlier)}
+    out = loaded.model.base_model(**arguments, past_key_values=cache.Cache(earlier), use_cache=True)
+    states = out.last_hidden_state
+    places, rows, columns = [], [], []
+    for row, (number, start) in enumerate(zip(batch.samples, step.starts, strict=True)):
+        for place in read[number]:
+            places.append((number, place))
+            rows.append(row)
+            columns.append(place - start)
+    return places, states[rows, columns]
+
+
+def _probabilities(
+    loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor
+) -> dict[str, np.ndarray]:
+    """`logprob`, `logit` and `entropy` of tokens [n], predicted from states [n, width]."""
+    parts: dict[str, list[torch.Tensor]] = {"logprob": [], "logit": [], "entropy": []}
+    for logits, written in _logits(loaded, states, tokens):
+        log_p = logits.log_softmax(dim=-1)
+        index = written.to(logits.device)[:, None]
+        parts["logprob"].append(log_p.gather(-1, index)[:, 0].cpu())
+        parts["logit"].append(logits.gather(-1, index)[:, 0].cpu())
+        parts["entropy"].append(torch.special.entr(log_p.exp()).sum(dim=-1).cpu())
+    return {name: torch.cat(values).double().numpy() for name, values in parts.items()}
 
 
 @torch.inference_mode()

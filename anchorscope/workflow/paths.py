@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.method import named
+from anchorscope.detectors.method import Need as DetectionNeed, named
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
@@ -146,9 +146,13 @@ class Paths:
 
         Raises AnchorscopeError: there is no such method.
         """
-        chosen = named(self.config.detection.methods, METHODS)
-        needed = any({"outputs", "p-true"} & {*method.needs} for method in chosen)
+        needed = self.detection_needs("outputs") or self.detection_needs("p-true")
         return lambda w: product(w) if needed else []
+
+    def detection_needs(self, need: DetectionNeed) -> bool:
+        """Whether some method of detection needs this; errors as of `outputs_if_needed`."""
+        chosen = named(self.config.detection.methods, METHODS)
+        return any(need in method.needs for method in chosen)
 
     def given_scores(self, wildcards: Any) -> list[str]:
         """The files of scores that are given for a cell; those that are not there, too."""

@@ -121,6 +121,16 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
     )
 
 
+def test_a_model_that_is_not_asked_says_nothing_of_truth(load: Callable[..., Any]) -> None:
+    loaded = load("llama")
+    answers = answers_of(loaded.tokenizer, 4).assign(crossed_partner=None)
+    how = {"style": "plain", "batch_tokens": 400}
+    whole = token_probabilities.table(loaded, answers, **how)
+    without = token_probabilities.table(loaded, answers, p_true=False, **how)
+    assert tuple(without) == COLUMNS[:-1]
+    pd.testing.assert_frame_equal(without, whole[list(without)])
+
+
 def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) -> None:
     loaded = loading.load(checkpoint("qwen2"))
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")

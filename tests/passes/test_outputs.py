@@ -1,5 +1,6 @@
 """Token probabilities of answers, against the whole model one row at a time."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,3 +83,34 @@ def test_a_probability_that_is_not_finite_is_refused(checkpoint: Any) -> None:
 
 def test_no_samples_have_no_rows(load: Any) -> None:
     assert outputs.of_answers(load("llama"), [], batch_tokens=300).empty
+
+
+def test_what_all_prompts_begin_with_is_passed_once(load: Any) -> None:
+    loaded = load("qwen3")
+    head = tuple(loaded.tokenizer("Q: Who wrote it? A: Ann. " * 5)["input_ids"])
+    samples = [behind_head(head, one) for one in samples_of(loaded)]
+    widths: list[int] = []
+    hook = loaded.model.base_model.register_forward_pre_hook(
+        lambda _, args, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    together = outputs.of_answers(loaded, samples, batch_tokens=10**6)
+    hook.remove()
+    assert widths[0] >= len(head) > max(widths[1:])
+    for one in samples:
+        alone = outputs.of_answers(loaded, [one], batch_tokens=10**6)
+        rows = together[together["id"] == one.id]
+        for name in ("logprob", "logit", "entropy"):
+            assert list(rows[name]) == pytest.approx(list(alone[name]), abs=1e-5)
+
+
+def behind_head(head: tuple[int, ...], sample: Sample) -> Sample:
+    """A sample with more tokens before its own."""
+    moved = len(head)
+    return replace(
+        sample,
+        input_ids=head + sample.input_ids,
+        positions={name: place + moved for name, place in sample.positions.items()},
+        question_tokens=tuple(place + moved for place in sample.question_tokens),
+        eq_tokens=tuple(place + moved for place in sample.eq_tokens),
+        answer_start=sample.answer_start + moved,
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -112,16 +111,3 @@ def _tensor_hash(parameter: Tensor) -> str:
 def _hash(content: object) -> str:
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def keys_of(questions: list[str], subjects: list[Any]) -> Iterator[frozenset[int]]:
-    """For each sample, hashes of its question and its subject, as folds compare them."""
-    from anchorscope.questions import folds
-
-    for question, subject in zip(questions, subjects, strict=True):
-        named = (("q", folds.key(question)), ("s", folds.key(subject)))
-        yield frozenset(_number(f"{kind} {text}") for kind, text in named if text is not None)
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)

@@ -32,7 +32,7 @@ FORMAT = 1
 """Version of the folder's format; raise it when files or keys change."""
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 PATHWAY = "pathway"
-NUMBERS = ("bias", "slope", "offset", "log_odds")
+NUMBERS = ("bias", "log_odds")
 COLUMNS = (
     "id", "question", "response", "question_anchor", "answer_anchor", "p_wrong", "p_balanced",
     "pathway", "p_question", "dropped",
@@ -51,20 +51,17 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LayerProbe:
-    """A logistic regression on the hidden states of one layer of a read-out, calibrated."""
+    """What is saved of a calibrated probe, see `methods.probe.LinearScorer`. Needs no torch."""
 
     readout: str  # such as `mlp/final`
     layer: int  # from 0 on
     weights: np.ndarray  # for states as the model gives them, float32 [width]
     bias: float
-    slope: float  # what calibration multiplies the logit by
-    offset: float  # and adds to it
     log_odds: float  # of the class among the training samples
 
     def logits(self, states: np.ndarray) -> np.ndarray:
         """Calibrated logits at the training samples' share, float64 [n], of states [n, width]."""
-        raw = states.astype(np.float64) @ self.weights.astype(np.float64) + self.bias
-        return self.slope * raw + self.offset
+        return states.astype(np.float64) @ self.weights.astype(np.float64) + self.bias
 
 
 @dataclass(frozen=True)

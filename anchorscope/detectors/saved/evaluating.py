@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
+from anchorscope.detectors import overlap
 from anchorscope.detectors.saved import quality
-from anchorscope.detectors.saved.binding import keys_of
 from anchorscope.detectors.saved.quality import Interval
 from anchorscope.detectors.saved.reading import scored
 from anchorscope.models.answers import NO_GOLD
@@ -86,15 +86,15 @@ def evaluate(
 
 def _reasons(table: pd.DataFrame, trained_on: frozenset[int]) -> Iterator[str | None]:
     """Why each row does not count, or None."""
-    keys = keys_of(list(table["question"]), list(table["subject"]))
+    fitted_to = overlap.shared(table, trained_on)
     seen: set[tuple[Any, Any]] = set()
-    for row, of_row in zip(table.to_dict("records"), keys, strict=True):
+    for row, known in zip(table.to_dict("records"), fitted_to, strict=True):
         same = (row["question"], row["response"])
         if isinstance(row["dropped"], str):
             yield row["dropped"]
         elif pd.isna(row["label"]):
             yield NO_GOLD
-        elif of_row & trained_on:
+        elif known:
             yield FITTED_TO
         else:
             yield REPEATED if same in seen else None

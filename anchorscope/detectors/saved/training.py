@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import pandas as pd
 
 from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
+from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import LEAST_SAMPLES
-from anchorscope.detectors.saved.binding import RESIDUAL, Binding, keys_of
+from anchorscope.detectors.methods.probe import LinearScorer, linear
+from anchorscope.detectors.saved.binding import RESIDUAL, Binding
 from anchorscope.detectors.saved.detector import Detector, LayerProbe, Prompting, with_source
 from anchorscope.detectors.saved.evidence import Evidence, TrainingStates
 from anchorscope.models import loading
@@ -135,8 +138,6 @@ def of_answers(
             pathway = final_pathway(states, readout, probes[0].layer, labels)
         counts = plan.counts if before is None else added(before, plan.counts)
         report = evidence.report() | {"counts": counts.as_dict()}
-    kept = states.answers
-    trained_on = frozenset().union(*keys_of(list(kept["question"]), list(kept["subject"])))
     settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
     return Detector(
         Binding.of(loaded, style),
@@ -144,7 +145,7 @@ def of_answers(
         tuple(probes),
         pathway,
         report,
-        trained_on,
+        overlap.keys(states.answers),
         {"name": None, "revision": None},
     )
 
@@ -158,7 +159,7 @@ def final_probe(states: TrainingStates, readout: str) -> LayerProbe:
     parts = [fitting.fit(x, whole, device=states.device) for x in blocks(states.clean(readout))]
     fitted = fitting.join(parts)
     layer = samples.deepest_layer(fitted.inner_auc[:, 0])
-    return layer_probe(fitted, readout, layer, whole, index=layer)
+    return layer_probe(linear(fitted, readout, layer), whole)
 
 
 def final_pathway(
@@ -168,21 +169,18 @@ def final_pathway(
     answers = states.answers.assign(label=states.answers["id"].map(labels))
     whole = fitting.design_of_all(answers, states.design.settings)
     x = states.clean(readout)[layer : layer + 1]
-    return layer_probe(fitting.fit(x, whole, device=states.device), readout, layer, whole, index=0)
+    scorer = linear(fitting.fit(x, whole, device=states.device), readout, 0)
+    return layer_probe(replace(scorer, layer=layer), whole)
 
 
-def layer_probe(
-    fitted: fitting.Fitted, readout: str, layer: int, design: Design, *, index: int
-) -> LayerProbe:
-    """The one probe of a fit to all samples, at the layer that stands at `index` in it."""
+def layer_probe(scorer: LinearScorer, design: Design) -> LayerProbe:
+    """A probe that was fitted to all samples, as it is saved."""
     share = design.z.mean()
     return LayerProbe(
-        readout,
-        layer,
-        fitted.probes.weights[index, 0].cpu().numpy(),
-        float(fitted.probes.bias[index, 0]),
-        float(fitted.t[index, 0]),
-        float(fitted.offset[index, 0]),
+        scorer.readout,
+        scorer.layer,
+        scorer.weights.astype(np.float32),
+        scorer.bias,
         float(np.log(share / (1 - share))),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import Cell, inner_folds
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
@@ -17,7 +18,6 @@ from anchorscope.detectors.tables import evaluation
 from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.samples import kept
-from anchorscope.questions import folds
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
@@ -62,7 +62,7 @@ def table(
             pd.Index(answers["id"].astype(str), dtype=object)
         )
         for source, scorers in fitted.items():
-            shared = _shared(answers, cells[source].answers)
+            shared = overlap.shared(answers, overlap.keys(cells[source].answers))
             counted = np.ones(len(answers), dtype=bool) if source == tested else ~shared
             for name, scorer in scorers.items():
                 rank = ranks[name]
@@ -95,15 +95,6 @@ def _fitted(dataset: Dataset) -> dict[str, Scorer]:
     inner = inner_folds(answers, cell.design.z, cell.design.settings, where)
     train = with_probes(cell.whole(inner))
     return {name: METHODS[name].fit(train) for name in DETECTORS}
-
-
-def _shared(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
-    """Which answers share question or subject with others, bool [n]."""
-    shared = np.zeros(len(answers), dtype=bool)
-    for column in ("question", "subject"):
-        theirs = {folds.key(text) for text in others[column].dropna()} - {None}
-        shared |= np.array([folds.key(text) in theirs for text in answers[column].fillna("")])
-    return shared
 
 
 def _aucs(rank: np.ndarray, z: np.ndarray, weights: np.ndarray, counted: np.ndarray) -> np.ndarray:
