@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from anchorscope.config.sections import Section
+from anchorscope.config.sections import Count, Section, key
 from anchorscope.passes.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ Need = Literal["states", "prompts", "gradients", "floors", "truth"]
 
 class NoSettings(Section):
     """An experiment without settings of its own."""
+
+
+class OfSome(Section):
+    """Settings of an experiment whose passes are many: it may measure some samples only."""
+
+    samples: Count | None = key(None, "So many samples of a cell, drawn by the seed; null: all.")
 
 
 class Measure(Protocol):

@@ -25,7 +25,7 @@ from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
-from anchorscope.storage.counts import NO_PARTNER, Counts
+from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,15 @@ class Cell:
     def samples(self) -> dict[str, Sample]:
         """Id → sample, as it was passed in the main run."""
         return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
+
+    def some(self, n: int | None) -> "Cell":
+        """The cell with `n` of its samples, drawn by the seed; None: with all."""
+        if n is None or n >= len(self.answers):
+            return self
+        drawn = self.answers.sample(n, random_state=self.seed).index
+        others = self.answers.loc[~self.answers.index.isin(drawn), "id"].astype(str)
+        left_out = self.left_out | dict.fromkeys(others, OUTSIDE_SAMPLE)
+        return replace(self, answers=self.answers.loc[drawn.sort_values()], left_out=left_out)
 
     @cached_property
     def folds(self) -> dict[str, int]:

@@ -120,17 +120,18 @@ class Paths:
                 raise AnchorscopeError(what, where, do, see="config")
         return self.of_figure("truth", ".parquet")(wildcards)
 
-    def cells_of_experiments(self) -> list[tuple[str, str, str]]:
-        """Experiment, model and dataset of every cell of the calibration, empty ones included."""
-        cells = dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)])
-        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
+    def held_cells(self) -> list[tuple[str, str]]:
+        """Model and dataset of every cell of the calibration, and of those that must be empty."""
+        return list(dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)]))
 
-    def of_experiments(self, stage: str, end: str) -> list[str]:
-        """A product of each of `cells_of_experiments`."""
-        return [
-            self.of_cells(self.calibration, stage.format(experiment=name), [(m, dataset)], end)[0]
-            for name, m, dataset in self.cells_of_experiments()
-        ]
+    def of_held_cells(self, stage: str, end: str = "") -> list[str]:
+        """Of each of `held_cells`."""
+        return self.of_cells(self.calibration, stage, self.held_cells(), end)
+
+    def of_experiments(self) -> list[str]:
+        """What each experiment, one after another, measured in each of `held_cells`."""
+        stages = [f"experiments/{name}" for name in registry.EXPERIMENTS]
+        return [path for stage in stages for path in self.of_held_cells(stage, ".parquet")]
 
     def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
         """A product of the model, on every dataset of the figure, that the wildcards name."""
