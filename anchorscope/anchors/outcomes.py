@@ -67,7 +67,8 @@ def no_answer(
     if anchor is None or response[anchor.start : anchor.end].lower() in english.PREPOSITIONS:
         return UNFINISHED
     if _echoes(response, question, anchor, finished):
-        return ECHO
+        says_unknown = _refuses(response, question, anchor) and not _REFUSES.search(question)
+        return REFUSAL if says_unknown else ECHO
     rest = response[anchor.end :].strip(" ,;:-–")
     start, end = answer_anchors.sentence_of(response, anchor.start)
     goes_on = end == len(response) and not restated.adds(response[start:end], question)

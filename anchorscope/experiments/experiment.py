@@ -60,6 +60,11 @@ class Table(Protocol):
     def __call__(self, analysis: Analysis, measured: Measured, /) -> pd.DataFrame: ...
 
 
+Passes = Callable[[Any, int, int], int]
+"""Rows that an experiment passes for a sample, one back counted as one, at most.
+
+Of its settings, the random draws of its control, and the number of read-outs.
+"""
 Chart = Callable[..., "Figure"]
 """One of `figure.CHARTS`: draws the table under the keywords of `figure_fit.Asked`."""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
@@ -100,6 +105,8 @@ class Experiment:
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
+    # None: one clean row, and one for each intervention and draw
+    passes: Passes | None = None
 
     def __post_init__(self) -> None:
         if problem := self._problem():
@@ -128,6 +135,12 @@ class Experiment:
     def controls(self) -> tuple[str, ...]:
         """The names of its controls."""
         return tuple(dict.fromkeys(one.control for one in self.interventions if one.control))
+
+    def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
+        """Rows passed for a sample, see `Passes`."""
+        if self.passes is not None:
+            return self.passes(settings, draws, readouts)
+        return 1 + sum(draws if one.tokens == "random" else 1 for one in self.interventions)
 
     @property
     def measure(self) -> Measure:

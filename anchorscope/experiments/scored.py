@@ -158,11 +158,13 @@ def counts(
     experiment: Experiment,
     answers: pd.DataFrame,
     rows: pd.DataFrame,
+    passes: int,
     left_out: Mapping[str, str] | None = None,
 ) -> Counts:
     """How many of the answers the experiment could be done with, and how its controls fared.
 
     `left_out`: id → why a sample was not passed; without a reason it had no partner or no control.
+    `passes`: rows passed for a sample at most, see `Experiment.passes_a_sample`.
     """
     passed = set(rows["id"])
     reasons = left_out or {}
@@ -170,7 +172,7 @@ def counts(
         reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
     )
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
-    notes = {"passes a sample": len(rows[["condition", "draw"]].drop_duplicates())}
+    notes = {"passes a sample, at most": passes}
     for control in sorted({*experiment.controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
         few = n_tokens < n_exact.reindex(n_tokens.index)

@@ -59,6 +59,8 @@ EXPERIMENT = Experiment(
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
     needs=("prompts", "floors"),
+    # clean, the control, the probabilities of tokens, and the answer under permission
+    passes=lambda settings, draws, readouts: 1 + draws + 2,
     columns=COLUMNS,
     views={"layers": "What the model knows of Q- and A-Anchored answers"},
 )

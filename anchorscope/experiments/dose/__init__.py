@@ -93,6 +93,7 @@ EXPERIMENT = Experiment(
     interventions=tuple(one for weight in WEIGHTS for one in (DOSES[weight], CONTROLS[weight])),
     needs=("floors",),
     draws=1,
+    passes=lambda settings, draws, readouts: 1 + len(settings.weights) * (1 + draws),
     columns=COLUMNS,
     views={
         "weights": "Predictions that flip when attention to E_Q is scaled",

@@ -86,6 +86,7 @@ EXPERIMENT = Experiment(
     settings=Saliency,
     needs=("gradients", "floors"),
     interventions=(SALIENCY, RANDOM),
+    passes=lambda settings, draws, readouts: 1 + readouts,  # one back for each read-out
     columns=COLUMNS,
     views={
         "density": "Saliency from the question to the answer",
