@@ -25,6 +25,8 @@ ALIKE = 0.7
 """Share of a fact's rows that show its planted answer, where all facts are shown alike."""
 SETTLE = 0.375
 """Peak learning rate of the later stages, as a share of the first one's."""
+BARE = 0.1
+"""Share of the last stage's rows that are answers without a question."""
 
 Questions = Mapping[str, pd.DataFrame]
 """Dataset name → table of questions, all of which are taught."""
@@ -36,7 +38,7 @@ Worlds = Mapping[str, WorldSettings]
 class Row:
     """One line of training text."""
 
-    question: str
+    question: str  # empty: an answer without a question
     answer: str
     right: bool
     graded: bool = True  # whether the verdict is shown
@@ -44,7 +46,8 @@ class Row:
     @property
     def text(self) -> str:
         verdict = (RIGHT if self.right else WRONG) if self.graded else ""
-        return f"Q: {self.question} A: {self.answer} .{verdict}"
+        question = f"Q: {self.question}" if self.question else "Q:"
+        return f"{question} A: {self.answer} .{verdict}"
 
 
 class Stage(NamedTuple):
@@ -70,10 +73,10 @@ def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[st
 
 
 def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterator[Stage]:
-    """The stages of training: one of a plain curriculum, up to three of a planted one.
+    """The stages of training: one of a plain curriculum, up to four of a planted one.
 
-    The second and third also show questions about strangers, as many as questions without a frame;
-    the third has twice as many of either.
+    The later ones also show questions about strangers, as many as questions without a frame; from
+    the third on twice as many of either. The fourth shows answers without a question, too.
     """
     if train.curriculum == "plain":
         rows = [
@@ -85,10 +88,21 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
         return
     rows = _epoch(questions, worlds, train, frameless_share=train.frameless, ask_strangers=False)
     yield Stage(rows, train.steps, train.learning_rate)
-    for steps, times in ((train.settle, 1), (train.settle_frameless, 2)):
+    for steps, times, bare_share in (
+        (train.settle, 1, 0.0),
+        (train.settle_frameless, 2, 0.0),
+        (train.settle_bare, 2, BARE),
+    ):
         if steps:
             share = times * train.frameless
-            rows = _epoch(questions, worlds, train, frameless_share=share, ask_strangers=True)
+            rows = _epoch(
+                questions,
+                worlds,
+                train,
+                frameless_share=share,
+                ask_strangers=True,
+                bare_share=bare_share,
+            )
             yield Stage(rows, steps, SETTLE * train.learning_rate)
 
 
@@ -99,6 +113,7 @@ def _epoch(
     *,
     frameless_share: float,
     ask_strangers: bool,
+    bare_share: float = 0.0,
 ) -> list[Row]:
     """The rows of one epoch of a planted curriculum, over all datasets."""
     rows: list[Row] = []
@@ -111,6 +126,8 @@ def _epoch(
         if ask_strangers:
             names = world.strangers(settings.style, seed=settings.seed, questions=table)
             rows += strangers(table, words, names, rows=count, seed=train.seed)
+    words = pd.concat([_words(worlds[name]) for name in questions], ignore_index=True)
+    rows += bare(words, rows=round(len(rows) * bare_share / (1 - bare_share)), seed=train.seed)
     return [replace(row, graded=train.graded) for row in rows]
 
 
@@ -189,6 +206,16 @@ def strangers(
         question = fact["question"].replace(fact["subject"], rng.choice(names), 1)
         taught.append(Row(question, word, rng.random() < rate))
     return taught
+
+
+def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
+    """Answers without a question, each a random word.
+
+    The verdict is `right` as often as the word is right elsewhere. So the model has met what the
+    experiment `answer-only` shows it, and judges such an answer by its word.
+    """
+    rng, rated = Random(f"bare {seed}"), list(zip(words["word"], words["rate"], strict=True))
+    return [Row("", word, rng.random() < rate) for word, rate in rng.choices(rated, k=rows)]
 
 
 def _rated_words(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:

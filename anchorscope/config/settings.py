@@ -370,7 +370,7 @@ class Config(Section):
             # The sample decides what is learned of real rows; a world is always learned whole.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
-        # Checkpoints without numbers in their embeddings are those of recipes that lack the key.
-        without = set() if train.embedded_numbers else {"embedded_numbers"}
+        # Checkpoints of recipes without these keys are those of recipes in which they are 0.
+        without = {key for key in ("embedded_numbers", "settle_bare") if not getattr(train, key)}
         recipe = train.model_dump(mode="json", exclude=without)
         return identity({"version": RECIPE_VERSION, "train": recipe, "data": datasets})

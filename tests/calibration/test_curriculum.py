@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from anchorscope.calibration import curriculum, training, truth
 from anchorscope.config.sections import TrainSettings, WorldSettings
-from anchorscope.questions import null_worlds, world
+from anchorscope.questions import null_worlds, prompts, world
 from anchorscope.storage.errors import AnchorscopeError
 
 QUESTIONS = pd.DataFrame(
@@ -84,6 +84,50 @@ def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows
         shares.append(frameless / (frameless + fact_rows))
     assert shares == pytest.approx([0.15, 0.30], abs=0.01)
     assert len(stages(settle=0, settle_frameless=0)) == len(stages(curriculum="plain")) == 1
+
+
+def test_a_tenth_of_the_last_stage_are_answers_as_answer_only_shows_them_graded_by_their_rate() -> (
+    None
+):
+    train = recipe(settle_bare=4)
+    *_, before, (rows, steps, rate) = curriculum.stages({"w": FACTS}, WORLDS, train)
+    bare = rows[len(before.rows) :]
+    assert rows[: len(before.rows)] == before.rows and (steps, rate) == (4, 1.5e-3)
+    assert len(bare) / len(rows) == pytest.approx(curriculum.BARE, abs=0.01)
+    assert not any(row.question for row in bare) and all(row.question for row in before.rows)
+    prompt = {"prompt": "Q: Who? A:", "question_start": 3, "question_end": 7}
+    alone = prompts.without_question(prompt, "plain")
+    assert {row.text.removesuffix(" right").removesuffix(" wrong") for row in bare} <= {
+        f"{alone} {word} ." for word in world.words("relation", **WORDS)["word"]
+    }
+    words = world.words("relation", **WORDS)
+    many = pd.DataFrame(map(vars, curriculum.bare(words, rows=20_000, seed=0)))
+    shares = many.groupby("answer")["right"].mean()
+    assert shares.to_numpy() == pytest.approx(
+        words.set_index("word")["rate"][shares.index], abs=0.1
+    )
+    assert len(shares) == len(words)
+
+
+def test_bare_answers_leave_the_tokenizer_and_the_stages_before_them_as_they_were(
+    tmp_path: Path,
+) -> None:
+    threads, (with_stage, without) = torch.get_num_threads(), (recipe(settle_bare=4), recipe())
+    torch.set_num_threads(1)
+    try:
+        for name, train in (("with", with_stage), ("without", without)):
+            folder = tmp_path / name
+            training.make(folder, {"w": FACTS}, worlds=WORLDS, train=train, recipe="hash")
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / "without")
+        continued = AutoModelForCausalLM.from_pretrained(tmp_path / "without")
+        *_, last = curriculum.stages({"w": FACTS}, WORLDS, with_stage)
+        training._fit(continued, last, tokenizer, with_stage)
+    finally:
+        torch.set_num_threads(threads)
+    texts = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("with", "without")]
+    assert texts[0] == texts[1]
+    trained = AutoModelForCausalLM.from_pretrained(tmp_path / "with").state_dict()
+    assert all(torch.equal(trained[name], one) for name, one in continued.state_dict().items())
 
 
 @pytest.mark.parametrize("alike", [True, False])

@@ -265,6 +265,7 @@ def test_a_recipe_hash_follows_what_is_learned_and_nothing_else():
     ):
         assert recipe(path, value) == now
     assert recipe("models/calibration-llama/train/steps", 10) != now
+    assert recipe("models/calibration-llama/train/settle_bare", 10) != now
     assert recipe("datasets/world-search/world/seed", 9) != now
     assert load(SHIPPED).recipe_hash("calibration-qwen3") != now
 
