@@ -138,6 +138,7 @@ rule experiment_calibration:
         "../envs/base.yaml"
     params:
         cells=paths.held_cells(),
+        measured=paths.experiments_held(),
         calibrated=cfg.calibrated(),
         nulls={name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()},
         bootstrap=cfg.bootstrap.model_dump(mode="json", include={"draws", "level"})

@@ -22,12 +22,10 @@ with stage(snakemake):
         truth = read_parquet(planted[0]) if planted else None
         passed = measured(answers, given.activations[place])
         per_sample = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
-        # of each experiment, the rows of all cells in turn
-        for experiment, path in zip(
-            EXPERIMENTS.values(), given.rows[place :: len(chosen.cells)], strict=True
-        ):
-            products = tables.Products(scores, answers, read_parquet(path), floors, truth)
-            per_sample[experiment.name] = tables.per_sample(experiment, products)
+        for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
+            if cell == [model, dataset]:
+                products = tables.Products(scores, answers, read_parquet(path), floors, truth)
+                per_sample[name] = tables.per_sample(EXPERIMENTS[name], products)
         pairs, how = pairs_of(scores, passed), experiments.Draws(**chosen.bootstrap)
         for name, frame in per_sample.items():
             table = experiments.of_experiment(frame, answers, truth, pairs, how)

@@ -105,6 +105,8 @@ class Experiment:
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
+    # whether it finds nothing, beyond its control, where the question alone tells of the label
+    follows_pair: bool = False
     # None: one clean row, and one for each intervention and draw
     passes: Passes | None = None
 

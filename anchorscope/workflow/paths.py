@@ -128,10 +128,30 @@ class Paths:
         """Of each of `held_cells`."""
         return self.of_cells(self.calibration, stage, self.held_cells(), end)
 
+    def experiments_held(self) -> list[tuple[str, str, str]]:
+        """Experiment, model and dataset of all that the calibration of the experiments measures.
+
+        Where the question alone tells of the label, only experiments that follow the pair.
+        """
+        held = []
+        for name, experiment in registry.EXPERIMENTS.items():
+            nulls = [
+                (null.model, null.dataset)
+                for null in self.config.calibration.nulls.values()
+                if experiment.follows_pair or not null.question
+            ]
+            cells = dict.fromkeys([*self.config.calibrated(), *nulls])
+            held += [(name, *cell) for cell in cells]
+        return held
+
     def of_experiments(self) -> list[str]:
-        """What each experiment, one after another, measured in each of `held_cells`."""
-        stages = [f"experiments/{name}" for name in registry.EXPERIMENTS]
-        return [path for stage in stages for path in self.of_held_cells(stage, ".parquet")]
+        """The rows of each of `experiments_held`."""
+        return [
+            self.of_cells(self.calibration, f"experiments/{name}", [(model, dataset)], ".parquet")[
+                0
+            ]
+            for name, model, dataset in self.experiments_held()
+        ]
 
     def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
         """A product of the model, on every dataset of the figure, that the wildcards name."""

@@ -72,6 +72,7 @@ EXPERIMENT = Experiment(
     settings=Patching,
     interventions=(*ARMS.values(), RANDOM),
     draws=1,
+    follows_pair=True,
     passes=lambda settings, draws, readouts: 1 + len(settings.arms) + 1,  # one is the control
     columns=COLUMNS,
     views={
