@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import caption
-from small_cell import READOUTS, SmallCell, small_cell
+from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
@@ -102,7 +102,8 @@ def test_a_long_experiment_may_measure_some_samples_only(
 ) -> None:
     if not issubclass(experiment.settings, OfSome):
         return
-    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, batch_tokens=2000)
+    prompts = prompts_of(small.answers)
+    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, 2000, prompts=prompts)
     some = cell.some(10)
     assert len(some.samples) == 10 and {*some.samples} == {*cell.some(10).samples}
     assert {*some.left_out} == {*cell.samples} - {*some.samples}

@@ -4,12 +4,13 @@ The knowledge boundary of arXiv 2601.07422: whether Q-Anchored answers are those
 facts. Control: groups by the random knockout's own flips, in which nothing should differ.
 """
 
-from anchorscope.config.sections import Count, Section, Text, key
+from anchorscope.config.sections import Count, Text, key
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
+    OfSome,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY
@@ -41,7 +42,7 @@ COLUMNS = {
 }
 
 
-class Boundary(Section):
+class Boundary(OfSome):
     """What a model knows, and says it does not know."""
 
     permission: Text = key(
