@@ -184,8 +184,8 @@ class TrainSettings(Section):
     """Steps of a third stage with twice the share of `frameless` rows, which strengthens the
     default verdict."""
     settle_bare: Amount = 0
-    """Steps of a fourth stage, in which a tenth of the rows are answers without a question, so that
-    the model has met what `answer-only` shows it (`planted`)."""
+    """Steps of a fourth stage, which is the second with a tenth of answers without a question, so
+    that the model has met what `answer-only` shows it (`planted`)."""
     batch_rows: Count = key(256, "Rows of text per step.")
     learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
     warmup: Inside = key(0.2, "Share of the steps in which the learning rate rises.")
