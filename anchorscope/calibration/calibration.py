@@ -124,7 +124,7 @@ def cell(
             for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(known, kind, z, covered)
                 rows = here | _statistics(readout, moved, known, groups)
-                low, high = auc_interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
+                low, high = _interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
                 rows |= {"pathway_auc_low": low, "pathway_auc_high": high}
                 rows |= {"grouping": grouping, "z": z, "kind": kind}
                 frames.append(pd.DataFrame(rows))
@@ -237,7 +237,7 @@ def _pathway_auc(delta_p: np.ndarray, q: np.ndarray, a: np.ndarray) -> list[floa
     return [auc(-layer[q | a], q[q | a].astype(int)) for layer in delta_p]
 
 
-def auc_interval(
+def _interval(
     s: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentile interval of the AUC of s [layers, n] for q against a, [layers] each."""

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from anchorscope.calibration.calibration import auc_interval
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
@@ -138,22 +137,22 @@ def _by_truth(
     counted = ~np.isnan(value + control)
     q, a = (counted & (pathway == name) for name in ("Q", "A"))
     compared, is_q = q | a, q.astype(int)
-    (low,), (high,) = auc_interval(value[None], q, a, drawn, level)
     auc_value, auc_control = (auc(one[compared], is_q[compared]) for one in (value, control))
-    both = drawn.aucs(np.where(compared, [value, control], np.nan), is_q)
-    (gain_low,), (gain_high,) = intervals.percentile(both[:, :1] - both[:, 1:], level)
+    replicates = drawn.aucs(np.where(compared, [value, control], np.nan), is_q)
+    gains = replicates[:, 0] - replicates[:, 1]
+    low, high = intervals.percentile(np.column_stack([replicates[:, 0], gains]), level)
     return {
         "n_q": int(q.sum()),
         "n_a": int(a.sum()),
         "value_q": _mean_of(value[q]),
         "value_a": _mean_of(value[a]),
         "auc": auc_value,
-        "auc_low": low,
-        "auc_high": high,
+        "auc_low": low[0],
+        "auc_high": high[0],
         "control_auc": auc_control,
         "auc_gain": auc_value - auc_control,
-        "auc_gain_low": gain_low,
-        "auc_gain_high": gain_high,
+        "auc_gain_low": low[1],
+        "auc_gain_high": high[1],
         **{name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS},
     }
 

@@ -1,5 +1,4 @@
-"""Calibration on a cell whose every pathway is known, against slow versions of each statistic; and
-of experiments, on values worked out by hand."""
+"""Calibration on a cell whose every pathway is known, against slow versions of each statistic."""
 
 from itertools import product
 from typing import Any
