@@ -1,6 +1,6 @@
 """Writes the measured tables of docs/validity.md anew from the tables of a run.
 
-    snakemake --cores all calibration null-controls controls
+    snakemake --cores all calibration null-controls controls calibration-experiments
     python benchmarks/validity.py
 
 Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
@@ -25,6 +25,21 @@ QUANTITIES = {
     "delta_p_all": "ΔP of all samples",
     "probe_auc": "probe AUC",
 }
+
+
+MEASURES = {
+    ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
+    ("patching", "matched", "flip"): "`patching`, `matched`: flips",
+    ("patching", "placebo", "flip"): "`patching`, `placebo`: flips",
+    ("dose", "0", "flip"): "`dose` 0: flips",
+    ("dose", "0.25", "flip"): "`dose` ¼: flips",
+    ("dose", "0.5", "flip"): "`dose` ½: flips",
+    ("windows", "2", "flip"): "`windows`, layer 2 alone: flips",
+    ("saliency", "answer", "flow"): "`saliency`, E_Q to E_A: logits",
+    ("answer-only", "answer-only", "flip"): "`answer-only`: flips",
+    ("boundary", "boundary", "logprob"): "`boundary`: nats a token",
+}
+"""Experiment, arm and measure, and its name on the page."""
 
 
 def rows(cells: Iterable[Sequence[str]]) -> str:
@@ -138,6 +153,64 @@ def crossing(tables: Path) -> str:
     )
 
 
+class Experiments:
+    """`calibration-experiments.csv` at the default read-out."""
+
+    def __init__(self, tables: Path, cells: Sequence[tuple[str, str]]) -> None:
+        whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
+        whole = whole[(whole["site"] == "mlp") & (whole["position"] == "final")]
+        here = pd.MultiIndex.from_frame(whole[["model", "dataset"]]).isin(cells)
+        keys = ["experiment", "arm", "measure"]
+        self.calibrated = dict(list(whole[here].groupby(keys)))
+        self.nulls = dict(list(whole[~here].groupby(keys)))
+
+    def by_kind(self) -> str:
+        """What each makes of the planted kinds, over the calibration's cells."""
+        columns = ("surprise", "tempting", "truism", "myth", "auc", "control_auc")
+        return rows(
+            [label, *(spread(self.calibrated[key][column]) for column in columns)]
+            for key, label in MEASURES.items()
+        )
+
+    def ranks(self) -> str:
+        """The rank correlation with the truth of pairs, in the calibration's cells and others."""
+
+        def line(label: str, cells: pd.DataFrame, nulls: pd.DataFrame | None) -> list[str]:
+            above = f"{(cells['rank_low'] > 0).sum()} of {cells['rank'].notna().sum()}"
+            pairs = f"{cells['n_pair'].mean():.0f}"
+            others = pd.Series(dtype=float) if nulls is None else nulls["rank"].dropna()
+            return [label, spread(cells["rank"]), above, pairs, spread(others)]
+
+        return rows(
+            line(label, self.calibrated[key], self.nulls.get(key))
+            for key, label in MEASURES.items()
+        )
+
+
+def spread(values: pd.Series) -> str:
+    """Mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
+    if values.isna().all():
+        return "–"
+    mean, low, high = (f"{x:.2f}" for x in (values.mean(), values.min(), values.max()))
+    text = mean if low == high else f"{mean} ({low} to {high})"
+    return re.sub(r"\b0\.", ".", text).replace("-", "−").replace("−.00", ".00")
+
+
+def experiment_floors(tables: Path) -> str:
+    """Every floor of the experiments in the mean, its worst cell, and whether all of it holds."""
+    table = pd.read_csv(tables / "calibration-experiments-floors.csv")
+    lines = []
+    for floor, part in table[table["scope"] != "empty"].groupby("floor", sort=False):
+        texts = []
+        for scope in ("mean", "cell"):
+            own = part[part["scope"] == scope]
+            texts.append(
+                "–" if own.empty else f"{own['required'].iloc[0]}: {spread(own['measured'])}"
+            )
+        lines.append([str(floor), *texts, "yes" if part["holds"].all() else "**no**"])
+    return rows(lines)
+
+
 def refits(tables: Path) -> str:
     table = pd.read_csv(tables / "calibration-refits.csv")
     table = table[table["layer"] > table["layer"].min()]
@@ -168,6 +241,7 @@ def main() -> None:
     chosen = parser.parse_args()
     tables = chosen.results / "tables"
     calibration = Calibration(tables)
+    experiments = Experiments(tables, calibration.cells)
     found = {
         "cells": calibration.by_cell(),
         "kinds": calibration.by_kind(),
@@ -175,6 +249,9 @@ def main() -> None:
         "nulls": nulls(tables),
         "crossing": crossing(tables),
         "refits": refits(tables),
+        "experiments": experiments.by_kind(),
+        "experiment-floors": experiment_floors(tables),
+        "ranks": experiments.ranks(),
     }
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
 

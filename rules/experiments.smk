@@ -120,18 +120,15 @@ for experiment in EXPERIMENTS.values():
 
 rule experiment_calibration:
     input:
-        **{
-            kind: paths.of_experiments(stage, end)
-            for kind, stage, end in (
-                ("rows", "experiments/{experiment}", ".parquet"),
-                ("scores", "scores", ".parquet"),
-                ("answers", "answers", ".parquet"),
-                ("floors", "scores", ".floors.parquet"),
-            )
-        },
+        rows=paths.of_experiments(),
+        scores=paths.of_held_cells("scores", ".parquet"),
+        floors=paths.of_held_cells("scores", ".floors.parquet"),
+        answers=paths.of_held_cells("answers", ".parquet"),
+        activations=paths.of_held_cells("activations"),
         truth=paths.of_calibration("truth", ".parquet"),
     output:
         table=f"{ROOT}/tables/calibration-experiments.csv",
+        floors=f"{ROOT}/tables/calibration-experiments-floors.csv",
         provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/experiments.log",
@@ -140,10 +137,13 @@ rule experiment_calibration:
     conda:
         "../envs/base.yaml"
     params:
-        cells=paths.cells_of_experiments(),
-        bootstrap=cfg.bootstrap.model_dump(mode="json", include={"draws", "level"}),
-        seed=cfg.seed,
+        cells=paths.held_cells(),
+        measured=paths.experiments_held(),
+        calibrated=cfg.calibrated(),
+        nulls={name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()},
+        bootstrap=cfg.bootstrap.model_dump(mode="json", include={"draws", "level"})
+        | {"seed": cfg.seed},
     message:
-        "calibration of the experiments"
+        "calibration of the experiments: what holds and what does not"
     script:
         "../scripts/experiment_calibration.py"

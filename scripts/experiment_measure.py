@@ -6,6 +6,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments import scored
+    from anchorscope.experiments.experiment import OfSome
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.probes import stored
     from anchorscope.workflow import jobs
@@ -15,9 +16,10 @@ with stage(snakemake):
     attention = "eager" if "gradients" in experiment.needs else "sdpa"
     located, loaded = jobs.model_of(snakemake, attention)
     answers, probes = read_parquet(given.answers), stored.read(given.probes)
+    answers = answers[answers["id"].isin(probes.ids)]
     cell = scored.Cell(
         loaded,
-        answers[answers["id"].isin(probes.ids)],
+        answers,
         probes,
         readouts=chosen.readouts,
         batch_tokens=chosen.batch_tokens,
@@ -28,10 +30,14 @@ with stage(snakemake):
         prompts=read_parquet(given.prompts) if given.get("prompts") else None,
         style=chosen.style,
     )
-    rows = experiment.measure(cell, experiment.settings(**chosen.settings))
+    settings = experiment.settings(**chosen.settings)
+    if isinstance(settings, OfSome):
+        cell = cell.some(settings.samples)
+    rows = experiment.measure(cell, settings)
     write_parquet(rows, written)
     difference = scored.clean_difference(rows, read_parquet(given.scores))
-    counts = scored.counts(experiment, cell.answers, rows, cell.left_out)
+    passes = experiment.passes_a_sample(settings, chosen.draws, len(chosen.readouts))
+    counts = scored.counts(experiment, answers, rows, passes, cell.left_out)
     provenance.of_stage(
         snakemake, written, counts=counts, model=located, clean_score_difference=difference
     )

@@ -68,7 +68,8 @@ def no_answer(
     if anchor is None or left in english.PREPOSITIONS | english.ARTICLES:
         return UNFINISHED
     if _echoes(response, question, anchor, finished):
-        return ECHO
+        says_unknown = _refuses(response, question, anchor) and not _REFUSES.search(question)
+        return REFUSAL if says_unknown else ECHO
     closed = response[anchor.end : anchor.end + 1] in tuple('"”»')
     rest = response[anchor.end :].strip(" ,;:-–")
     start, end = answer_anchors.sentence_of(response, anchor.start)

@@ -1,4 +1,4 @@
-"""Calibration: what instrument and experiments say of samples whose pathway to truth is known."""
+"""Calibration: what the instrument says of samples whose pathway to truth is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,11 +25,6 @@ COLUMNS = (
     "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads",
     "signal", "seal",
-)  # fmt: skip
-EXPERIMENT_COLUMNS = (
-    "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
-    "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "n", "contrast",
-    "contrast_low", "contrast_high", *world.SCORED_KINDS,
 )  # fmt: skip
 CROSSED = ("pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads")
 """Columns of the table of crossing."""
@@ -250,87 +245,3 @@ def _interval(
         return (np.full(len(s), np.nan),) * 2
     replicates = drawn.aucs(np.where(q | a, s, np.nan), q.astype(int))
     return intervals.percentile(replicates, level)
-
-
-def of_experiment(
-    per_sample: pd.DataFrame,
-    answers: pd.DataFrame,
-    truth: pd.DataFrame | None,
-    *,
-    draws: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Hold an experiment in one cell against the truth by swaps.
-
-    Args:
-        per_sample: of the experiment, see `tables.per_sample`; without rows there are none here.
-        answers: of the cell, for the clusters of the bootstrap.
-        truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
-
-    Returns:
-        A row for each read-out, arm and measure, `EXPERIMENT_COLUMNS` without `experiment`,
-        `model` and `dataset`: `value_q` and `value_a`, means over the samples of the scored kinds
-        whose truth is Q and A; `auc`, how well the measure tells these apart, `control_auc`, how
-        well its control does; blank without truth. `contrast`: the mean of value − control over all
-        `n` samples. A column for each of the scored kinds: the mean of their samples.
-    """
-    keys = ["site", "position", "layer", "arm", "measure"]
-    columns = [c for c in EXPERIMENT_COLUMNS if c not in ("experiment", "model", "dataset")]
-    if per_sample.empty:
-        return pd.DataFrame(columns=columns)
-    ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
-    drawn = samples.bootstrap(ordered, draws, seed)
-    planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
-    records = []
-    for names, part in per_sample.groupby(keys, sort=False):
-        rows = part.set_index("id").reindex(ordered["id"])
-        value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        record = dict(zip(keys, names, strict=True)) | _contrast(value, control, drawn, level)
-        if planted is not None:
-            kind = planted["kind"].to_numpy()
-            scored = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
-            record |= _by_truth(value, control, scored, drawn, level)
-            record |= {name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS}
-        records.append(record)
-    return pd.DataFrame(records, columns=columns)
-
-
-def _contrast(
-    value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: float
-) -> dict[str, object]:
-    """The mean of value − control, both [n], over the samples that count."""
-    counted = ~np.isnan(value + control)
-    difference = (value - control)[None]
-    (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
-    return {
-        "n": int(counted.sum()),
-        "contrast": intervals.mean_known(difference, 1)[0],
-        "contrast_low": low,
-        "contrast_high": high,
-    }
-
-
-def _mean_of(values: np.ndarray) -> float:
-    """The mean of those known."""
-    return float(intervals.mean_known(values[None], 1)[0])
-
-
-def _by_truth(
-    value: np.ndarray, control: np.ndarray, pathway: np.ndarray, drawn: Bootstrap, level: float
-) -> dict[str, object]:
-    """The columns that compare samples whose truth is Q with those whose truth is A."""
-    counted = ~np.isnan(value + control)
-    q, a = (counted & (pathway == name) for name in ("Q", "A"))
-    compared, is_q = q | a, q.astype(int)
-    (low,), (high,) = _interval(value[None], q, a, drawn, level)
-    return {
-        "n_q": int(q.sum()),
-        "n_a": int(a.sum()),
-        "value_q": intervals.mean_known(value[None, q], 1)[0],
-        "value_a": intervals.mean_known(value[None, a], 1)[0],
-        "auc": auc(value[compared], is_q[compared]),
-        "auc_low": low,
-        "auc_high": high,
-        "control_auc": auc(control[compared], is_q[compared]),
-    }

@@ -73,12 +73,12 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
             scopes.append(("mean", "all", mean, floor.mean_low, floor.mean_high))
         for scope, dataset, value, low, high in scopes:
             record = {"floor": floor.name, "scope": scope, "model": model, "dataset": dataset}
-            record |= {"required": _required(low, high), "measured": value}
+            record |= {"required": required(low, high), "measured": value}
             records.append(record | {"holds": low <= value <= high})
     return pd.DataFrame(records)
 
 
-def _required(low: float, high: float) -> str:
+def required(low: float, high: float) -> str:
     """Bounds in words."""
     if np.isinf(high):
         return "reported" if np.isinf(low) else f"at least {low:g}"
@@ -104,12 +104,20 @@ def in_words(
         values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
         cells = own.loc[own["scope"] == "cell", "dataset"].nunique()
         said.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
-    for row in named[~held].to_dict("records"):
+    return "\n".join([*said, *missed(named)])
+
+
+def missed(floors: pd.DataFrame) -> list[str]:
+    """A sentence for each floor that does not hold."""
+    sentences = []
+    for row in floors[~floors["holds"].astype(bool)].to_dict("records"):
         mean = row["scope"] == "mean"
         where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
-        said.append(f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}.")
-    return "\n".join(said)
+        sentences.append(
+            f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."
+        )
+    return sentences
 
 
 NULL_COLUMNS = (

@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from anchorscope.config.settings import Config
+from anchorscope.experiments import registry
+from anchorscope.experiments.experiment import OfSome
 from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
@@ -22,7 +24,7 @@ class Finding(NamedTuple):
     """The result of one check; `do` and `see` are those of `AnchorscopeError`."""
 
     status: Literal["ok", "warning", "error"]
-    about: str  # config, model, target, disk, gpu, dataset or hub
+    about: str  # config, model, target, passes, disk, gpu, dataset or hub
     what: str
     do: str | None = None
     see: str | None = None
@@ -57,6 +59,8 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
         yield from model(config, name)
     targets = [target_finding(target, cells) for target, cells in work.items()]
     yield from targets
+    for target, cells in work.items():
+        yield from passes_of(target, cells)
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
     yield from gpu(config, models)
@@ -84,6 +88,29 @@ def work_left(cells: Sequence[Cell], left: Sequence[Cell]) -> str:
         f"{len(left)} of {len(cells)} cells to measure, at most {n:,} samples, "
         f"activations about {size}"
     )
+
+
+def passes_of(target: str, cells: Sequence[Cell]) -> Iterator[Finding]:
+    """The passes of each experiment of a target, beside those of the main run."""
+    calibration = target == "calibration-experiments"
+    for experiment in registry.EXPERIMENTS.values():
+        name = experiment.name
+        if not calibration and name != target:
+            continue
+        sizes, total = set(), 0
+        for cell in cells:
+            config = cell.study.config
+            settings, n = config.settings_of(name), samples(config, cell.dataset)
+            if isinstance(settings, OfSome) and settings.samples is not None:
+                n = min(n, settings.samples)
+            passes = experiment.passes_a_sample(
+                settings, config.draws_of(name), len(config.readouts)
+            )
+            sizes.add(passes)
+            total += passes * n
+        a_sample = " or ".join(map(str, sorted(sizes)))
+        what = f"{name}: at most {a_sample} passes a sample, {total:,} in {len(cells)} cells"
+        yield Finding("ok", "passes", what)
 
 
 def _bytes(cell: Cell) -> int:

@@ -171,6 +171,9 @@ class Null(Section):
     forbids: Listed[Claim] = Field(["signal", "pair"])
     """Claims that would be false in the cell: `signal`, the probe knows more than the text models;
     `pair`, it compares answer and question."""
+    question: bool = key(
+        False, "Whether the question tells of the label, so that cutting it counts."
+    )
     expectation: Text = Field(description="Why they would be false, in words.")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from anchorscope.config.sections import Section
+from anchorscope.config.sections import Count, Section, key
 from anchorscope.passes.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class NoSettings(Section):
     """An experiment without settings of its own."""
 
 
+class OfSome(Section):
+    """Settings of an experiment whose passes are many: it may measure some samples only."""
+
+    samples: Count | None = key(None, "So many samples of a cell, drawn by the seed; null: all.")
+
+
 class Measure(Protocol):
     """`measure.measure` of an experiment's folder.
 
@@ -54,6 +60,11 @@ class Table(Protocol):
     def __call__(self, analysis: Analysis, measured: Measured, /) -> pd.DataFrame: ...
 
 
+Passes = Callable[[Any, int, int], int]
+"""Rows that an experiment passes for a sample, one back counted as one, at most.
+
+Of its settings, the random draws of its control, and the number of read-outs.
+"""
 Chart = Callable[..., "Figure"]
 """One of `figure.CHARTS`: draws the table under the keywords of `figure_fit.Asked`."""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
@@ -94,6 +105,10 @@ class Experiment:
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
+    # whether it finds nothing, beyond its control, where the question alone tells of the label
+    follows_pair: bool = False
+    # None: one clean row, and one for each intervention and draw
+    passes: Passes | None = None
 
     def __post_init__(self) -> None:
         if problem := self._problem():
@@ -122,6 +137,12 @@ class Experiment:
     def controls(self) -> tuple[str, ...]:
         """The names of its controls."""
         return tuple(dict.fromkeys(one.control for one in self.interventions if one.control))
+
+    def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
+        """Rows passed for a sample, see `Passes`."""
+        if self.passes is not None:
+            return self.passes(settings, draws, readouts)
+        return 1 + sum(draws if one.tokens == "random" else 1 for one in self.interventions)
 
     @property
     def measure(self) -> Measure:

@@ -25,7 +25,7 @@ from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
-from anchorscope.storage.counts import NO_PARTNER, Counts
+from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,15 @@ class Cell:
     def samples(self) -> dict[str, Sample]:
         """Id → sample, as it was passed in the main run."""
         return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
+
+    def some(self, n: int | None) -> "Cell":
+        """The cell with `n` of its samples, drawn by the seed; None: with all."""
+        if n is None or n >= len(self.answers):
+            return self
+        drawn = self.answers.sample(n, random_state=self.seed).index
+        others = self.answers.loc[~self.answers.index.isin(drawn), "id"].astype(str)
+        left_out = self.left_out | dict.fromkeys(others, OUTSIDE_SAMPLE)
+        return replace(self, answers=self.answers.loc[drawn.sort_values()], left_out=left_out)
 
     @cached_property
     def folds(self) -> dict[str, int]:
@@ -149,11 +158,13 @@ def counts(
     experiment: Experiment,
     answers: pd.DataFrame,
     rows: pd.DataFrame,
+    passes: int,
     left_out: Mapping[str, str] | None = None,
 ) -> Counts:
     """How many of the answers the experiment could be done with, and how its controls fared.
 
     `left_out`: id → why a sample was not passed; without a reason it had no partner or no control.
+    `passes`: rows passed for a sample at most, see `Experiment.passes_a_sample`.
     """
     passed = set(rows["id"])
     reasons = left_out or {}
@@ -161,7 +172,7 @@ def counts(
         reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
     )
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
-    notes = {"passes a sample": len(rows[["condition", "draw"]].drop_duplicates())}
+    notes = {"passes a sample, at most": passes}
     for control in sorted({*experiment.controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
         few = n_tokens < n_exact.reindex(n_tokens.index)

@@ -120,16 +120,37 @@ class Paths:
                 raise AnchorscopeError(what, where, do, see="config")
         return self.of_figure("truth", ".parquet")(wildcards)
 
-    def cells_of_experiments(self) -> list[tuple[str, str, str]]:
-        """Experiment, model and dataset of every cell of the calibration, empty ones included."""
-        cells = dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)])
-        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
+    def held_cells(self) -> list[tuple[str, str]]:
+        """Model and dataset of every cell of the calibration, and of those that must be empty."""
+        return list(dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)]))
 
-    def of_experiments(self, stage: str, end: str) -> list[str]:
-        """A product of each of `cells_of_experiments`."""
+    def of_held_cells(self, stage: str, end: str = "") -> list[str]:
+        """Of each of `held_cells`."""
+        return self.of_cells(self.calibration, stage, self.held_cells(), end)
+
+    def experiments_held(self) -> list[tuple[str, str, str]]:
+        """Experiment, model and dataset of all that the calibration of the experiments measures.
+
+        Where the question alone tells of the label, only experiments that follow the pair.
+        """
+        held = []
+        for name, experiment in registry.EXPERIMENTS.items():
+            nulls = [
+                (null.model, null.dataset)
+                for null in self.config.calibration.nulls.values()
+                if experiment.follows_pair or not null.question
+            ]
+            cells = dict.fromkeys([*self.config.calibrated(), *nulls])
+            held += [(name, *cell) for cell in cells]
+        return held
+
+    def of_experiments(self) -> list[str]:
+        """The rows of each of `experiments_held`."""
         return [
-            self.of_cells(self.calibration, stage.format(experiment=name), [(m, dataset)], end)[0]
-            for name, m, dataset in self.cells_of_experiments()
+            self.of_cells(self.calibration, f"experiments/{name}", [(model, dataset)], ".parquet")[
+                0
+            ]
+            for name, model, dataset in self.experiments_held()
         ]
 
     def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:

@@ -1,5 +1,4 @@
-"""Calibration on a cell whose every pathway is known, against slow versions of each statistic; and
-of experiments, on values worked out by hand."""
+"""Calibration on a cell whose every pathway is known, against slow versions of each statistic."""
 
 from itertools import product
 from typing import Any
@@ -266,47 +265,3 @@ def test_tables_of_other_samples_and_a_missing_knockout_are_named() -> None:
     cell.truth = cell.truth[1:]
     with pytest.raises(AnchorscopeError, match="truth of 79 samples is not that of 80 answers"):
         cell.table()
-
-
-IDS = [f"s{n}" for n in range(8)]
-FLIPS = [1, 1, 1, 0, 0, 0, 0, np.nan]
-CONTROL = [0, 0, 1, 0, 0, 0, 1, 0]
-TRUTH = ["Q", "Q", "Q", "Q", "A", "A", "", "A"]
-KIND_OF = ["surprise", "surprise", "tempting", "tempting", "truism", "truism", "unseen", "truism"]
-
-
-def held(truth: pd.DataFrame | None) -> pd.Series:
-    per_sample = pd.DataFrame(
-        {"id": IDS, "site": "mlp", "position": "final", "layer": 3, "arm": "matched"}
-    ).assign(measure="flip", value=FLIPS, control=CONTROL)
-    answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
-    return calibration.of_experiment(per_sample, answers, truth, draws=200).squeeze()
-
-
-def test_means_and_auc_are_over_samples_whose_truth_is_known() -> None:
-    row = held(pd.DataFrame({"id": IDS[::-1], "truth": TRUTH[::-1], "kind": KIND_OF[::-1]}))
-    assert (row["n_q"], row["n_a"], row["n"]) == (4, 2, 7)
-    assert (row["value_q"], row["value_a"]) == (0.75, 0.0)
-    assert row["auc"] == pytest.approx(0.875) and row["control_auc"] == pytest.approx(0.625)
-    assert row["auc_low"] <= row["auc"] <= row["auc_high"]
-    assert row["contrast"] == pytest.approx((3 - 2) / 7)
-    assert (row["surprise"], row["tempting"], row["truism"]) == (1.0, 0.5, 0.0)
-    assert np.isnan(row["myth"])
-
-
-def test_samples_of_kinds_that_are_not_scored_are_not_compared() -> None:
-    kinds = ["redundant", *KIND_OF[1:]]
-    row = held(pd.DataFrame({"id": IDS, "truth": TRUTH, "kind": kinds}))
-    assert (row["n_q"], row["n_a"], row["n"]) == (3, 2, 7)
-
-
-def test_a_cell_without_truth_has_the_contrast_alone() -> None:
-    row = held(None)
-    assert row[["n_q", "value_q", "auc", "control_auc"]].isna().all()
-    assert row["contrast_low"] <= row["contrast"] <= row["contrast_high"]
-
-
-def test_an_experiment_that_measured_nothing_has_no_rows() -> None:
-    answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
-    per_sample = pd.DataFrame(columns=["id", "site", "position", "layer", "arm", "measure"])
-    assert calibration.of_experiment(per_sample, answers, None).empty

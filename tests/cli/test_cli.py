@@ -187,6 +187,21 @@ def test_a_target_is_sized_without_what_is_built(run, clone):
     assert "all 1 cells are there" in said
 
 
+def test_the_passes_of_an_experiment_are_counted(run, clone):
+    # clean; five weights, each with one random draw; ten samples
+    assert run("check", "dose").about("passes") == [
+        ("ok", "dose: at most 11 passes a sample, 110 in 1 cells")
+    ]
+    (clone / "few.yaml").write_text("experiments: {dose: {weights: [0, 0.5], samples: 4}}")
+    assert run("check", "dose", "--config", "few.yaml").about("passes") == [
+        ("ok", "dose: at most 5 passes a sample, 20 in 1 cells")
+    ]
+    # one pass forward, and one back for each read-out
+    ((_, said),) = run("check", "saliency").about("passes")
+    assert said.startswith("saliency: at most 3 passes a sample, 30")
+    assert run("check").about("passes") == []
+
+
 def built(clone: Path) -> None:
     (clone / "results/delta_p/near").mkdir(parents=True)
     (clone / "results/delta_p/near/rows.csv").touch()

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import caption
-from small_cell import READOUTS, SmallCell, small_cell
+from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
-from anchorscope.calibration.calibration import of_experiment
+from anchorscope.calibration.experiments import Draws, of_experiment
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
-from anchorscope.experiments.experiment import Experiment, NoSettings
+from anchorscope.experiments.experiment import Experiment, NoSettings, OfSome
+from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
 from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
 from anchorscope.passes.interventions import Intervention
@@ -83,6 +85,37 @@ def test_rows_are_of_the_stored_probes_samples_at_the_read_outs_asked_for(
     assert not rows.duplicated(["id", "condition", "draw", "readout", "layer"]).any()
 
 
+def test_a_sample_takes_no_more_passes_than_the_record_says(
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+) -> None:
+    said = experiment.passes_a_sample(experiment.settings(), experiment.draws or 2, len(READOUTS))
+    by_condition = len(rows[["condition", "draw"]].drop_duplicates())
+    if "gradients" in experiment.needs:  # its conditions are read from one pass
+        by_condition = 1 + len(READOUTS)
+    assert by_condition <= said
+    notes = scored.counts(experiment, small.answers, rows, said).notes
+    assert notes["passes a sample, at most"] == said
+
+
+def test_a_long_experiment_may_measure_some_samples_only(
+    experiment: Experiment, small: SmallCell
+) -> None:
+    if not issubclass(experiment.settings, OfSome):
+        return
+    prompts = prompts_of(small.answers)
+    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, 2000, prompts=prompts)
+    some = cell.some(10)
+    assert len(some.samples) == 10 and {*some.samples} == {*cell.some(10).samples}
+    assert {*some.left_out} == {*cell.samples} - {*some.samples}
+    assert cell.some(None) is cell and cell.some(1000) is cell
+    rows = experiment.measure(replace(some, loaded=small.eager), experiment.settings(samples=10))
+    assert {*rows["id"]} == {*some.samples}
+    counts = scored.counts(experiment, small.answers, rows, 1, some.left_out)
+    assert counts.kept == 10 and counts.dropped == {"outside the sample": 38}
+    table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
+    assert table["n_paired"].max() <= 10 < table["n"].max()
+
+
 def test_its_own_clean_score_is_the_stored_one(rows: pd.DataFrame, small: SmallCell) -> None:
     assert len(rows) and scored.clean_difference(rows, small.scores) < 1e-4
 
@@ -125,7 +158,7 @@ def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
         table = of_cell(experiment, small.products(experiment, some), BOOTSTRAP)
         values = per_sample(experiment, small.products(experiment, some))["value"]
         assert (table["n_paired"] > 0).any() == counts and values.notna().any() == counts
-    notes = scored.counts(experiment, small.answers, few).notes
+    notes = scored.counts(experiment, small.answers, few, passes=1).notes
     assert sum(n for what, n in notes.items() if "fewer tokens" in what) > 0
     silent = rows.assign(n_tokens=np.nan)
     with pytest.raises(AnchorscopeError, match="how many tokens"):
@@ -139,7 +172,7 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
     assert tuple(frame) == PER_SAMPLE_COLUMNS
     assert {*frame["id"]} == {*small.truth["id"]}
     assert not frame.duplicated(["id", "site", "position", "arm", "measure"]).any()
-    judged = of_experiment(frame, small.answers, small.truth, draws=5)
+    judged = of_experiment(frame, small.answers, small.truth, how=Draws(draws=5))
     counted = frame[frame["value"].notna() & frame["control"].notna()]
     assert judged["n_q"].sum() + judged["n_a"].sum() == len(counted) > 0
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from workflow import PROJECT, SHIPPED, merged
 
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.workflow import studies
 from anchorscope.workflow.config import load
@@ -87,3 +88,16 @@ def test_a_variant_starts_where_its_choice_first_matters(paths, variant, first):
     study = paths.studies[f"results/sensitivity/{variant}"]
     assert study.first == first
     assert study.config != config()
+
+
+def test_null_cells_whose_question_tells_of_the_label_measure_what_follows_the_pair_alone() -> None:
+    paths = Paths(config(), PROJECT)
+    held = paths.experiments_held()
+    by_cell: dict[tuple[str, str], set[str]] = {}
+    for name, model, dataset in held:
+        by_cell.setdefault((model, dataset), set()).add(name)
+    assert {*by_cell} == {*paths.held_cells()}
+    assert by_cell["calibration-llama", "world-relation"] == {*EXPERIMENTS}
+    assert by_cell["null-question", "null-question"] == {*EXPERIMENTS}
+    assert by_cell["null-network", "null-surname"] == {"patching"}
+    assert len(paths.of_experiments()) == len(held) == len({*held})

@@ -4,12 +4,13 @@ The knowledge boundary of arXiv 2601.07422: whether Q-Anchored answers are those
 facts. Control: groups by the random knockout's own flips, in which nothing should differ.
 """
 
-from anchorscope.config.sections import Count, Section, Text, key
+from anchorscope.config.sections import Count, Text, key
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
+    OfSome,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY
@@ -41,7 +42,7 @@ COLUMNS = {
 }
 
 
-class Boundary(Section):
+class Boundary(OfSome):
     """What a model knows, and says it does not know."""
 
     permission: Text = key(
@@ -59,6 +60,8 @@ EXPERIMENT = Experiment(
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
     needs=("prompts", "floors"),
+    # clean, the control, the probabilities of tokens, and the answer under permission
+    passes=lambda settings, draws, readouts: 1 + draws + 2,
     columns=COLUMNS,
     views={"layers": "What the model knows of Q- and A-Anchored answers"},
 )

@@ -95,7 +95,8 @@ def values_of(measured: Measured) -> Values:
     answers = measured.answers
     there = [name for name in MEASURES if name in measured.rows]
     values = {name: _numbers(measured.facts("clean", name)) for name in there}
-    if "logprob" not in values or np.isnan(values["logprob"]).any():
+    passed = ~np.isnan(measured.values("clean")[0, 0])
+    if "logprob" not in values or np.isnan(values["logprob"][passed]).any():
         what = "the rows do not say how likely an answer is"
         raise mismatch(what, "rows of clean, column `logprob`", "rows")
     popularity = answers.get("popularity", pd.Series(np.nan, index=answers.index))

@@ -8,12 +8,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from anchorscope.config.sections import AsNumber, Listed, Section, mistake
+from anchorscope.config.sections import AsNumber, Listed, mistake
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
+    OfSome,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -74,7 +75,7 @@ def _offered(weight: float) -> float:
     return weight
 
 
-class Dose(Section):
+class Dose(OfSome):
     """Attention to the exact question tokens scaled."""
 
     weights: Listed[Annotated[float, AsNumber, AfterValidator(_offered)]] = Field(
@@ -92,6 +93,7 @@ EXPERIMENT = Experiment(
     interventions=tuple(one for weight in WEIGHTS for one in (DOSES[weight], CONTROLS[weight])),
     needs=("floors",),
     draws=1,
+    passes=lambda settings, draws, readouts: 1 + len(settings.weights) * (1 + draws),
     columns=COLUMNS,
     views={
         "weights": "Predictions that flip when attention to E_Q is scaled",

@@ -1,11 +1,14 @@
 """The table of scaled attention: flips and ΔP by weight, group and layer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from anchorscope.experiments import pairs
-from anchorscope.experiments.analysis import Analysis
+from anchorscope.experiments.analysis import Analysis, stacked
 from anchorscope.experiments.dose import COLUMNS, CONTROLS, DOSES
+from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import Measured
 from anchorscope.experiments.pairs import Arm
 
@@ -19,9 +22,21 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """Whether each sample flips at the headline layer, at each weight."""
-    arms = {f"{weight:g}": arm for weight, arm in by_weight(measured).items()}
-    return pairs.per_sample(analysis, arms, measure="flip", value="flips", control="random")
+    """Whether each sample flips at the headline layer, at each weight.
+
+    Beside the measure `flip` and its control there is `step`: the same, and as its control whether
+    the sample flips at the next weight towards 1.
+    """
+    flips, steps = {}, {}
+    for weight, arm in by_weight(measured).items():
+        nearer = arm.values["flips"] - arm.values["step"]
+        flips[f"{weight:g}"] = arm
+        steps[f"{weight:g}"] = replace(arm, values={"flips": arm.values["flips"], "nearer": nearer})
+    frames = [
+        pairs.per_sample(analysis, flips, measure="flip", value="flips", control="random"),
+        pairs.per_sample(analysis, steps, measure="step", value="flips", control="nearer"),
+    ]
+    return stacked(frames, PER_SAMPLE)
 
 
 def by_weight(measured: Measured) -> dict[float, Arm]:

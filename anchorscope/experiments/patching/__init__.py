@@ -72,6 +72,8 @@ EXPERIMENT = Experiment(
     settings=Patching,
     interventions=(*ARMS.values(), RANDOM),
     draws=1,
+    follows_pair=True,
+    passes=lambda settings, draws, readouts: 1 + len(settings.arms) + 1,  # one is the control
     columns=COLUMNS,
     views={
         "bars": "Predictions that flip when the exact question tokens are replaced",

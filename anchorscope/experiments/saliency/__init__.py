@@ -10,12 +10,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from anchorscope.config.sections import Section
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
+    OfSome,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -71,7 +71,7 @@ COLUMNS = {
 }
 
 
-class Saliency(Section):
+class Saliency(OfSome):
     """How much the probe hangs on attention to the exact question tokens."""
 
     loss: Literal["logit", "probe"] = Field("logit")
@@ -86,6 +86,7 @@ EXPERIMENT = Experiment(
     settings=Saliency,
     needs=("gradients", "floors"),
     interventions=(SALIENCY, RANDOM),
+    passes=lambda settings, draws, readouts: 1 + readouts,  # one back for each read-out
     columns=COLUMNS,
     views={
         "density": "Saliency from the question to the answer",

@@ -5,12 +5,12 @@ Control: as many other question tokens cut in the same window.
 
 from pydantic import Field
 
-from anchorscope.config.sections import Section
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
+    OfSome,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -61,7 +61,7 @@ COLUMNS = {
 }
 
 
-class Windows(Section):
+class Windows(OfSome):
     """The knockout in a window of layers."""
 
     width: int | None = Field(None, ge=1)

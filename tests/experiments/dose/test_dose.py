@@ -16,7 +16,7 @@ from workflow import SHIPPED, merged
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.dose import CONTROLS, DOSES, EXPERIMENT, WEIGHTS, figure
 from anchorscope.experiments.dose.table import towards_one
-from anchorscope.experiments.tables import Products, join, of_cell
+from anchorscope.experiments.tables import Products, join, of_cell, per_sample
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
@@ -136,7 +136,7 @@ def long(condition: str, flipped: str, n_tokens: float | None = 1.0) -> pd.DataF
     return frame.assign(condition=condition, draw=0, n_tokens=n_tokens)
 
 
-def by_hand(flipped: dict[float, str]) -> pd.DataFrame:
+def products(flipped: dict[float, str]) -> Products:
     main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
     scores = pd.concat([long("clean", ""), long("knockout", "abc")]).assign(**main)
     parts = [long("clean", "", None)]
@@ -144,8 +144,21 @@ def by_hand(flipped: dict[float, str]) -> pd.DataFrame:
         parts += [long(DOSES[weight].name, ids), long(CONTROLS[weight].name, "")]
     texts = dict.fromkeys(("id", "question", "subject"), IDS)
     answers = pd.DataFrame({**texts, "label": [0, 0, 1, 1], "dropped": None})
-    products = Products(scores, answers.assign(eq_tokens=[[3]] * 4), pd.concat(parts))
-    return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
+    return Products(scores, answers.assign(eq_tokens=[[3]] * 4), pd.concat(parts))
+
+
+def by_hand(flipped: dict[float, str]) -> pd.DataFrame:
+    return of_cell(EXPERIMENT, products(flipped), Bootstrap(draws=50))
+
+
+def test_a_step_is_a_flip_with_that_at_the_next_weight_as_its_control() -> None:
+    rows = per_sample(EXPERIMENT, products(FLIPPED)).set_index(["measure", "arm"])
+    for arm, nearer in (("0", "0.25"), ("0.25", "0.5")):
+        step = rows.loc[("step", arm)].set_index("id")
+        assert step["value"].equals(rows.loc[("flip", arm)].set_index("id")["value"])
+        assert step["control"].equals(rows.loc[("flip", nearer)].set_index("id")["value"])
+    assert (rows.loc[("step", "0.5"), "control"] == 0).all()
+    assert (rows.loc[("step", "2"), "control"] == 0).all()
 
 
 def test_flips_points_and_steps_are_those_worked_out_by_hand() -> None:

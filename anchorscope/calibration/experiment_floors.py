@@ -1,0 +1,140 @@
+"""What the calibration requires of the experiments: floors, and cells that must come out empty."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.calibration.calibration import DEFAULT_READOUT
+from anchorscope.calibration.requirements import missed, required
+from anchorscope.experiments.tables import rows_where
+
+COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+MARGIN = 0.05
+"""A share of flips counts as that of its control within so much; a flow within this part of it."""
+MOST_MATCHED = 0.15
+"""Share of flips that `matched` may reach where the question alone tells of the label."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What an experiment must reach, at the headline layer of the default read-out."""
+
+    name: str
+    experiment: str
+    arm: str
+    column: str  # of the calibration of the experiments
+    low: float = -np.inf  # bounds in every cell
+    high: float = np.inf
+    mean_low: float = -np.inf  # bounds of the mean over all cells
+    mean_high: float = np.inf
+    measure: str = "flip"
+
+
+FLOORS = (
+    Floor("surprise, flips", "patching", "matched", "surprise", low=0.8, mean_low=0.9),
+    Floor("tempting, flips", "patching", "matched", "tempting", low=0.55, mean_low=0.7),
+    Floor("truism, flips", "patching", "matched", "truism", high=0.1, mean_high=0.05),
+    Floor("myth, flips", "patching", "placebo", "myth", high=0.1, mean_high=0.05),
+    Floor("flips under the control", "patching", "matched", "control", high=0.12, mean_high=0.05),
+    Floor("AUC for truth", "saliency", "answer", "auc", low=0.75, mean_low=0.85, measure="flow"),
+    Floor(
+        "share of cells with an AUC above that of random tokens",
+        "saliency",
+        "answer",
+        "gain_shown",
+        mean_low=0.75,
+        measure="flow",
+    ),
+    *(
+        Floor(f"flips above those at {nearer}, upper end", "dose", arm, "contrast_high", 0.0)
+        for arm, nearer in (("0", "0.25"), ("0.25", "0.5"), ("0.5", "1"))
+    ),
+)
+
+
+def judged(
+    table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Hold the calibration of the experiments against all that is required: `COLUMNS`.
+
+    A row for each floor and calibration cell (`scope` `cell`), for each floor of the mean over
+    cells (`mean`), and for each measure of a null control that must come out `empty`. What cannot
+    be measured in a calibration cell does not hold; what was not measured in a null control is
+    left out.
+
+    Args:
+        table: columns `experiments.COLUMNS`, of all these cells.
+        cells: model and dataset of those of the calibration.
+        nulls: the null controls' entries in the config, by name.
+    """
+    site, position = DEFAULT_READOUT.split("/")
+    chosen = rows_where(table, site=site, position=position)
+    chosen = chosen.assign(gain_shown=1.0 * (chosen["auc_gain_low"] > 0))
+    floors = FLOORS if cells else ()
+    records = [record for floor in floors for record in _floor(floor, chosen, cells)]
+    for null in nulls.values():
+        if not null["shuffled"]:  # its probes are no others' here
+            rows = rows_where(chosen, model=null["model"], dataset=null["dataset"])
+            records += _null(rows[rows["n"] > 0], question=null["question"])
+    return pd.DataFrame(records, columns=list(COLUMNS))
+
+
+def in_words(floors: pd.DataFrame) -> str:
+    """How many floors hold, and a sentence for each that does not."""
+    held = floors["holds"].astype(bool)
+    return "\n".join([f"{held.sum()} of {len(floors)} floors hold.", *missed(floors)])
+
+
+def _floor(
+    floor: Floor, table: pd.DataFrame, cells: Sequence[tuple[str, str]]
+) -> list[dict[str, object]]:
+    """A floor in every cell, where it has bounds there, and in the mean."""
+    rows = rows_where(table, experiment=floor.experiment, arm=floor.arm, measure=floor.measure)
+    by_cell = rows.set_index(["model", "dataset"])[floor.column].to_dict()
+    values = [float(by_cell.get((model, dataset), np.nan)) for model, dataset in cells]
+    places = [("cell", *cell, floor.low, floor.high) for cell in cells]
+    places.append(("mean", "all", "all", floor.mean_low, floor.mean_high))
+    measured = [*values, float(np.mean(values))]
+    return [
+        {
+            "floor": f"{floor.experiment} {floor.arm}: {floor.name}",
+            "scope": scope,
+            "model": model,
+            "dataset": dataset,
+            "required": required(low, high),
+            "measured": value,
+            "holds": low <= value <= high,
+        }
+        for (scope, model, dataset, low, high), value in zip(places, measured, strict=True)
+        if np.isfinite([low, high]).any()
+    ]
+
+
+def _null(rows: pd.DataFrame, question: bool) -> list[dict[str, object]]:
+    """What must come out empty in a null control.
+
+    Where the question tells of the label, cutting it moves the probe rightly: that leaves
+    `matched`. Elsewhere a measure is empty if the interval of its difference to the control holds
+    0, or lies within `MARGIN`.
+    """
+    records = []
+    for row in rows[rows["measure"].isin(("flip", "flow"))].to_dict("records"):
+        name = f"{row['experiment']} {row['arm']}"
+        record = {"scope": "empty", "model": row["model"], "dataset": row["dataset"]}
+        if not question:
+            margin = MARGIN * (row["control"] if row["measure"] == "flow" else 1.0)
+            low, high = row["contrast_low"], row["contrast_high"]
+            record |= {"floor": f"{name}: difference to the control"}
+            record |= {"required": f"0 in the interval, or within {margin:.2g}"}
+            record |= {"measured": row["contrast"]}
+            record |= {"holds": low <= 0 <= high or (low >= -margin and high <= margin)}
+        elif name == "patching matched":
+            record |= {"floor": f"{name}: flips", "required": required(-np.inf, MOST_MATCHED)}
+            record |= {"measured": row["value"], "holds": row["value"] <= MOST_MATCHED}
+        else:
+            continue
+        records.append(record)
+    return records

@@ -1,0 +1,182 @@
+"""Calibration of the experiments: their measures against planted truth and the truth of pairs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.knockout.curve import complete
+from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
+from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import Bootstrap, auc
+from anchorscope.questions import folds, world
+
+COLUMNS = (
+    "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
+    "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "auc_gain", "auc_gain_low",
+    "auc_gain_high", "n", "value", "control", "contrast", "contrast_low", "contrast_high",
+    *world.SCORED_KINDS, "n_pair", "rank", "rank_low", "rank_high",
+)  # fmt: skip
+OF_CELL = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
+KNOCKOUT = "knockout"
+
+Record = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How intervals are made: percentile bootstrap over clusters."""
+
+    draws: int = 1000
+    level: float = 0.95
+    seed: int = 0
+
+
+def of_experiment(
+    per_sample: pd.DataFrame,
+    answers: pd.DataFrame,
+    truth: pd.DataFrame | None,
+    pairs: pd.DataFrame | None = None,
+    how: Draws = Draws(),
+) -> pd.DataFrame:
+    """Hold an experiment in one cell against the truth by swaps, and against the truth of pairs.
+
+    Args:
+        per_sample: of the experiment, see `tables.per_sample`; without rows there are none here.
+        answers: of the cell, for the clusters of the bootstrap.
+        truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
+        pairs: the table of `crossing.per_sample`; None where crossing was not run.
+
+    Returns:
+        A row for each read-out, arm and measure, `OF_CELL`. `value` and `control`: means over the
+        `n` samples that count, and `contrast` of their difference. `value_q` and `value_a`: means
+        over the samples of the scored kinds whose truth is Q and A; `auc`: how well the measure
+        tells these apart, `control_auc` how well its control does, `auc_gain` the paired
+        difference; a column for each of the scored kinds, the mean of their samples; blank without
+        truth. `rank`: Spearman's rank correlation of the measure and the truth of the sample's pair
+        over the `n_pair` samples that have both.
+    """
+    if per_sample.empty:
+        return pd.DataFrame(columns=OF_CELL)
+    ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
+    drawn = samples.bootstrap(ordered, how.draws, how.seed)
+    planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
+    keys = ["site", "position", "layer", "arm", "measure"]
+    records = []
+    for names, part in per_sample.groupby(keys, sort=False):
+        key = dict(zip(keys, names, strict=True))
+        rows = part.set_index("id").reindex(ordered["id"])
+        value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
+        record = key | _means(value, control, drawn, how.level)
+        if planted is not None:
+            record |= _by_truth(value, control, planted, drawn, how.level)
+        if pairs is not None:
+            place = {name: key[name] for name in ("site", "position", "layer")}
+            here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
+            record |= _by_pair(np.where(np.isnan(control), np.nan, value), here, drawn, how.level)
+        records.append(record)
+    return pd.DataFrame(records, columns=OF_CELL)
+
+
+def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """What the main run's knockout does to each sample, as `tables.per_sample` says it.
+
+    At the headline layer of every read-out: by how many logits the score moves away from the class
+    predicted on the clean pass, −Δlogit; the control is that of random tokens, mean of the draws.
+
+    Args:
+        scores: the table of `anchorscope.probes.scores.score`.
+        answers: the measured ones, see `passes.activations.measured`.
+    """
+    ordered, frames = samples.in_order(answers), []
+    for readout in samples.readouts(scores, ordered):
+        cut, random = (readout.effects[name] for name in (KNOCKOUT, "random"))
+        counted = complete(readout, ordered, KNOCKOUT)
+        columns = {
+            "id": ordered["id"],
+            **readout.key,
+            "layer": readout.headline,
+            "arm": KNOCKOUT,
+            "measure": "logit",
+        }
+        for name, effects in (("value", cut), ("control", random)):
+            moved = -effects.delta_logit[:, readout.headline].mean(axis=0)
+            columns[name] = np.where(counted, moved, np.nan)
+        frames.append(pd.DataFrame(columns)[list(PER_SAMPLE_COLUMNS)])
+    return stacked(frames, PER_SAMPLE_COLUMNS)
+
+
+def _means(value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: float) -> Record:
+    """The means of value, control and their difference, [n] each, over the samples that count."""
+    counted = ~np.isnan(value + control)
+    difference = (value - control)[None]
+    (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
+    return {
+        "n": int(counted.sum()),
+        "value": _mean_of(value[counted]),
+        "control": _mean_of(control[counted]),
+        "contrast": _mean_of(difference),
+        "contrast_low": low,
+        "contrast_high": high,
+    }
+
+
+def _mean_of(values: np.ndarray) -> float:
+    """The mean of those known."""
+    return float(intervals.mean_known(values.ravel(), 0))
+
+
+def _by_truth(
+    value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: Bootstrap, level: float
+) -> Record:
+    """The columns that compare samples whose truth is Q with those whose truth is A."""
+    kind = planted["kind"].to_numpy()
+    pathway = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
+    counted = ~np.isnan(value + control)
+    q, a = (counted & (pathway == name) for name in ("Q", "A"))
+    compared, is_q = q | a, q.astype(int)
+    auc_value, auc_control = (auc(one[compared], is_q[compared]) for one in (value, control))
+    replicates = drawn.aucs(np.where(compared, [value, control], np.nan), is_q)
+    gains = replicates[:, 0] - replicates[:, 1]
+    low, high = intervals.percentile(np.column_stack([replicates[:, 0], gains]), level)
+    return {
+        "n_q": int(q.sum()),
+        "n_a": int(a.sum()),
+        "value_q": _mean_of(value[q]),
+        "value_a": _mean_of(value[a]),
+        "auc": auc_value,
+        "auc_low": low[0],
+        "auc_high": high[0],
+        "control_auc": auc_control,
+        "auc_gain": auc_value - auc_control,
+        "auc_gain_low": low[1],
+        "auc_gain_high": high[1],
+        **{name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS},
+    }
+
+
+def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: float) -> Record:
+    """Spearman's correlation of a measure [n] and the truth of each sample's pair.
+
+    A cluster of its bootstrap holds all samples that subjects or pairs link. Draws keep the ranks.
+    """
+    truth = pairs["truth"].to_numpy(dtype=np.float64)
+    both = ~np.isnan(value + truth)
+    record: Record = {"n_pair": int(both.sum())}
+    if min(len(np.unique(value[both])), len(np.unique(truth[both]))) < 2:
+        return record
+    linked = folds.components(drawn.clusters[both].tolist(), pairs["pair"][both].tolist())
+    x, y = rankdata(value[both]), rankdata(truth[both])
+    again = intervals.bootstrap(linked, len(drawn.weights), drawn.seed)
+    (low,), (high,) = intervals.percentile(_correlations(x, y, again)[:, None], level)
+    return record | {"rank": np.corrcoef(x, y)[0, 1], "rank_low": low, "rank_high": high}
+
+
+def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
+    """Pearson's correlation of x and y, [n] each, in each draw; NaN where one does not vary."""
+    moments = drawn.totals(np.stack([np.ones_like(x), x, y, x * x, y * y, x * y])).T
+    n, sum_x, sum_y, sum_xx, sum_yy, sum_xy = moments
+    scale = np.sqrt(np.fmax(0, n * sum_xx - sum_x**2) * np.fmax(0, n * sum_yy - sum_y**2))
+    return intervals.ratio(n * sum_xy - sum_x * sum_y, scale)

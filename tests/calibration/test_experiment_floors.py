@@ -1,0 +1,126 @@
+"""Floors of the experiments, and null controls in which they must find nothing."""
+
+import pandas as pd
+import pytest
+
+from anchorscope.calibration.experiment_floors import FLOORS, in_words, judged
+from anchorscope.calibration.experiments import COLUMNS
+
+CELLS = [("m", "one"), ("m", "two")]
+GOOD = {
+    ("patching", "matched", "flip"): {
+        "surprise": 0.95,
+        "tempting": 0.9,
+        "truism": 0.0,
+        "control": 0.02,
+    },
+    ("patching", "placebo", "flip"): {"myth": 0.0},
+    ("saliency", "answer", "flow"): {"auc": 0.9, "auc_gain_low": 0.1},
+    **{("dose", arm, "flip"): {"contrast_high": 0.2} for arm in ("0", "0.25", "0.5")},
+}
+NULL = {"model": "n", "dataset": "d", "shuffled": False, "question": False}
+EMPTY = {"contrast": 0.01, "contrast_low": -0.02, "contrast_high": 0.04, "control": 0.1, "n": 50}
+
+
+def table(**changed: float) -> pd.DataFrame:
+    """Two cells that reach every floor; `changed` values of the second."""
+    records = [
+        {"experiment": name, "arm": arm, "measure": measure, "model": model, "dataset": dataset}
+        | values
+        | (
+            {key: value for key, value in changed.items() if key in values}
+            if dataset == "two"
+            else {}
+        )
+        for (name, arm, measure), values in GOOD.items()
+        for model, dataset in CELLS
+    ]
+    return placed(records)
+
+
+def placed(records: list[dict[str, object]]) -> pd.DataFrame:
+    rows = pd.DataFrame(records).assign(site="mlp", position="final", layer=7)
+    return rows.reindex(columns=list(COLUMNS))
+
+
+def null(experiment: str = "dose", arm: str = "0", measure: str = "flip", **values: float) -> bool:
+    """Whether one measure of a null control comes out empty."""
+    key = {"experiment": experiment, "arm": arm, "measure": measure, "model": "n", "dataset": "d"}
+    rows = judged(placed([key | EMPTY | values]), [], {"null": NULL})
+    (holds,) = rows.loc[rows["scope"] == "empty", "holds"]
+    return bool(holds)
+
+
+def test_cells_that_reach_every_floor_hold() -> None:
+    floors = judged(table(), CELLS, {})
+    assert floors["holds"].all()
+    assert in_words(floors) == f"{len(floors)} of {len(floors)} floors hold."
+    assert {*floors["scope"]} == {"cell", "mean"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed"),
+    [
+        ({"surprise": 0.82}, {"mean"}),
+        ({"surprise": 0.7}, {"cell", "mean"}),
+        ({"truism": 0.11}, {"cell", "mean"}),
+        ({"control": 0.13}, {"cell", "mean"}),
+        ({"auc": 0.7}, {"cell", "mean"}),
+        ({"auc_gain_low": -0.01}, {"mean"}),
+        ({"contrast_high": -0.01}, {"cell"}),
+        ({"myth": float("nan")}, {"cell", "mean"}),
+    ],
+)
+def test_a_cell_below_a_floor_is_named(changed: dict[str, float], missed: set[str]) -> None:
+    floors = judged(table(**changed), CELLS, {})
+    below = floors[~floors["holds"]]
+    assert {*below["scope"]} == missed
+    assert "Missed: " in in_words(floors)
+    assert {*below.loc[below["scope"] == "cell", "dataset"]} <= {"two"}
+
+
+def test_a_cell_that_was_not_measured_holds_nothing() -> None:
+    floors = judged(table(), [*CELLS, ("m", "three")], {})
+    third = floors[floors["dataset"] == "three"]
+    assert len(third) and not third["holds"].any()
+    assert not floors.loc[floors["scope"] == "mean", "holds"].any()
+
+
+def test_a_difference_to_the_control_is_empty_around_0_or_within_the_margin() -> None:
+    assert null()
+    assert null(contrast_low=0.01, contrast_high=0.05)
+    assert not null(contrast_low=0.01, contrast_high=0.06)
+    assert not null(contrast_low=-0.2, contrast_high=-0.01)
+    assert null(contrast_low=-0.2, contrast_high=0.01)
+
+
+def test_the_margin_of_a_flow_is_a_part_of_its_control() -> None:
+    assert null("saliency", "answer", "flow", contrast_low=0.001, contrast_high=0.004)
+    assert not null("saliency", "answer", "flow", contrast_low=0.001, contrast_high=0.006)
+
+
+def test_where_the_question_tells_of_the_label_only_matched_is_judged() -> None:
+    rows = [
+        {"experiment": name, "arm": arm, "measure": "flip", "model": "n", "dataset": "d"}
+        | EMPTY
+        | {"contrast_low": 0.3, "contrast_high": 0.5, "value": 0.2}
+        for name, arm in (("dose", "0"), ("patching", "matched"), ("patching", "placebo"))
+    ]
+    for value, holds in ((0.2, False), (0.15, True)):
+        frame = placed(rows).assign(value=value)
+        floors = judged(frame, [], {"null": NULL | {"question": True}})
+        (empty,) = floors[floors["scope"] == "empty"].to_dict("records")
+        assert empty["floor"] == "patching matched: flips" and empty["holds"] == holds
+
+
+def test_shuffled_labels_and_measures_that_nobody_has_are_not_judged() -> None:
+    key = {"experiment": "dose", "arm": "0", "measure": "flip", "model": "n", "dataset": "d"}
+    for entry, n in ((NULL | {"shuffled": True}, 50), (NULL, 0)):
+        rows = judged(placed([key | EMPTY | {"n": n}]), [], {"null": entry})
+        assert not (rows["scope"] == "empty").any()
+
+
+def test_every_floor_has_bounds() -> None:
+    frame = judged(table(), CELLS, {})
+    assert {one.split(": ")[1] for one in frame["floor"]} == {floor.name for floor in FLOORS}
+    assert "reported" not in {*frame["required"]}
