@@ -22,14 +22,16 @@ run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="
 resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on (PROFILE=slurm on a cluster)
 	$(BIN)/python -m anchorscope.workflow.resume $(if $(PROFILE),--profile $(PROFILE),--cores all) $(ARGS) $(QUIET)
 
-# ROWS: a folder of rows in place of the hub's, see resources/local-rows.yaml; N: rows a dataset.
+# ROWS: a folder of rows in place of the hub's, see resources/local-rows.yaml; N: rows a dataset;
+# FIGURE: first-model-chat for the same model under its chat template.
 ROWS ?=
 N ?=
+FIGURE ?= first-model
 FIRST_MODEL := results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf
 FIRST_KEYS = $(if $(ROWS),data_folder=$(ROWS)) $(if $(N),sample_size=$(N))
 
 first-model: $(FIRST_MODEL) ## measure SmolLM2-135M-Instruct on real questions, 20 minutes on two idle cores (ROWS=<folder> instead of the hub, N=300 of each dataset)
-	$(BIN)/snakemake --cores all first-model --configfile resources/first-model.yaml $(if $(ROWS),resources/local-rows.yaml) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(ARGS) $(QUIET)
+	$(BIN)/snakemake --cores all $(FIGURE) --configfile resources/first-model.yaml $(if $(ROWS),resources/local-rows.yaml) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(ARGS) $(QUIET)
 
 $(FIRST_MODEL): $(READY)
 	$(BIN)/python -m tools.first_model $@
