@@ -17,10 +17,10 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.tables.evaluation import Scored, with_estimate
 from anchorscope.probes import intervals, samples
 
-LOGITS = np.array([-10, -8, -6, -5, -4, *np.arange(-3, 3.25, 0.25), 4, 5, 6, 8, 10])
+LOGITS = np.array([-10, *np.arange(-8, 8.25, 0.25), 10])
 LIMITS = samples.sigmoid(LOGITS)
 """Probabilities of *wrong* that are tried, from the strictest on."""
-STARTS = 5
+STARTS = 9
 """From so many of them on, equally spaced, each next one is tried as long as those before it do;
 every start has its part of the error that the confidence leaves."""
 COLUMNS = (
