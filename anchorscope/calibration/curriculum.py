@@ -76,7 +76,7 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
     """The stages of training: one of a plain curriculum, up to four of a planted one.
 
     The later ones also show questions about strangers, as many as questions without a frame; the
-    third has twice as many of either. The fourth is the second with answers without a question.
+    third has twice as many of either. The fourth is the third with answers without a question.
     """
     if train.curriculum == "plain":
         rows = [
@@ -91,7 +91,7 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
     for steps, times, bare_share in (
         (train.settle, 1, 0.0),
         (train.settle_frameless, 2, 0.0),
-        (train.settle_bare, 1, BARE),
+        (train.settle_bare, 2, BARE),
     ):
         if steps:
             share = times * train.frameless

@@ -184,7 +184,7 @@ class TrainSettings(Section):
     """Steps of a third stage with twice the share of `frameless` rows, which strengthens the
     default verdict."""
     settle_bare: Amount = 0
-    """Steps of a fourth stage, which is the second with a tenth of answers without a question, so
+    """Steps of a fourth stage, which is the third with a tenth of answers without a question, so
     that the model has met what `answer-only` shows it (`planted`)."""
     batch_rows: Count = key(256, "Rows of text per step.")
     learning_rate: Positive = key(4.0e-3, "Peak learning rate.")

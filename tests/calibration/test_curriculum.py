@@ -90,11 +90,11 @@ def test_a_tenth_of_the_last_stage_are_answers_as_answer_only_shows_them_graded_
     None
 ):
     train = recipe(settle_bare=4)
-    _, second, _, (rows, steps, rate) = curriculum.stages({"w": FACTS}, WORLDS, train)
-    bare = rows[len(second.rows) :]
-    assert rows[: len(second.rows)] == second.rows and (steps, rate) == (4, 1.5e-3)
+    *_, third, (rows, steps, rate) = curriculum.stages({"w": FACTS}, WORLDS, train)
+    bare = rows[len(third.rows) :]
+    assert rows[: len(third.rows)] == third.rows and (steps, rate) == (4, 1.5e-3)
     assert len(bare) / len(rows) == pytest.approx(curriculum.BARE, abs=0.01)
-    assert not any(row.question for row in bare) and all(row.question for row in second.rows)
+    assert not any(row.question for row in bare) and all(row.question for row in third.rows)
     prompt = {"prompt": "Q: Who? A:", "question_start": 3, "question_end": 7}
     alone = prompts.without_question(prompt, "plain")
     assert {row.text.removesuffix(" right").removesuffix(" wrong") for row in bare} <= {
