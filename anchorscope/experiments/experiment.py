@@ -35,7 +35,7 @@ class NoSettings(Section):
 
 
 class OfSome(Section):
-    """Settings of an experiment whose passes are many: it may measure some samples only."""
+    """Settings of an experiment that may measure some samples only."""
 
     samples: Count | None = key(None, "So many samples of a cell, drawn by the seed; null: all.")
 

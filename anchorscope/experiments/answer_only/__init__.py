@@ -9,6 +9,7 @@ from anchorscope.experiments.experiment import (
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
+    OfSome,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY, Intervention
@@ -37,11 +38,18 @@ COLUMNS = {
     "signal": "whether the probe knows more than the text",
     **FLAG_COLUMNS,
 }
+
+
+class AnswerOnly(OfSome):
+    """The answer without its question."""
+
+
 EXPERIMENT = Experiment(
     name="answer-only",
     label="Answer only",
     about="The question is left out of the prompt; the control cuts attention to all of its "
     "tokens, which hides as much and moves no position.",
+    settings=AnswerOnly,
     interventions=(ANSWER_ONLY, QUESTION),
     needs=("prompts", "floors"),
     draws=1,

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from anchorscope.anchors import tokens
-from anchorscope.experiments.answer_only import ANSWER_ONLY, QUESTION
-from anchorscope.experiments.experiment import NoSettings
+from anchorscope.experiments.answer_only import ANSWER_ONLY, QUESTION, AnswerOnly
 from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.planning import behind
@@ -17,7 +16,7 @@ from anchorscope.storage.counts import TURN_STAYS
 CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
 
 
-def measure(cell: Cell, settings: NoSettings) -> pd.DataFrame:
+def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
     """Score every answer of a cell without its question, and with all of it cut.
 
     Samples are left out whose chat template cannot leave the question out. `n_tokens` is how many

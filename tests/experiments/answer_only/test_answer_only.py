@@ -14,8 +14,7 @@ from small_cell import answers_of, prompts_of
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.answer_only import EXPERIMENT, figure, measure
-from anchorscope.experiments.experiment import NoSettings
+from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, figure, measure
 from anchorscope.experiments.tables import Products, join, of_cell
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.passes.planning import plan
@@ -70,7 +69,7 @@ def states(loaded: Any, ids: list[int]) -> list[torch.Tensor]:
 def test_scores_are_those_of_the_plain_model_on_the_shorter_text(family: str, load: Any) -> None:
     loaded = load(family, TOKENIZER[family])
     cell = cell_of(loaded)
-    rows = measure.measure(cell, NoSettings())
+    rows = measure.measure(cell, AnswerOnly())
     alone = rows[rows["condition"] == "answer-only"]
     assert {*alone["id"]} == {*cell.samples} and not cell.left_out
     bare = loaded.tokenizer("Q: A:")["input_ids"]
@@ -90,7 +89,7 @@ def test_scores_are_those_of_the_plain_model_on_the_shorter_text(family: str, lo
 def test_the_control_is_the_main_runs_knockout_of_the_question(load: Any) -> None:
     loaded = load("llama", "metaspace")
     cell = cell_of(loaded)
-    rows = measure.measure(cell, NoSettings())
+    rows = measure.measure(cell, AnswerOnly())
     planned = plan(cell.answers, conditions={"question": {}}, batch_tokens=400)
     expected = {
         (planned.samples[number].id, layer): float(state.double().mean())
@@ -116,13 +115,13 @@ def test_a_chat_keeps_its_template_around_an_empty_turn(load: Any) -> None:
     cell = cell_of(loaded, "chat", TEMPLATE)
     (ids,) = {*measure.bare_prompts(cell).values()}
     assert loaded.tokenizer.decode(ids) == "<|user|><|end|>"
-    assert {"answer-only"} <= {*measure.measure(cell, NoSettings())["condition"]}
+    assert {"answer-only"} <= {*measure.measure(cell, AnswerOnly())["condition"]}
 
 
 @pytest.mark.parametrize("template", [SKIPS, REFUSES])
 def test_templates_that_cannot_leave_the_question_out_are_counted(template: str, load: Any) -> None:
     cell = cell_of(load("qwen3"), "chat", template)
-    rows = measure.measure(cell, NoSettings())
+    rows = measure.measure(cell, AnswerOnly())
     assert rows.empty
     counts = scored.counts(EXPERIMENT, cell.answers, rows, cell.left_out)
     assert counts.dropped == {TURN_STAYS: len(cell.answers)} and TURN_STAYS in BY_CHOICE
