@@ -123,7 +123,7 @@ def _says_it_twice(before: str, text: str) -> bool:
 def _is_what_was_asked(text: str, question: str) -> bool:
     """Whether a text is but the words by which the question asks: "city" of "Which city is it?"."""
     words, asking_words = words_of(text), words_of(question)
-    if asking.answer_kind(asking_words) not in ("what", "who"):
+    if not words or asking.answer_kind(asking_words) not in ("what", "who"):
         return False
     asked = [word.lower for word in asking.asked_phrase(asking_words)[: len(words)]]
     if restated.is_clause(text) and _plain(text) in _plain(question):

@@ -149,7 +149,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         return None
     start, end = side
     if not predicate and start == 0:
-        return _before_verb(clause, end, asked, question_words[-1].lower)
+        return _before_verb(clause, end, asked, question_words[-1].lower if question_words else "")
     head = _head(clause, start, kind, asked, asking.prepositions(question_words))
     if head and not predicate:
         head = head[0], _without_repeated_end(clause, start, head[1])
@@ -400,7 +400,7 @@ def _before_verb(
     `asked_of` is the question's last word: behind it if it is a preposition ("capital of | Peru").
     """
     text, words = clause.text, clause.words
-    lower = [word.lower for word in words[:end]]
+    lower = [word.lower for word in words[: max(0, end - 1)]]
     if asked_of in asking.GOVERNING and lower.count(asked_of) == 1:
         return words[lower.index(asked_of) + 1].start, words[end - 1].end
     while end and words[end - 1].function and not words[end - 1].capital:

@@ -85,7 +85,6 @@ def test_no_answers_are_told_from_answers(question: str, answer: str, expected: 
         ("12, 13, 14, 15, 16,", False, UNFINISHED), ("12, 13, 14, 15, 16,", True, None),
         ("It is Ann Bo. She was born in", False, None), ("", True, UNFINISHED),
         ("The answer is:", True, UNFINISHED), ("The author was:\n\nThe", False, UNFINISHED),
-        ('It is known as "Ann Bo" by', False, None),
         ('The author of "Rome" was Ann (a British pain', False, None),
     ],
 )  # fmt: skip
