@@ -106,7 +106,8 @@ def word_places(question: str) -> list[tuple[int, int]]:
     return [chunk.span() for chunk in _CHUNK.finditer(question)]
 
 
-def words_of(question: str) -> list[Word]:
+@lru_cache(maxsize=4096)  # the finders and the text models come back to the same texts
+def words_of(question: str) -> tuple[Word, ...]:
     """The question's words in order; what holds neither letter nor digit is none of them."""
     words: list[Word] = []
     mixed = any(c.isupper() or c.islower() for c in question)
@@ -129,7 +130,7 @@ def words_of(question: str) -> list[Word]:
             first=not words or bool(_SENTENCE_END.search(between)),
         )
         words.append(word)
-    return words
+    return tuple(words)
 
 
 def _joins(text: str, between: str) -> bool:

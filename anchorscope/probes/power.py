@@ -8,7 +8,7 @@ how alike probe and floor score a sample. `benchmarks/power.py` tries the rule i
 from math import ceil
 
 from scipy.optimize import brentq
-from scipy.stats import multivariate_normal, norm
+from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
 """AUC of the hardest floor, and correlation of its AUC with the probe's, that a plan assumes."""
@@ -26,8 +26,8 @@ def auc_error(auc: float, right: float, wrong: float) -> float:
     Hanley & McNeil, Radiology 143 (1982), eq. 1; both of their Q are the chance that of two scores
     of one class both lie on the right side of one of the other.
     """
-    z = norm.ppf(auc)
-    both = multivariate_normal.cdf([z, z], cov=[[1, 0.5], [0.5, 1]])
+    z = ndtri(auc)
+    both = auc - 2 * owens_t(z, 3**-0.5)  # two normal variables of correlation .5 are both below z
     variance = auc * (1 - auc) + (right + wrong - 2) * (both - auc**2)
     return float((variance / (right * wrong)) ** 0.5)
 
@@ -46,7 +46,7 @@ def chance(
 ) -> float:
     """How often a probe with this gain over its hardest floor is called a signal."""
     z = gain / gain_error(gain, n, wrong, floor, alike)
-    return float(norm.cdf(z - norm.ppf((1 + LEVEL) / 2)))
+    return float(ndtr(z - ndtri((1 + LEVEL) / 2)))
 
 
 def least_n(gain: float, wrong: float = 0.5, floor: float = FLOOR) -> int:

@@ -6,10 +6,9 @@ together, as far as letters go: what passes for reading the pair must be above w
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from anchorscope.anchors.asking import answer_kind
 from anchorscope.anchors.words import words_of
@@ -40,7 +39,8 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 
 
-def _features(question: str, answer: str) -> list[float]:
+@lru_cache(maxsize=2**14)  # every read-out of a cell asks for the same texts
+def _features(question: str, answer: str) -> tuple[float, ...]:
     lengths = [np.log1p([len(text), len(text.split())]) for text in (question, answer)]
     lower = question.lower(), answer.lower()
     shared = [_shares(*(_grams(text, size) for text in lower)) for size in (1, 2, 3, 4)]
@@ -49,14 +49,14 @@ def _features(question: str, answer: str) -> list[float]:
     same_initials = len(first[0] & first[1]) / max(1, len(first[1]))
     asks = answer_kind(words_of(question)) if words[0] else None
     kind = kind_of(answer)
-    return [
+    return (
         *lengths[0], *lengths[1], *(lengths[0] * lengths[1]), *np.abs(lengths[0] - lengths[1]),
         *(share for both in shared for share in both),
         *_shares(set(words[0]), set(words[1])), same_initials,
         float(bool(words[0] and words[1]) and words[0][0][0] == words[1][0][0]),
         *(float(asks == one) for one in ASKS), *(float(kind == one) for one in KINDS),
         *(float(asks == one and kind == other) for one in ASKS for other in KINDS),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def _grams(text: str, size: int) -> set[str]:
@@ -96,6 +96,10 @@ def scores(
 def _out_of_fold(
     own: np.ndarray, others: np.ndarray, z: np.ndarray, fold: np.ndarray, c: float
 ) -> tuple[np.ndarray, np.ndarray]:
+    # Here: pictures load this module, too, and can spare scikit-learn.
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
     clean, crossed = np.empty(len(z)), np.empty(len(z))
     for one in np.unique(fold):
         train = fold != one

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.crossing import overlap
@@ -169,7 +169,7 @@ def spreads(terms: Split, refits: Split | None, pairs: Pairs, level: float) -> d
         variance, freedom = _variance(drawn[name]), max(1, least - 1)
         sampled = variance * (freedom + 1) / freedom  # a draw divides by n
         width = _half_width((sampled, freedom), probes[name], level)
-        normal = np.sqrt(variance) * stats.norm.ppf((1 + level) / 2)
+        normal = np.sqrt(variance) * ndtri((1 + level) / 2)
         factor = np.divide(width, normal, out=np.ones_like(width), where=normal > 0)
         replicates = estimate + factor * (drawn[name] - estimate)
         spread[name] = Spread(estimate, replicates, factor, np.full(len(estimate), least))
@@ -192,7 +192,7 @@ def _half_width(one: Variance, other: Variance, level: float) -> np.ndarray:
     whole = one[0] + other[0]
     parts = sum(variance**2 / freedom for variance, freedom in (one, other))
     freedom = np.divide(whole**2, parts, out=np.ones_like(whole), where=parts > 0)
-    return np.sqrt(whole) * stats.t.ppf((1 + level) / 2, freedom)
+    return np.sqrt(whole) * stdtrit(freedom, (1 + level) / 2)
 
 
 def _means(terms: Split, pairs: Pairs) -> Values:
