@@ -1,5 +1,6 @@
 """Curves of detection: reliability, risk against coverage, and AUC by layer."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 
@@ -40,17 +41,23 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     parts = data.rows_at(table, request.readout)
     names = [name for name in CURVES if name in set(rows["detector"])]
     known = _method_series(names)
+    drawn = rows[rows["detector"].isin(names) & ~rows["thin"].astype(bool)]
+    lowest = _tenth_below(drawn[["x", "y_low"]].min().min())
+    of_parts = parts["metric"].isin([metric for metric, _ in words.PARTS])
+    longest = float(parts["estimate"][of_parts & parts["detector"].isin(names)].max())
     further = [Series(word, colour, [1, 0], "square", line=False) for word, colour in words.PARTS]
 
     def column(cell: Cell, shared: Encodings, look: Style) -> alt.VConcatChart:
         lines = _curve_rows(cell.of(rows), names, known, cell)
-        x = figure_panel.number_axis("x", "predicted probability of wrong", (0, 1), [0, 0.5, 1])
-        y = _percent(look, "Wrong (%)", labels=cell.first)
-        ideal = pd.DataFrame({"x": [0.0, 1.0], "value": [0.0, 100.0]})
+        ticks = [lowest, (lowest + 1) / 2, 1]
+        x = figure_panel.number_axis("x", "predicted probability of wrong", (lowest, 1), ticks)
+        y = _percent(look, labels=cell.first, lowest=100 * lowest)
+        ideal = pd.DataFrame({"x": [lowest, 1.0], "value": [100 * lowest, 100.0]})
         diagonal = alt.Chart(ideal).mark_line(color=draw.SOFT, strokeWidth=0.8).encode(x, y)
         above = _curve_panel(lines, x, y, shared, look, f"reliability_{cell.place}", [diagonal])
         bars = _part_rows(cell.of(parts), names, cell)
-        below = _part_panel(bars, names, shared, look, f"parts_{cell.place}", labels=cell.first)
+        name = f"parts_{cell.place}"
+        below = _part_panel(bars, names, shared, look, name, longest=longest, labels=cell.first)
         views = [above.properties(title=panels.heading(cell, look)), below]
         return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
@@ -69,7 +76,7 @@ def risk(curves: pd.DataFrame, request: Request) -> Figure:
     def panel(cell: Cell, shared: Encodings, look: Style) -> alt.LayerChart:
         lines = _curve_rows(cell.of(rows), names, known, cell)
         x = figure_panel.number_axis("x", "share of answers kept", (0, 1), [0, 0.5, 1])
-        y = _percent(look, "Wrong among kept (%)", labels=cell.first)
+        y = _percent(look, labels=cell.first)
         view = _curve_panel(lines, x, y, shared, look, f"risk_{cell.place}")
         return view.properties(title=panels.heading(cell, look))
 
@@ -118,11 +125,15 @@ def _method_series(names: Sequence[str]) -> dict[str, Series]:
     }  # fmt: skip
 
 
-def _percent(look: Style, title: str, *, labels: bool) -> alt.Y:
-    ticks = [0, 50, 100]
-    return figure_panel.value_axis(
-        "value", title if labels else None, (0, 100), ticks, look, labels=labels
-    )
+def _percent(look: Style, *, labels: bool, lowest: float = 0) -> alt.Y:
+    ticks = [lowest, (lowest + 100) / 2, 100]
+    title = "Wrong (%)" if labels else None
+    return figure_panel.value_axis("value", title, (lowest, 100), ticks, look, labels=labels)
+
+
+def _tenth_below(share: float) -> float:
+    """The end of an axis of shares, all of which may be close to 1; 0 where there are none."""
+    return 0.0 if pd.isna(share) else min(math.floor(10 * share), 9) / 10
 
 
 def _curve_rows(
@@ -180,11 +191,13 @@ def _part_panel(
     look: Style,
     name: str,
     *,
+    longest: float,
     labels: bool,
 ) -> alt.LayerChart:
     """Bars of miscalibration and discrimination, a row for each method."""
     table = pd.DataFrame(rows)
-    x = figure_panel.number_axis("value", "Brier score", (0, 0.26), [0, 0.1, 0.2], number=".1f")
+    most = 0.01 if pd.isna(longest) else max(0.01, longest)
+    x = figure_panel.number_axis("value", "Brier score", (0, 1.1 * most), [0, round(most, 2)])
     y = panels.method_axis(names, labels=labels)
     aside = alt.YOffset("series:N", sort=None)
     bars = (
