@@ -176,15 +176,19 @@ class Experiments:
         """The rank correlation with the truth of pairs, in the calibration's cells and others."""
 
         def line(label: str, cells: pd.DataFrame, nulls: pd.DataFrame | None) -> list[str]:
-            above = f"{(cells['rank_low'] > 0).sum()} of {cells['rank'].notna().sum()}"
             pairs = f"{cells['n_pair'].mean():.0f}"
-            others = pd.Series(dtype=float) if nulls is None else nulls["rank"].dropna()
-            return [label, spread(cells["rank"]), above, pairs, spread(others)]
+            in_nulls = ["–", "–"] if nulls is None else [spread(nulls["rank"]), above_0(nulls)]
+            return [label, spread(cells["rank"]), above_0(cells), pairs, *in_nulls]
 
         return rows(
             line(label, self.calibrated[key], self.nulls.get(key))
             for key, label in MEASURES.items()
         )
+
+
+def above_0(cells: pd.DataFrame) -> str:
+    """In how many of the cells that have a rank correlation its interval lies above 0."""
+    return f"{(cells['rank_low'] > 0).sum()} of {cells['rank'].notna().sum()}"
 
 
 def spread(values: pd.Series) -> str:
@@ -214,7 +218,7 @@ def experiment_floors(tables: Path) -> str:
 def experiment_nulls(tables: Path) -> str:
     """In how many null cells each measure comes out empty, and its difference to the control."""
     table = pd.read_csv(tables / "calibration-experiments-floors.csv")
-    table = table[table["scope"] == "empty"]
+    table = table[(table["scope"] == "empty") & table["holds"].notna()]
     return rows(
         [str(name), f"{part['holds'].sum()} of {len(part)}", spread(part["measured"])]
         for name, part in table.groupby("floor", sort=True)

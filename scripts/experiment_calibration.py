@@ -15,20 +15,21 @@ with stage(snakemake):
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     frames = []
     for place, (model, dataset) in enumerate(chosen.cells):
-        scores, answers, floors = (
+        scores, answers, text_floors = (
             read_parquet(given[kind][place]) for kind in ("scores", "answers", "floors")
         )
         planted = [path for path in given.truth if path.endswith(f"/{model}/{dataset}.parquet")]
         truth = read_parquet(planted[0]) if planted else None
         passed = measured(answers, given.activations[place])
         per_sample = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
-        for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
-            if cell == [model, dataset]:
-                products = tables.Products(scores, answers, read_parquet(path), floors, truth)
+        for (name, its_model, its_dataset), path in zip(chosen.measured, given.rows, strict=True):
+            if (its_model, its_dataset) == (model, dataset):
+                rows = read_parquet(path)
+                products = tables.Products(scores, answers, rows, text_floors, truth)
                 per_sample[name] = tables.per_sample(EXPERIMENTS[name], products)
-        pairs, how = pairs_of(scores, passed), experiments.Draws(**chosen.bootstrap)
+        pairs, bootstrap = pairs_of(scores, passed), experiments.Draws(**chosen.bootstrap)
         for name, frame in per_sample.items():
-            table = experiments.of_experiment(frame, answers, truth, pairs, how)
+            table = experiments.of_experiment(frame, answers, truth, pairs, bootstrap)
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")

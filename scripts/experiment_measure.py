@@ -6,7 +6,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments import scored
-    from anchorscope.experiments.experiment import OfSome
+    from anchorscope.experiments.experiment import SampledSettings
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.probes import stored
     from anchorscope.workflow import jobs
@@ -31,13 +31,13 @@ with stage(snakemake):
         style=chosen.style,
     )
     settings = experiment.settings(**chosen.settings)
-    if isinstance(settings, OfSome):
-        cell = cell.some(settings.samples)
+    if isinstance(settings, SampledSettings):
+        cell = cell.sampled(settings.samples)
     rows = experiment.measure(cell, settings)
     write_parquet(rows, written)
     difference = scored.clean_difference(rows, read_parquet(given.scores))
     passes = experiment.passes_a_sample(settings, chosen.draws, len(chosen.readouts))
-    counts = scored.counts(experiment, answers, rows, passes, cell.left_out)
+    counts = scored.counts(experiment, answers, rows, cell.left_out, passes=passes)
     provenance.of_stage(
         snakemake, written, counts=counts, model=located, clean_score_difference=difference
     )

@@ -15,7 +15,7 @@ COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds"
 MARGIN = 0.05
 """A share of flips counts as that of its control within so much; a flow within this part of it."""
 MOST_MATCHED = 0.15
-"""Share of flips that `matched` may reach where the question alone tells of the label."""
+"""Share of flips that `matched` may reach where the question alone predicts the label."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,14 @@ FLOORS = (
         measure="flow",
     ),
     *(
-        Floor(f"flips above those at {nearer}, upper end", "dose", arm, "contrast_high", 0.0)
+        Floor(
+            f"flips above those at {nearer}, upper end",
+            "dose",
+            arm,
+            "contrast_high",
+            low=0.0,
+            measure="step",
+        )
         for arm, nearer in (("0", "0.25"), ("0.25", "0.5"), ("0.5", "1"))
     ),
 )
@@ -62,8 +69,8 @@ def judged(
 
     A row for each floor and calibration cell (`scope` `cell`), for each floor of the mean over
     cells (`mean`), and for each measure of a null control that must come out `empty`. What cannot
-    be measured in a calibration cell does not hold; what was not measured in a null control is
-    left out.
+    be measured in a calibration cell does not hold; what no sample of a null control could measure
+    neither holds nor fails: `measured` and `holds` are blank.
 
     Args:
         table: columns `experiments.COLUMNS`, of all these cells.
@@ -72,20 +79,25 @@ def judged(
     """
     site, position = DEFAULT_READOUT.split("/")
     chosen = rows_where(table, site=site, position=position)
-    chosen = chosen.assign(gain_shown=1.0 * (chosen["auc_gain_low"] > 0))
+    gain = chosen["auc_gain_low"]
+    chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
     floors = FLOORS if cells else ()
     records = [record for floor in floors for record in _floor(floor, chosen, cells)]
     for null in nulls.values():
         if not null["shuffled"]:  # its probes are no others' here
             rows = rows_where(chosen, model=null["model"], dataset=null["dataset"])
-            records += _null(rows[rows["n"] > 0], question=null["question"])
+            records += _null(rows, question=null["question"])
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
 def in_words(floors: pd.DataFrame) -> str:
-    """How many floors hold, and a sentence for each that does not."""
-    held = floors["holds"].astype(bool)
-    return "\n".join([f"{held.sum()} of {len(floors)} floors hold.", *missed(floors)])
+    """How many floors hold, how many were not measured, and a sentence for each that fails."""
+    judged_floors = floors[floors["holds"].notna()]
+    held = int(judged_floors["holds"].astype(bool).sum())
+    summary = f"{held} of {len(judged_floors)} floors hold."
+    if not_measured := len(floors) - len(judged_floors):
+        summary += f" In null cells, not measured: {not_measured}."
+    return "\n".join([summary, *missed(judged_floors)])
 
 
 def _floor(
@@ -116,7 +128,7 @@ def _floor(
 def _null(rows: pd.DataFrame, question: bool) -> list[dict[str, object]]:
     """What must come out empty in a null control.
 
-    Where the question tells of the label, cutting it moves the probe rightly: that leaves
+    Where the question alone predicts the label, cutting it moves the probe rightly: that leaves
     `matched`. Elsewhere a measure is empty if the interval of its difference to the control holds
     0, or lies within `MARGIN`.
     """
@@ -136,5 +148,7 @@ def _null(rows: pd.DataFrame, question: bool) -> list[dict[str, object]]:
             record |= {"measured": row["value"], "holds": row["value"] <= MOST_MATCHED}
         else:
             continue
+        if row["n"] == 0:
+            record |= {"measured": np.nan, "holds": None}
         records.append(record)
     return records

@@ -39,7 +39,7 @@ def of_experiment(
     answers: pd.DataFrame,
     truth: pd.DataFrame | None,
     pairs: pd.DataFrame | None = None,
-    how: Draws = Draws(),
+    bootstrap: Draws = Draws(),
 ) -> pd.DataFrame:
     """Hold an experiment in one cell against the truth by swaps, and against the truth of pairs.
 
@@ -61,7 +61,7 @@ def of_experiment(
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
     ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
-    drawn = samples.bootstrap(ordered, how.draws, how.seed)
+    drawn = samples.bootstrap(ordered, bootstrap.draws, bootstrap.seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
     records = []
@@ -69,13 +69,15 @@ def of_experiment(
         key = dict(zip(keys, names, strict=True))
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        record = key | _means(value, control, drawn, how.level)
+        record = key | _means(value, control, drawn, bootstrap.level)
         if planted is not None:
-            record |= _by_truth(value, control, planted, drawn, how.level)
+            record |= _by_truth(value, control, planted, drawn, bootstrap.level)
         if pairs is not None:
             place = {name: key[name] for name in ("site", "position", "layer")}
             here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
-            record |= _by_pair(np.where(np.isnan(control), np.nan, value), here, drawn, how.level)
+            record |= _by_pair(
+                np.where(np.isnan(control), np.nan, value), here, drawn, bootstrap.level
+            )
         records.append(record)
     return pd.DataFrame(records, columns=OF_CELL)
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
-from anchorscope.experiments.experiment import OfSome
+from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
@@ -17,7 +17,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
-from anchorscope.workflow.studies import Cell
+from anchorscope.workflow.studies import Cell, calibration_cells_of
 
 
 class Finding(NamedTuple):
@@ -97,11 +97,14 @@ def passes_of(target: str, cells: Sequence[Cell]) -> Iterator[Finding]:
         name = experiment.name
         if not calibration and name != target:
             continue
-        sizes, total = set(), 0
+        sizes, total, n_cells = set(), 0, 0
         for cell in cells:
             config = cell.study.config
+            if calibration and (cell.model, cell.dataset) not in calibration_cells_of(config, name):
+                continue
+            n_cells += 1
             settings, n = config.settings_of(name), samples(config, cell.dataset)
-            if isinstance(settings, OfSome) and settings.samples is not None:
+            if isinstance(settings, SampledSettings) and settings.samples is not None:
                 n = min(n, settings.samples)
             passes = experiment.passes_a_sample(
                 settings, config.draws_of(name), len(config.readouts)
@@ -109,7 +112,7 @@ def passes_of(target: str, cells: Sequence[Cell]) -> Iterator[Finding]:
             sizes.add(passes)
             total += passes * n
         a_sample = " or ".join(map(str, sorted(sizes)))
-        what = f"{name}: at most {a_sample} passes a sample, {total:,} in {len(cells)} cells"
+        what = f"{name}: at most {a_sample} passes a sample, {total:,} in {n_cells} cells"
         yield Finding("ok", "passes", what)
 
 

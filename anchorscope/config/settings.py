@@ -172,7 +172,9 @@ class Null(Section):
     """Claims that would be false in the cell: `signal`, the probe knows more than the text models;
     `pair`, it compares answer and question."""
     question: bool = key(
-        False, "Whether the question tells of the label, so that cutting it counts."
+        False,
+        "Whether the question alone predicts the label; there only experiments that follow the "
+        "pair are measured.",
     )
     expectation: Text = Field(description="Why they would be false, in words.")
 

@@ -34,7 +34,7 @@ class NoSettings(Section):
     """An experiment without settings of its own."""
 
 
-class OfSome(Section):
+class SampledSettings(Section):
     """Settings of an experiment that may measure some samples only."""
 
     samples: Count | None = key(None, "So many samples of a cell, drawn by the seed; null: all.")
@@ -105,7 +105,8 @@ class Experiment:
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
-    # whether it finds nothing, beyond its control, where the question alone tells of the label
+    # whether it compares question and answer: then it must come out empty where the question alone
+    # predicts the label, and is measured there; other experiments are not
     follows_pair: bool = False
     # None: one clean row, and one for each intervention and draw
     passes: Passes | None = None

@@ -53,7 +53,7 @@ class Cell:
         """Id → sample, as it was passed in the main run."""
         return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
 
-    def some(self, n: int | None) -> "Cell":
+    def sampled(self, n: int | None) -> "Cell":
         """The cell with `n` of its samples, drawn by the seed; None: with all."""
         if n is None or n >= len(self.answers):
             return self
@@ -158,8 +158,9 @@ def counts(
     experiment: Experiment,
     answers: pd.DataFrame,
     rows: pd.DataFrame,
-    passes: int,
     left_out: Mapping[str, str] | None = None,
+    *,
+    passes: int,
 ) -> Counts:
     """How many of the answers the experiment could be done with, and how its controls fared.
 

@@ -129,20 +129,12 @@ class Paths:
         return self.of_cells(self.calibration, stage, self.held_cells(), end)
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
-        """Experiment, model and dataset of all that the calibration of the experiments measures.
-
-        Where the question alone tells of the label, only experiments that follow the pair.
-        """
-        held = []
-        for name, experiment in registry.EXPERIMENTS.items():
-            nulls = [
-                (null.model, null.dataset)
-                for null in self.config.calibration.nulls.values()
-                if experiment.follows_pair or not null.question
-            ]
-            cells = dict.fromkeys([*self.config.calibrated(), *nulls])
-            held += [(name, *cell) for cell in cells]
-        return held
+        """Experiment, model and dataset of all that `calibration-experiments` measures."""
+        return [
+            (name, *cell)
+            for name in registry.EXPERIMENTS
+            for cell in studies.calibration_cells_of(self.config, name)
+        ]
 
     def of_experiments(self) -> list[str]:
         """The rows of each of `experiments_held`."""

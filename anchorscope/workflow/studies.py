@@ -136,6 +136,20 @@ def null_cells(config: RunConfig) -> list[tuple[str, str]]:
     return [(null.model, null.dataset) for null in config.calibration.nulls.values()]
 
 
+def calibration_cells_of(config: RunConfig, experiment: str) -> list[tuple[str, str]]:
+    """(model, dataset) of the cells in which `calibration-experiments` measures an experiment.
+
+    Null cells whose question alone predicts the label: only experiments that follow the pair.
+    """
+    follows_pair = registry.EXPERIMENTS[experiment].follows_pair
+    nulls = [
+        (null.model, null.dataset)
+        for null in config.calibration.nulls.values()
+        if follows_pair or not null.question
+    ]
+    return list(dict.fromkeys([*config.calibrated(), *nulls]))
+
+
 def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
     """(model, dataset) of the cells of the targets' figures, once each."""
     return list(dict.fromkeys(cell for figure in config.targets for cell in config.cells(figure)))

@@ -16,7 +16,7 @@ GOOD = {
     },
     ("patching", "placebo", "flip"): {"myth": 0.0},
     ("saliency", "answer", "flow"): {"auc": 0.9, "auc_gain_low": 0.1},
-    **{("dose", arm, "flip"): {"contrast_high": 0.2} for arm in ("0", "0.25", "0.5")},
+    **{("dose", arm, "step"): {"contrast_high": 0.2} for arm in ("0", "0.25", "0.5")},
 }
 NULL = {"model": "n", "dataset": "d", "shuffled": False, "question": False}
 EMPTY = {"contrast": 0.01, "contrast_low": -0.02, "contrast_high": 0.04, "control": 0.1, "n": 50}
@@ -67,6 +67,7 @@ def test_cells_that_reach_every_floor_hold() -> None:
         ({"control": 0.13}, {"cell", "mean"}),
         ({"auc": 0.7}, {"cell", "mean"}),
         ({"auc_gain_low": -0.01}, {"mean"}),
+        ({"auc_gain_low": float("nan")}, {"mean"}),
         ({"contrast_high": -0.01}, {"cell"}),
         ({"myth": float("nan")}, {"cell", "mean"}),
     ],
@@ -113,11 +114,25 @@ def test_where_the_question_tells_of_the_label_only_matched_is_judged() -> None:
         assert empty["floor"] == "patching matched: flips" and empty["holds"] == holds
 
 
-def test_shuffled_labels_and_measures_that_nobody_has_are_not_judged() -> None:
+def test_probes_of_shuffled_labels_are_not_judged() -> None:
     key = {"experiment": "dose", "arm": "0", "measure": "flip", "model": "n", "dataset": "d"}
-    for entry, n in ((NULL | {"shuffled": True}, 50), (NULL, 0)):
-        rows = judged(placed([key | EMPTY | {"n": n}]), [], {"null": entry})
-        assert not (rows["scope"] == "empty").any()
+    assert judged(placed([key | EMPTY]), [], {"null": NULL | {"shuffled": True}}).empty
+
+
+@pytest.mark.parametrize("question", [False, True])
+def test_what_no_sample_of_a_null_control_measures_is_counted(question: bool) -> None:
+    key = {"measure": "flip", "model": "n", "dataset": "d"} | EMPTY | {"value": 0.1}
+    arms = [("matched", 50), ("matched", 0)]
+    records = [key | {"experiment": "patching", "arm": arm, "n": n} for arm, n in arms]
+    floors = judged(placed(records), [], {"null": NULL | {"question": question}})
+    assert in_words(floors) == "1 of 1 floors hold. In null cells, not measured: 1."
+    assert floors["holds"].isna().tolist() == floors["measured"].isna().tolist() == [False, True]
+
+
+def test_the_dose_floors_compare_neighbouring_weights_not_random_tokens() -> None:
+    frame = table()
+    random = frame[frame["measure"] == "step"].assign(measure="flip", contrast_high=-1.0)
+    assert judged(pd.concat([frame, random]), CELLS, {})["holds"].all()
 
 
 def test_every_floor_has_bounds() -> None:

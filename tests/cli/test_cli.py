@@ -24,6 +24,7 @@ from anchorscope.experiments.settings import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import around, config, resources, studies
+from anchorscope.workflow.paths import Paths
 from cli.conftest import CONFIG, TOKEN
 
 
@@ -200,6 +201,20 @@ def test_the_passes_of_an_experiment_are_counted(run, clone):
     ((_, said),) = run("check", "saliency").about("passes")
     assert said.startswith("saliency: at most 3 passes a sample, 30")
     assert run("check").about("passes") == []
+
+
+def test_passes_of_the_calibration_are_counted_in_the_cells_that_it_measures(monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    config = loaded()
+    cells = studies.cells_of(config, "calibration-experiments")
+    findings = cli_check.passes_of("calibration-experiments", cells)
+    counted = {text.split(":")[0]: text for _, _, text, *_ in findings}
+    for name in registry.EXPERIMENTS:
+        measured = [cell for of, *cell in Paths(config, PROJECT).experiments_held() if of == name]
+        assert counted[name].endswith(f" in {len(measured)} cells")
+    questions = {(n.model, n.dataset) for n in config.calibration.nulls.values() if n.question}
+    assert counted["patching"].endswith(f" in {len(cells)} cells")
+    assert counted["dose"].endswith(f" in {len(cells) - len(questions)} cells")
 
 
 def built(clone: Path) -> None:

@@ -10,6 +10,7 @@ import documented as page
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from figure_tables import caption
 from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
@@ -18,7 +19,7 @@ import anchorscope.experiments
 from anchorscope.calibration.experiments import Draws, of_experiment
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
-from anchorscope.experiments.experiment import Experiment, NoSettings, OfSome
+from anchorscope.experiments.experiment import Experiment, NoSettings, SampledSettings
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
 from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
@@ -90,27 +91,57 @@ def test_a_sample_takes_no_more_passes_than_the_record_says(
 ) -> None:
     said = experiment.passes_a_sample(experiment.settings(), experiment.draws or 2, len(READOUTS))
     by_condition = len(rows[["condition", "draw"]].drop_duplicates())
-    if "gradients" in experiment.needs:  # its conditions are read from one pass
-        by_condition = 1 + len(READOUTS)
-    assert by_condition <= said
-    notes = scored.counts(experiment, small.answers, rows, said).notes
+    if "gradients" not in experiment.needs:  # with gradients, conditions are read from one pass
+        assert by_condition <= said
+    notes = scored.counts(experiment, small.answers, rows, passes=said).notes
     assert notes["passes a sample, at most"] == said
+
+
+def test_the_passes_of_gradients_forward_and_back_are_those_that_the_record_says(
+    experiment: Experiment, small: SmallCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "gradients" not in experiment.needs:
+        return
+    in_last_call, forward, back = 0, 0, 0
+    gradients = torch.autograd.grad
+
+    def on_forward(module: Any, arguments: Any, given: dict[str, Any], output: Any) -> None:
+        nonlocal in_last_call, forward
+        in_last_call = len(given["attention_mask"])
+        forward += in_last_call
+
+    def counted_gradients(*arguments: Any, **named: Any) -> Any:
+        nonlocal back
+        back += in_last_call
+        return gradients(*arguments, **named)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted_gradients)
+    hook = small.eager.model.base_model.register_forward_hook(on_forward, with_kwargs=True)
+    try:
+        rows = small.rows(experiment)
+    finally:
+        hook.remove()
+    n = rows["id"].nunique()
+    assert forward and back
+    draws = experiment.draws or 2
+    a_sample = experiment.passes_a_sample(experiment.settings(), draws, len(READOUTS))
+    assert forward + back == a_sample * n
 
 
 def test_a_long_experiment_may_measure_some_samples_only(
     experiment: Experiment, small: SmallCell
 ) -> None:
-    if not issubclass(experiment.settings, OfSome):
+    if not issubclass(experiment.settings, SampledSettings):
         return
     prompts = prompts_of(small.answers)
     cell = Cell(small.loaded, small.answers, small.probes, READOUTS, 2000, prompts=prompts)
-    some = cell.some(10)
-    assert len(some.samples) == 10 and {*some.samples} == {*cell.some(10).samples}
-    assert {*some.left_out} == {*cell.samples} - {*some.samples}
-    assert cell.some(None) is cell and cell.some(1000) is cell
-    rows = experiment.measure(replace(some, loaded=small.eager), experiment.settings(samples=10))
-    assert {*rows["id"]} == {*some.samples}
-    counts = scored.counts(experiment, small.answers, rows, 1, some.left_out)
+    sampled = cell.sampled(10)
+    assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
+    assert {*sampled.left_out} == {*cell.samples} - {*sampled.samples}
+    assert cell.sampled(None) is cell and cell.sampled(1000) is cell
+    rows = experiment.measure(replace(sampled, loaded=small.eager), experiment.settings(samples=10))
+    assert {*rows["id"]} == {*sampled.samples}
+    counts = scored.counts(experiment, small.answers, rows, sampled.left_out, passes=1)
     assert counts.kept == 10 and counts.dropped == {"outside the sample": 38}
     table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
     assert table["n_paired"].max() <= 10 < table["n"].max()
@@ -172,7 +203,7 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
     assert tuple(frame) == PER_SAMPLE_COLUMNS
     assert {*frame["id"]} == {*small.truth["id"]}
     assert not frame.duplicated(["id", "site", "position", "arm", "measure"]).any()
-    judged = of_experiment(frame, small.answers, small.truth, how=Draws(draws=5))
+    judged = of_experiment(frame, small.answers, small.truth, bootstrap=Draws(draws=5))
     counted = frame[frame["value"].notna() & frame["control"].notna()]
     assert judged["n_q"].sum() + judged["n_a"].sum() == len(counted) > 0
 

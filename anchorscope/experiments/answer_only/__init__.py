@@ -9,7 +9,7 @@ from anchorscope.experiments.experiment import (
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
-    OfSome,
+    SampledSettings,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY, Intervention
@@ -40,7 +40,7 @@ COLUMNS = {
 }
 
 
-class AnswerOnly(OfSome):
+class AnswerOnly(SampledSettings):
     """The answer without its question."""
 
 

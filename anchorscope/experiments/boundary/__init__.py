@@ -10,7 +10,7 @@ from anchorscope.experiments.experiment import (
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
-    OfSome,
+    SampledSettings,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY
@@ -42,7 +42,7 @@ COLUMNS = {
 }
 
 
-class Boundary(OfSome):
+class Boundary(SampledSettings):
     """What a model knows, and says it does not know."""
 
     permission: Text = key(

@@ -14,7 +14,7 @@ from anchorscope.experiments.experiment import (
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
-    OfSome,
+    SampledSettings,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -75,7 +75,7 @@ def _offered(weight: float) -> float:
     return weight
 
 
-class Dose(OfSome):
+class Dose(SampledSettings):
     """Attention to the exact question tokens scaled."""
 
     weights: Listed[Annotated[float, AsNumber, AfterValidator(_offered)]] = Field(

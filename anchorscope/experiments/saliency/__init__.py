@@ -15,7 +15,7 @@ from anchorscope.experiments.experiment import (
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
-    OfSome,
+    SampledSettings,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -71,7 +71,7 @@ COLUMNS = {
 }
 
 
-class Saliency(OfSome):
+class Saliency(SampledSettings):
     """How much the probe hangs on attention to the exact question tokens."""
 
     loss: Literal["logit", "probe"] = Field("logit")

@@ -10,7 +10,7 @@ from anchorscope.experiments.experiment import (
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     Experiment,
-    OfSome,
+    SampledSettings,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -61,7 +61,7 @@ COLUMNS = {
 }
 
 
-class Windows(OfSome):
+class Windows(SampledSettings):
     """The knockout in a window of layers."""
 
     width: int | None = Field(None, ge=1)
