@@ -190,7 +190,7 @@ def rewrite(**changed: Any) -> Any:
         ("model.safetensors", Path.unlink, "holds no model.safetensors"),
         ("config.json", cut, "cannot be read"),
         ("config.json", Path.unlink, "holds no config.json"),
-        ("config.json", rewrite(format=99), "of format 99, and this version reads 1"),
+        ("config.json", rewrite(format=99), "of format 99, and this version reads 2"),
         ("config.json", rewrite(binding={}), "missing or of another kind"),
         ("config.json", lambda path: path.write_text("[]"), "not that of a detector"),
     ],
