@@ -147,8 +147,8 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
         is_name = text != text.lower() and len(text.split()) <= MOST_NAME
         repeats = not is_name and not restated.adds(text, question)
         answers = repeats and restated.adds(answer[whole[0] : span[0]], question)
-        told = restated.told_before(answer[slice(*whole)], span[0] - whole[0], question)
-        if answers or told or restated.continues(answer[slice(*whole)], question):
+        answered = restated.answered_before(answer[slice(*whole)], span[0] - whole[0], question)
+        if answers or answered or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
     if "\n" in lead_in and restated.is_clause(answer[slice(*span)]):
         predicate = False  # "The author was:", and then a sentence of its own

@@ -21,7 +21,9 @@ Read off question and answer alone, with the short lists of `english`:
    Queen"), a relative or second clause, a date that was not asked for, and an end that the question
    says as well.
 
-A name of the question at the front counts as repeated even where it is misspelt.
+A name of the question at the front counts as repeated even where it is misspelt, if the clause adds
+something else and the question does not ask who: relatives share surnames ("Hanna Bo is the sister
+of Anna Bo").
 A clause that none of these can read is kept whole.
 """
 
@@ -53,11 +55,26 @@ _NAMED = re.compile(
     r"\b(?:named|called|titled|entitled|nicknamed|known as|referred to as|by the name of)\s+"
     r"(?=(?:[Aa]n?\s|[Tt]he\s)?[\"“‘'*A-Z\d])"
 )
+
+
+def _any_of(*patterns: str) -> str:
+    """A pattern of its alternatives."""
+    return f"(?:{'|'.join(patterns)})"
+
+
+_IS = _any_of("is", "was", "are", "were")
 _RELATIVE = re.compile(
-    r",?\s(?:who|which|that|whose|whom|where)\s(?=[a-z])"
-    r"|,\s(?:[a-z]+(?:ing|ed)|known|made|born|set|written)\s|,\s(?:but|when|while|although|though|because|since|specifically|namely)\s"
-    r"|,?\sand\s(?:is|was|are|were|has|had)\s|,\sand\s(?=[^,]*\s(?:is|was|are|were)\s)"
-    r"|\s(?:or|and|but)$"
+    "|".join(
+        (
+            rf",?\s{_any_of('who', 'which', 'that', 'whose', 'whom', 'where')}\s(?=[a-z])",
+            rf",\s{_any_of('[a-z]+(?:ing|ed)', 'known', 'made', 'born', 'set', 'written')}\s",
+            rf",\s{_any_of('but', 'when', 'while', 'although', 'though', 'because', 'since')}\s",
+            rf",\s{_any_of('specifically', 'namely')}\s",
+            rf",?\sand\s{_any_of('is', 'was', 'are', 'were', 'has', 'had')}\s",
+            rf",\sand\s(?=[^,]*\s{_IS}\s)",
+            rf"\s{_any_of('or', 'and', 'but')}$",
+        )
+    )
 )
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
 _APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
@@ -70,7 +87,7 @@ _WHEN = re.compile(r"\bwhen\s")
 _JOINED = re.compile(r"\s*(?:to|and|until|or|[-–—])\s*")
 _DATED = re.compile(rf"\s(?:in|on|from|since|until)\s(?:the\s)?(?:{english.DATE.pattern})$")
 _PATTERNS = {asking.WHEN: english.DATE, **dict.fromkeys(asking.HOW_MANY, english.NUMBER)}
-_PLACE_FIRST = re.compile(r"In ((?:the\s)?[A-Z\d][^,]{1,40}),\s")
+_PLACE_FIRST = re.compile(r"In ((?:the\s)?([A-Z\d][^,]{1,40})),\s")
 _DATE_FIRST = re.compile(rf"(?:In|On|By|Since|Until)\s(?:{english.DATE.pattern}),\s")
 _RANGE = re.compile(
     rf"\s(?:from|between)\s(?:{english.DATE.pattern}){_JOINED.pattern}(?:{english.DATE.pattern})$"
@@ -108,7 +125,7 @@ class _Clause:
 
 def is_clause(text: str) -> bool:
     """Whether a text holds what may be a verb in small letters, outside quotations."""
-    return bool(_clause(text, frozenset()).verbs)
+    return bool(_clause(text, "").verbs)
 
 
 def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | None:
@@ -120,23 +137,22 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         predicate: whether a lead-in with a copula stood before the text ("The winner is").
     """
     question_words = words_of(question)
-    kind, asked = asking.answer_kind(question_words), asking.asked_noun(question_words)
+    kind, noun = asking.answer_kind(question_words), asking.asked_noun(question_words)
+    pattern = _PATTERNS.get(kind or "")
     if kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
-        return (
-            verdict.span() if verdict else _option(_clause(text, stems(question)), question_words)
-        )
-    place = _PLACE_FIRST.match(text)
-    if place and question_words and question_words[0].lower == "in" and adds(place[1], question):
-        return place.span(1)
-    if (start := _continuation(_clause(text, stems(question)), question_words)) is not None:
-        return _head(_clause(text, stems(question)), start, kind, asked)
-    clause = _clause(_first_clause(text, predicate), stems(question))
+        return verdict.span() if verdict else _option(_clause(text, question), question_words)
+    if question_words and question_words[0].lower == "in":
+        place = _PLACE_FIRST.match(text)
+        if place and adds(place[1], question) and (pattern is None or pattern.fullmatch(place[2])):
+            return place.span(1)
+    if (start := _continuation(_clause(text, question), question_words)) is not None:
+        return _head(_clause(text, question), start, kind, noun)
+    clause = _clause(_first_clause(text, predicate), question)
     if kind in asking.HOW_MANY and clause.verbs and (none := _NONE_OF_THEM.search(clause.text)):
         return none.span()
     if english.denial(clause.text):
         return None
-    pattern = _PATTERNS.get(kind or "")
     if (clause.verbs or predicate) and pattern and (only := _only(pattern, clause.text, question)):
         return only
     if kind == asking.WHEN and (when := _WHEN.search(clause.text, 1)):
@@ -149,8 +165,8 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
         return None
     start, end = side
     if not predicate and start == 0:
-        return _before_verb(clause, end, asked, question_words[-1].lower if question_words else "")
-    head = _head(clause, start, kind, asked, asking.prepositions(question_words))
+        return _before_verb(clause, end, noun, _final_preposition(question_words))
+    head = _head(clause, start, kind, noun, asking.prepositions(question_words))
     if head and not predicate:
         head = head[0], _without_repeated_end(clause, start, head[1])
     if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
@@ -160,7 +176,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
 
 def continues(text: str, question: str) -> bool:
     """Whether an answer goes on where a question asks at its end: "It flows into | which sea"."""
-    return _continuation(_clause(text, stems(question)), words_of(question)) is not None
+    return _continuation(_clause(text, question), words_of(question)) is not None
 
 
 def _first_clause(text: str, predicate: bool) -> str:
@@ -178,20 +194,20 @@ def _first_clause(text: str, predicate: bool) -> str:
 
 def adds(text: str, question: str) -> bool:
     """Whether a text says something that the question does not."""
-    return any(_clause(text, stems(question)).new)
+    return any(_clause(text, question).new)
 
 
-def told_before(text: str, place: int, question: str) -> bool:
+def answered_before(text: str, place: int, question: str) -> bool:
     """Whether the part of a clause before a place has the answer.
 
     That is the date or number that the question asks for and the rest lacks, one of the question's
     options, or a title behind words of the question.
     """
     words = words_of(question)
-    kind, clause = asking.answer_kind(words), _clause(text, stems(question))
+    kind, clause = asking.answer_kind(words), _clause(text, question)
     if pattern := _PATTERNS.get(kind or ""):
         return bool(pattern.search(text[:place])) and not pattern.search(text[place:])
-    if words and words[-1].lower in asking.GOVERNING:  # "The capital of Peru is | Lima"
+    if _final_preposition(words):  # "The capital of Peru is | Lima"
         return adds(text[:place], question) and not adds(text[place:], question)
     title = _title_first(clause) if kind == "what" else None
     return title is not None or _option(clause, words) is not None
@@ -199,7 +215,7 @@ def told_before(text: str, place: int, question: str) -> bool:
 
 def tells_an_act(text: str, question: str) -> bool:
     """Whether a text has a verb, no auxiliary, that the question lacks: "She was killed in it"."""
-    clause = _clause(text, stems(question))
+    clause = _clause(text, question)
     verbs = {clause.words[i].lower for i in clause.verbs} - english.AUXILIARIES
     return any(not _repeats(verb, clause.question) for verb in verbs)
 
@@ -213,7 +229,7 @@ def stems(text: str) -> frozenset[str]:
 
 def content_stems(text: str) -> frozenset[str]:
     """The stems of the words that say something."""
-    clause = _clause(text, frozenset())
+    clause = _clause(text, "")
     words = zip(clause.words, clause.content, strict=True)
     return frozenset(_stem(word.lower) for word, content in words if content)
 
@@ -233,20 +249,21 @@ def _repeats(word: str, question: frozenset[str]) -> bool:
     return _stem(word) in question or all(_stem(part) in question for part in word.split("-"))
 
 
-def _alike(word: str, question: frozenset[str]) -> bool:
-    """Whether the question has a word that shares most letters with one: a name is misspelt."""
+def _misspells(word: str, question: frozenset[str]) -> bool:
+    """Whether the question has a word that shares most letters with this one: "Ana" of "Anna"."""
     return bool(get_close_matches(_stem(word), question, n=1, cutoff=MISSPELT))
 
 
-def _clause(text: str, question: frozenset[str]) -> _Clause:
-    words = words_of(text)
+def _clause(text: str, question: str) -> _Clause:
+    """The words of a text, compared with those of a question."""
+    words, question_stems = words_of(text), stems(question)
     plain = english.without_quotations(text)
     quoted = [plain[word.start : word.end] != text[word.start : word.end] for word in words]
     verbs = [
         i
         for i, (word, inside) in enumerate(zip(words, quoted, strict=True))
         if not inside
-        and _may_be_verb(word, question)
+        and _may_be_verb(word, question_stems)
         and not (i and words[i - 1].lower in english.ARTICLES)  # "a play by Arthur Miller"
     ]
     content = [
@@ -258,19 +275,29 @@ def _clause(text: str, question: frozenset[str]) -> _Clause:
         and i not in verbs
         and (word.capital or not word.function)
         and word.lower not in english.ARTICLES
-        and not _repeats(word.lower, question)
+        and not _repeats(word.lower, question_stems)
         for i, word in enumerate(words)
     ]
-    if len(words) > 1 and new[0] and words[1].capital and not new[1] and content[1]:
-        new[0] = not _alike(words[0].lower, question)  # "Ana Bo is", asked of Anna Bo
-    return _Clause(text, question, words, quoted, content, new, verbs)
+    if _opens_with_a_name(words, content, new) and any(new[1:]) and not _asks_who(question):
+        new[0] = not _misspells(words[0].lower, question_stems)  # "Ana Bo is", asked of Anna Bo
+    return _Clause(text, question_stems, words, quoted, content, new, verbs)
+
+
+def _opens_with_a_name(words: Sequence[Word], content: Sequence[bool], new: Sequence[bool]) -> bool:
+    """Whether a text begins with a new word and a capitalised one that the question has too."""
+    return len(words) > 1 and new[0] and words[1].capital and content[1] and not new[1]
+
+
+def _asks_who(question: str) -> bool:
+    """Whether a question asks for a person, whose name may be much like one of the question's."""
+    return asking.answer_kind(words_of(question)) == "who"
 
 
 def _may_be_verb(word: Word, question: frozenset[str]) -> bool:
     """Whether a word may be a verb: by its form, or as a verb that the question has as well."""
     listed = acts(word) or word.lower in english.IRREGULAR or word.lower in ("mean", "means")
-    asked = listed and _stem(word.lower) in question
-    return asking.is_verb(word) or (asked and not word.capital)
+    repeated = listed and _stem(word.lower) in question
+    return asking.is_verb(word) or (repeated and not word.capital)
 
 
 def _only(pattern: re.Pattern[str], text: str, question: str) -> tuple[int, int] | None:
@@ -322,7 +349,7 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
             behind = (after, size)
         if before is None and left_new and not right_new:
             before = (0, verb)
-    return behind or before or _told_by_the_question(clause, asking.doing(question), doer)
+    return behind or before or _side_by_the_question(clause, asking.doing(question), doer)
 
 
 def _option(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
@@ -341,11 +368,11 @@ def is_option(text: str, question: str) -> bool:
 def _between_or(words: Sequence[Word], question: Sequence[Word]) -> bool:
     """Whether words stand in a question right before or behind an "or"."""
     option = " ".join(word.lower for word in words)
-    asked = " ".join(word.lower for word in question)
-    return f" {option} or " in f" {asked}" or f" or {option} " in f"{asked} "
+    whole = " ".join(word.lower for word in question)
+    return f" {option} or " in f" {whole}" or f" or {option} " in f"{whole} "
 
 
-def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tuple[int, int] | None:
+def _side_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tuple[int, int] | None:
     """The side of a verb where both sides add words to the question, or neither does."""
     size = len(clause.words)
     for verb in clause.verbs:
@@ -357,8 +384,8 @@ def _told_by_the_question(clause: _Clause, doing: str | None, doer: bool) -> tup
         names = any(word.capital for word in clause.words[after:])
         if doing is None and _stem(word) in clause.question and names and not left_new + right_new:
             return (after, size)  # "Iron ore comes from Australia"
-        says = [i for i in range(after, size) if clause.content[i]]
-        if word in english.BE and left == left_new > 0 and says and not clause.new[says[0]]:
+        content = [i for i in range(after, size) if clause.content[i]]
+        if word in english.BE and left == left_new > 0 and content and not clause.new[content[0]]:
             return (0, verb)  # "Jupiter is the largest planet of our solar system"
         if doing is not None and _stem(word) == _stem(doing) and left:
             return (0, verb)
@@ -392,17 +419,26 @@ def _says_it_twice(clause: _Clause, verb: int, after: int) -> bool:
     return stems(behind) <= stems(text[:edge]) and behind == english.without_quotations(behind)
 
 
+def _final_preposition(question: Sequence[Word]) -> str | None:
+    """The preposition that ends a question: "of" of "What is it the capital of?"."""
+    last = question[-1].lower if question else ""
+    return last if last in asking.GOVERNING else None
+
+
 def _before_verb(
-    clause: _Clause, end: int, asked: str | None, asked_of: str
+    clause: _Clause, end: int, noun: str | None, final_preposition: str | None
 ) -> tuple[int, int] | None:
     """Characters of the words before a verb, without small words at their end.
 
-    `asked_of` is the question's last word: behind it if it is a preposition ("capital of | Peru").
+    Args:
+        end: index of the verb.
+        noun: the noun that the question asks for.
+        final_preposition: the question's; what follows it is the answer ("capital of | Peru").
     """
     text, words = clause.text, clause.words
     lower = [word.lower for word in words[: max(0, end - 1)]]
-    if asked_of in asking.GOVERNING and lower.count(asked_of) == 1:
-        return words[lower.index(asked_of) + 1].start, words[end - 1].end
+    if final_preposition is not None and lower.count(final_preposition) == 1:
+        return words[lower.index(final_preposition) + 1].start, words[end - 1].end
     while end and words[end - 1].function and not words[end - 1].capital:
         end -= 1  # "Samuel Beckett who | wrote it"
     if not end:
@@ -411,68 +447,113 @@ def _before_verb(
         return quoted
     date = _DATE_FIRST.match(text)
     last = words[end].start if end < len(words) else len(text)
-    return _behind_class(text, date.end() if date else 0, asked), len(text[:last].rstrip())
+    return _behind_class(text, date.end() if date else 0, noun), len(text[:last].rstrip())
 
 
 def _head(
     clause: _Clause,
     start: int,
     kind: str | None,
-    asked: str | None,
-    asked_of: frozenset[str] = frozenset(),
+    noun: str | None,
+    prepositions: frozenset[str] = frozenset(),
 ) -> tuple[int, int] | None:
     """Characters of the answer that begins at a word, without what leads to it or follows it.
 
     Args:
-        asked: the noun that the question asks for.
-        asked_of: prepositions by which the question asks; what follows one is the answer.
+        noun: the noun that the question asks for.
+        prepositions: those by which the question asks; what follows one is the answer.
     """
-    text, words = clause.text, clause.words
-    last = len(text)
-    first = words[start - 1].end if start else 0
-    dated = _RANGE.search(text, first) or _DATED.search(text, first)
-    if dated and kind != asking.WHEN:
-        last = dated.start()
-    plain = english.without_quotations(text)
+    text = clause.text
+    undated = len(text) if kind == asking.WHEN else _before_date(clause, start)
+    start = _behind_preposition(clause, start, undated, prepositions)
+    begin = _end_of_word_before(clause, start)
+    begin += len(text[begin:]) - len(text[begin:].lstrip())
+    end = _without_second_clause(clause, start, begin, _before_relative(text, begin, undated))
+    named = _behind_naming(text, begin, end)
+    first = _behind_lead_in(clause, begin if named is None else named, noun)
+    if kind == "who":
+        last = _before_apposition(
+            text, first, _quotation_end(_BEHIND_A_QUOTATION, text, first, end)
+        )
+    else:
+        is_name = named is not None or _ends_with_naming(text[:first])
+        tail = _BEHIND_A_NAME if is_name else _BEHIND_A_QUOTATION
+        last = _quotation_end(tail, text, first, end)
+    head = words_of(text[first:last])
+    return (first, last) if any(w.content or w.capital or w.number for w in head) else None
+
+
+def _end_of_word_before(clause: _Clause, start: int) -> int:
+    """Character behind the word before one; 0 before the first."""
+    return clause.words[start - 1].end if start else 0
+
+
+def _before_date(clause: _Clause, start: int) -> int:
+    """Where a date at the clause's end begins, behind a word: "Bo Day | in 1972"; else its end."""
+    behind = _end_of_word_before(clause, start)
+    dated = _RANGE.search(clause.text, behind) or _DATED.search(clause.text, behind)
+    return dated.start() if dated else len(clause.text)
+
+
+def _behind_preposition(
+    clause: _Clause, start: int, last: int, prepositions: frozenset[str]
+) -> int:
+    """Index of the word behind the last preposition before which nothing is new.
+
+    "the Cybermen by | a group of monks". The words begin at `start` and end before character
+    `last`; each of the question's prepositions counts once.
+    """
+    words, plain = clause.words, english.without_quotations(clause.text)
     inside = [i for i in range(start, len(words)) if words[i].end <= last]
-    for i in inside[1:-1]:  # "the Cybermen by | a group of ..."
+    unused = prepositions
+    for i in inside[1:-1]:
+        word = plain[words[i].start : words[i].end].lower()
         repeated, new = clause.count(start, i)
-        adds_later = any(clause.new[i : inside[-1] + 1])
-        joins = plain[words[i].start : words[i].end].lower()
-        if (
-            joins in _PREPOSITIONS | asked_of
-            and repeated
-            and not new
-            and adds_later
-            and not any(clause.quoted[start:i])
-        ):
-            first, start = words[i].end, i + 1
-            asked_of -= {joins}
-    first += len(text[first:]) - len(text[first:].lstrip())
-    for follows in _RELATIVE.finditer(text, first, last):
-        if any(says_something(word) for word in words_of(text[first : follows.start()])):
-            last = follows.start()
-            break
-    last = _without_second_clause(clause, start, first, last)
-    if named := [match.end() for match in _NAMED.finditer(text, first, last)]:
-        first = named[-1]
-    if front := _AT_THE_FRONT.match(text, first):
-        first = front.end()
-    first = _behind_class(text, first, asked)
-    measure = _MEASURE.match(text, first)
-    if measure and _stem(measure[1].lower()) in clause.question:
-        first = measure.end()  # "an altitude of | 180 feet"
+        repeats = repeated and not new and not any(clause.quoted[start:i])
+        if word in _PREPOSITIONS | unused and repeats and any(clause.new[i : inside[-1] + 1]):
+            start = i + 1
+            unused -= {word}
+    return start
+
+
+def _before_relative(text: str, first: int, last: int) -> int:
+    """Where a relative or the like begins that follows something: "doctor | who works in Rome"."""
+    for relative in _RELATIVE.finditer(text, first, last):
+        if any(says_something(word) for word in words_of(text[first : relative.start()])):
+            return relative.start()
+    return last
+
+
+def _behind_naming(text: str, first: int, last: int) -> int | None:
+    """Behind the last "named" or the like: "an actor named | Ann Bo"; None without."""
+    return max((naming.end() for naming in _NAMED.finditer(text, first, last)), default=None)
+
+
+def _ends_with_naming(text: str) -> bool:
+    """Whether a text ends with a word that a name follows, quotation marks apart."""
+    return text.rstrip(_QUOTE_MARKS + " ").endswith((" called", " named", " as"))
+
+
+def _behind_lead_in(clause: _Clause, first: int, noun: str | None) -> int:
+    """Behind small words, the noun asked for and a measure: "an altitude of | 180 feet"."""
+    front = _AT_THE_FRONT.match(clause.text, first)
+    behind = _behind_class(clause.text, front.end() if front else first, noun)
+    measure = _MEASURE.match(clause.text, behind)
+    repeated = measure is not None and _stem(measure[1].lower()) in clause.question
+    return measure.end() if measure and repeated else behind
+
+
+def _quotation_end(tail: re.Pattern[str], text: str, first: int, last: int) -> int:
+    """Where a quotation that opens the answer ends, if a tail follows: '"Drift" | in Japan'."""
     quoted = text.startswith(tuple(_QUOTE_MARKS), first)
-    is_name = named or text[:first].rstrip(_QUOTE_MARKS + " ").endswith(
-        (" called", " named", " as")
-    )
-    tail = _BEHIND_A_NAME if is_name and kind != "who" else _BEHIND_A_QUOTATION
-    if quoted and (behind := tail.search(text, first, last)):
-        last = behind.start()
-    if kind == "who" and (apposition := _APPOSITION.search(text, first, last)):
-        last = apposition.start()
-    says = any(word.content or word.capital or word.number for word in words_of(text[first:last]))
-    return (first, last) if says else None
+    behind = tail.search(text, first, last) if quoted else None
+    return behind.start() if behind else last
+
+
+def _before_apposition(text: str, first: int, last: int) -> int:
+    """Where a description behind a comma begins: "Ann Bo |, a painter from Rome"."""
+    apposition = _APPOSITION.search(text, first, last)
+    return apposition.start() if apposition else last
 
 
 def _behind_class(text: str, first: int, noun: str | None) -> int:

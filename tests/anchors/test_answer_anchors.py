@@ -163,6 +163,16 @@ RESTATED = [
      "Ely"),
     ("Who beat Bo in a chess match?", "Bo beat Ann Day in a chess match.", "Ann Day"),
     ("What does Fernanda Bo do?", "Fernando Bo is a professional gamer.", "professional gamer"),
+    # a name that is much like the question's is misspelt only if the clause adds something else
+    ("Who is the sister of Anna Bo?", "Hanna Bo is the sister of Anna Bo.", "Hanna Bo"),
+    ("Who is the father of John Smith?", "Joan Smith is his father.", "Joan Smith"),
+    ("Who is the son of Maria Curie?", "Marie Curie is.", "Marie Curie"),
+    ("Which daughter of Maria Curie won?", "Marie Curie won.", "Marie Curie"),
+    # a place in front is the answer only where the question asks for no date and no number
+    ("In which country did it happen?", "In France, it happened in 1990.", "France"),
+    ("In what year did it happen?", "In France, it happened in 1990.", "1990"),
+    ("In what century did it happen?", "In the 19th century, it happened often.", "19th century"),
+    ("In how many cities did she play?", "In France, she played in 12 cities.", "12"),
     # another clause behind the answer
     ("Which school is it?", "It is the school of Ely, and the school of Ely is old.",
      "school of Ely"),

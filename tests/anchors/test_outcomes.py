@@ -62,6 +62,8 @@ CASES = [
     ("When did the film of 2006 begin?", "The film of 2006 began in 2006.", None),
     ("Which play is it?", "Who's Afraid of Virginia Woolf?", None),
     ("Are Ann and Bo actors?", "Ann and Bo are actors.", None),
+    ("Who is the sister of Anna Bo?", "Hanna Bo is the sister of Anna Bo.", None),
+    ("Who is the son of Maria Curie?", "Marie Curie is.", None),
     ("Is it heavier, gold or silver, and which is it?", "The heavier is silver.", None),
     ("Do bats and cats have wings?", "No, both bats and cats do not have wings.", None),
 ]  # fmt: skip
