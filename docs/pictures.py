@@ -1,7 +1,7 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of docs/first-model.md: an hour
+make pictures ARGS="--data-folder <folder>"         also those of the published model: hours
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ PRODUCTS = {
 }
 """Picture → the workflow's figure that it shows."""
 FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
+FIRST_DETECTORS = {"detection-reads": "results/first-model/figures/first-model.detection-reads.svg"}
 """The same of figures that need a model and rows which are not in the project."""
 FIRST_MODEL_FILE = "results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf"
 FIRST_MODEL_CONFIG = ("resources/first-model.yaml", "resources/local-rows.yaml")
@@ -69,8 +70,10 @@ def main() -> None:
         subprocess.run(fetch, cwd=ROOT, check=True)
         files = ["--configfile", *FIRST_MODEL_CONFIG]
         keys = [f"data_folder={folder}", f"sample_size={FIRST_MODEL_ROWS}"]
-        build(FIRST_MODEL.values(), *files, "--config", *keys)
+        products = FIRST_MODEL | FIRST_DETECTORS
+        build(products.values(), *files, "--config", *keys)
         write(FIRST_MODEL, ONE_PANEL)
+        write(FIRST_DETECTORS)
 
 
 if __name__ == "__main__":

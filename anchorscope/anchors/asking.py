@@ -79,7 +79,7 @@ def asked_noun(words: Sequence[Word]) -> str | None:
 
 
 def prepositions(words: Sequence[Word]) -> frozenset[str]:
-    """Those that go with the question word: "of" of "What is it the capital of?"."""
+    """Those that go with the question word: "of" of "What is it a kind of?"."""
     at = question_word(words)
     if at is None:
         return frozenset()

@@ -420,7 +420,7 @@ def _says_it_twice(clause: _Clause, verb: int, after: int) -> bool:
 
 
 def _final_preposition(question: Sequence[Word]) -> str | None:
-    """The preposition that ends a question: "of" of "What is it the capital of?"."""
+    """The preposition that ends a question: "of" of "What is it a kind of?"."""
     last = question[-1].lower if question else ""
     return last if last in asking.GOVERNING else None
 
