@@ -207,7 +207,7 @@ def answered_before(text: str, place: int, question: str) -> bool:
     kind, clause = asking.answer_kind(words), _clause(text, question)
     if pattern := _PATTERNS.get(kind or ""):
         return bool(pattern.search(text[:place])) and not pattern.search(text[place:])
-    if _final_preposition(words):  # "The capital of Peru is | Lima"
+    if _final_preposition(words):  # "The longest river of Peru is | the Ucayali"
         return adds(text[:place], question) and not adds(text[place:], question)
     title = _title_first(clause) if kind == "what" else None
     return title is not None or _option(clause, words) is not None
