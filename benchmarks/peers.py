@@ -137,7 +137,7 @@ def _run(
     chosen: argparse.Namespace,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """What a peer printed; nothing, with a word on why, where it fails."""
+    """What a peer printed; nothing, with the reason, where it fails or gives other numbers."""
     try:
         python = set_up(name, packages, say)
         command = [

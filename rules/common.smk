@@ -80,8 +80,8 @@ def taught(wildcards):
 def before_run():
     """What can be known to fail is said before the first job."""
     if on_this_machine:
-        # Its limit of jobs a second is for clusters; here it only makes Snakemake look for new
-        # jobs once a second more for every job that ran, a twentieth of the demo's time.
+        # The limit on jobs a second is for clusters. On one machine it only wakes the scheduler,
+        # once a second more for every job that ran: a twentieth of the demo's time.
         workflow.scheduler.job_rate_limiter = None
     try:
         around.check(workflow, cfg, paths.studies)

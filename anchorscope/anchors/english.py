@@ -9,7 +9,7 @@ def word_set(words: str) -> frozenset[str]:
 
 WH = word_set("what which who whom whose when where why how")
 BE = word_set("is are was were")
-# Nouns that are but another word for what follows their "of": "the genre of fantasy fiction".
+# Nouns that only say again what follows their "of": "the genre of fantasy fiction".
 APPOSED = word_set("title name genre sport religion language profession role game color colour")
 # Words that open a yes/no question.
 AUXILIARIES = BE | word_set("do does did has have had can could will would should")

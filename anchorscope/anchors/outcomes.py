@@ -6,7 +6,7 @@ A response is no answer where it is, in this order,
   preposition or an article;
 - `echo of the question`: its sentence stands in the question word by word; or it is a question
   that says at least half of what was asked, or nothing else; or it says nothing that the question
-  does not, and E_A is most of it, is but the words that ask ("The trail" of "Which trail"), was
+  does not, and E_A is most of it, is only the words that ask ("The trail" of "Which trail"), was
   said before ("The family is the family"), or describes without a name ("The Grand Canyon is a
   river"). A name of up to 7 words that stands in the question, and one of its options, is an
   answer;
@@ -121,7 +121,7 @@ def _says_it_twice(before: str, text: str) -> bool:
 
 
 def _is_what_was_asked(text: str, question: str) -> bool:
-    """Whether a text is but the words by which the question asks: "city" of "Which city is it?"."""
+    """Whether a text is only the words by which the question asks: "city" of "Which city is it?"."""
     words, asking_words = words_of(text), words_of(question)
     if not words or asking.answer_kind(asking_words) not in ("what", "who"):
         return False
