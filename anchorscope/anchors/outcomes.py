@@ -121,7 +121,7 @@ def _says_it_twice(before: str, text: str) -> bool:
 
 
 def _is_what_was_asked(text: str, question: str) -> bool:
-    """Whether a text is only the words by which the question asks: "city" of "Which city is it?"."""
+    """Whether a text only repeats the words that ask: "city" of "Which city is it?"."""
     words, asking_words = words_of(text), words_of(question)
     if not words or asking.answer_kind(asking_words) not in ("what", "who"):
         return False
