@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anchorscope.probes.samples import sigmoid
+from anchorscope.probes.newton import logistic_regressions
 
 LEAST_SLOPE = 1e-3
 BINS = 10
@@ -39,12 +39,14 @@ def calibrate(
     spread = logits.std(-1, keepdims=True)
     spread = np.where(spread > 0, spread, 1.0)
     rows = np.stack([logits / spread, np.ones_like(logits)], axis=1)
-    fitted = _newton(rows, target, weights)  # [layers, 2]
+    fitted = logistic_regressions(rows, target, weights)  # [layers, 2]
     slope = fitted[:, 0] / spread[:, 0]
     slope, floored = np.maximum(slope, LEAST_SLOPE), slope < LEAST_SLOPE
     if floored.any():
         fixed = slope[floored, None] * logits[floored]
-        fitted[floored, 1:] = _newton(rows[floored, 1:], target[floored], weights[floored], fixed)
+        fitted[floored, 1:] = logistic_regressions(
+            rows[floored, 1:], target[floored], weights[floored], fixed
+        )
     return slope, fitted[:, 1]
 
 
@@ -59,7 +61,7 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
         others = fold != k
         ones = np.ones((len(logits), 1, others.sum()))
         equal = np.ones(others.sum())
-        moved[:, fold == k] = _newton(ones, z[others], equal, logits[:, others])
+        moved[:, fold == k] = logistic_regressions(ones, z[others], equal, logits[:, others])
     return moved
 
 
@@ -71,41 +73,3 @@ def ece(p: np.ndarray, z: np.ndarray) -> float:
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(bins, weights=z - p, minlength=BINS)
     return float(np.abs(gaps).sum() / len(p))
-
-
-def _newton(
-    rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
-) -> np.ndarray:
-    """Logistic regressions [layers, k] of targets on [layers, k, n], by damped Newton steps.
-
-    Targets and weights are [n], or [layers, n] where each layer has its own; `fixed` is added to
-    the logits.
-    """
-
-    def logit(w: np.ndarray) -> np.ndarray:
-        return (w[..., None, :] @ rows)[..., 0, :] + fixed
-
-    def loss(w: np.ndarray) -> np.ndarray:
-        x = logit(w)  # np.logaddexp(0, x) is several times as slow
-        softplus = np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
-        return ((softplus - target * x) * weights).sum(-1)
-
-    w = np.zeros(rows.shape[:2])
-    now = loss(w)
-    for _ in range(100):
-        p = sigmoid(logit(w))
-        gradient = (rows @ (weights * (p - target))[..., None])[..., 0]
-        hessian = (rows * (weights * p * (1 - p))[..., None, :]) @ rows.swapaxes(-1, -2)
-        hessian += 1e-9 * np.eye(rows.shape[1])
-        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        if np.abs(step).max() < 1e-9:
-            break
-        length = np.ones(len(w))
-        for _ in range(30):
-            after = loss(w - length[:, None] * step)
-            worse = after > now + 1e-12 * np.abs(now)
-            if not worse.any():
-                break
-            length = np.where(worse, length / 2, length)
-        w, now = w - length[:, None] * step, after
-    return w

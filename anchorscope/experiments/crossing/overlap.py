@@ -12,10 +12,12 @@ import numpy as np
 
 from anchorscope.anchors.asking import answer_kind
 from anchorscope.anchors.words import words_of
+from anchorscope.probes.newton import logistic_regressions
 
 KINDS = ("number", "yes/no", "name", "words")
 """Sorts of answers that letters alone tell apart."""
-PENALTIES = (0.01, 0.1, 1.0, 10.0)
+PENALTIES = np.array([100.0, 10.0, 1.0, 0.1])
+"""Of the squared weights, standardised; 1/C."""
 ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
 """Sorts of questions; there are others, alike to this model."""
 _NUMBER = re.compile(r"\d")
@@ -88,23 +90,29 @@ def scores(
     train = [fold != one for one in np.unique(fold)]
     if any(len(np.unique(z[rows])) < 2 for rows in train):
         return np.zeros(len(z)), np.where(partner >= 0, 0.0, np.nan)
-    every = [_out_of_fold(own, others, z, fold, c) for c in PENALTIES]
-    clean, crossed = min(every, key=lambda one: np.logaddexp(0, (1 - 2 * z) * one[0]).mean())
-    return clean, np.where(partner >= 0, crossed, np.nan)
+    clean, crossed = _out_of_fold(own, others, z, fold)
+    best = np.logaddexp(0, (1 - 2 * z) * clean).mean(-1).argmin()
+    return clean[best], np.where(partner >= 0, crossed[best], np.nan)
 
 
 def _out_of_fold(
-    own: np.ndarray, others: np.ndarray, z: np.ndarray, fold: np.ndarray, c: float
+    own: np.ndarray, others: np.ndarray, z: np.ndarray, fold: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    # Here: pictures load this module, too, and can spare scikit-learn.
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
-
-    clean, crossed = np.empty(len(z)), np.empty(len(z))
+    """Logits [penalties, n] of features [n, features], standardised over the training rows."""
+    clean, crossed = (np.empty((len(PENALTIES), len(z))) for _ in range(2))
     for one in np.unique(fold):
         train = fold != one
-        scale = StandardScaler().fit(own[train])
-        model = LogisticRegression(C=c, max_iter=1000).fit(scale.transform(own[train]), z[train])
-        for s, x in ((clean, own), (crossed, others)):
-            s[~train] = model.decision_function(scale.transform(x[~train]))
+        mean, spread = own[train].mean(0), own[train].std(0)
+        spread[spread < 1e-9] = 1.0
+        own_rows, other_rows = (_with_constant((x - mean) / spread) for x in (own, others))
+        penalty = np.full((len(PENALTIES), own_rows.shape[1]), PENALTIES[:, None])
+        penalty[:, -1] = 0.0
+        rows = np.broadcast_to(own_rows[train].T, (*penalty.shape, train.sum()))
+        w = logistic_regressions(rows, z[train], np.ones(train.sum()), penalty=penalty)
+        clean[:, ~train] = w @ own_rows[~train].T
+        crossed[:, ~train] = w @ other_rows[~train].T
     return clean, crossed
+
+
+def _with_constant(x: np.ndarray) -> np.ndarray:
+    return np.column_stack([x, np.ones(len(x))])
