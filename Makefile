@@ -120,4 +120,5 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet -r requirements.lock
 	@echo "4 of 4: anchorscope (10 seconds)"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q anchorscope
 	@touch $@

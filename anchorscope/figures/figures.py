@@ -93,7 +93,7 @@ def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Figu
     """
     look = request.look
     rows, grouping = data.select(table, request.readout, request.grouping)
-    pairs = _pairs(crossing, request.readout)
+    pairs = _pairs(crossing, request, request.readout)
     choice = _choice(rows, pairs, request, request.readout, "knockout", grouping)
     across = draw.columns_across(len(request.panels), look.columns)
     width = draw.width_of(across, look)
@@ -108,7 +108,7 @@ def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Figu
         parts = [choice.panels[name].rows for name in names]
         axis = choice.panels[names[0]].axis or delta_axis(parts[0])
         view = column(parts, axis, xs, headings, shared, look, name=str(i))
-        if len(pairs):
+        if len(pairs.rows):
             name = f"{PAIRS}_{i}"
             below, x = choice.panels[name], figure_panel.layer_axis(layers, None)
             axis = below.axis or figure_pairs.axis_of(below.rows)
@@ -123,10 +123,21 @@ def _heading(choice: Choice, name: str, i: int, across: int, look: Style) -> alt
     return draw.row_heading(choice.panels[name].heading, look, visible=i % across == 0)
 
 
-def _pairs(crossing: pd.DataFrame, readout: Pair) -> pd.DataFrame:
-    """The rows of crossing at a read-out. Raises AnchorscopeError: columns are missing."""
+@dataclass(frozen=True)
+class _Pairs:
+    """What the figure shows of crossing at a read-out, whatever the condition and grouping."""
+
+    rows: pd.DataFrame  # of the table
+    lines: list[pd.DataFrame]  # by model
+    axis: Axis
+
+
+def _pairs(crossing: pd.DataFrame, request: Request, readout: Pair) -> _Pairs:
+    """Raises AnchorscopeError: columns are missing."""
     data.require(crossing, figure_pairs.NEEDED)
-    return data.rows_at(crossing, readout)
+    rows = data.rows_at(crossing, readout)
+    lines = [figure_pairs.panel_rows(rows, model, request.datasets) for model in request.panels]
+    return _Pairs(rows, lines, figure_pairs.axis_of(pd.concat(lines)))
 
 
 def column(
@@ -187,16 +198,17 @@ def choices(
     measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
     measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
     selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in measured}}
+    pairs = {at[:2]: _pairs(crossing, request, at[:2]) for at in selected}
     made = []
     for site, position, grouping, condition in dict.fromkeys([first, *measured]):
         rows, at = selected[site, position, grouping], (site, position)
-        made.append(_choice(rows, _pairs(crossing, at), request, at, condition, grouping))
+        made.append(_choice(rows, pairs[at], request, at, condition, grouping))
     return made
 
 
 def _choice(
     rows: pd.DataFrame,
-    pairs: pd.DataFrame,
+    pairs: _Pairs,
     request: Request,
     readout: Pair,
     condition: str,
@@ -213,19 +225,17 @@ def _choice(
         for i, part in enumerate(parts)
         for k, row in enumerate(ROWS)
     }
-    crossed = [figure_pairs.panel_rows(pairs, model, request.datasets) for model in request.panels]
-    axis = figure_pairs.axis_of(pd.concat(crossed))
-    for i, lines in enumerate(crossed):
-        panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=axis)
+    for i, lines in enumerate(pairs.lines):
+        panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=pairs.axis)
     title = request.title if condition == "knockout" else title_of(condition)
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     subject = f"Read-out {'/'.join(readout)}"
     caption = caption_of(cells, subject, grouping, request.level, condition)
-    below = figure_pairs.DETAIL if len(pairs) else figure_pairs.NOT_CROSSED
-    too_few = figure_pairs.too_few_note(pairs, request.panels, request.datasets)
+    below = figure_pairs.DETAIL if len(pairs.rows) else figure_pairs.NOT_CROSSED
+    too_few = figure_pairs.too_few_note(pairs.rows, request.panels, request.datasets)
     details = [below, *too_few, *caption.details, *request.notes]
     basics, shown, grey, *others = caption.sentences
-    sentences = [basics, shown, grey, figure_pairs.verdict(pairs), request.no_answers, *others]
+    sentences = [basics, shown, grey, figure_pairs.verdict(pairs.rows), request.no_answers, *others]
     curves = pd.concat([part[0] for part in parts])
     return Choice(
         readout="/".join(readout),
