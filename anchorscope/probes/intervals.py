@@ -1,6 +1,7 @@
 """Intervals: percentile bootstrap over clusters of samples, the probes held fixed (see `bands`)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,14 @@ class Bootstrap:
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over each cluster, [..., clusters], of values [..., n]."""
-        order = np.argsort(self.clusters, kind="stable")
-        starts = np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
+        order, starts = self._by_cluster
         return np.add.reduceat(np.asarray(values, dtype=np.float64)[..., order], starts, axis=-1)
+
+    @cached_property
+    def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
+        """Samples in the order of their clusters, and where each cluster starts among them."""
+        order = np.argsort(self.clusters, kind="stable")
+        return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Sums over each draw, [draws, ...], of values [..., n]."""

@@ -17,8 +17,10 @@ from anchorscope.storage.records import check_funnel, check_inputs
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
 OBJECTS = 100_000
-"""New objects between two searches for garbage. Loading torch and transformers makes far more, all of
-which stay: at Python's own 700, a fifth of the time to load them goes into searching."""
+"""New objects between two searches for garbage.
+
+Loading torch and transformers makes far more, all of which stay: at Python's own 700, a fifth of
+the time to load them goes into searching."""
 
 log = logging.getLogger("anchorscope")
 
