@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ import pandas as pd
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
+from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import check_attention, wrapped
 from anchorscope.models.rows import Rows, added, answer_rows, settings_of
-from anchorscope.passes import activations
-from anchorscope.probes import fitting, floors, samples, scores
+from anchorscope.probes import floors, scores
 from anchorscope.storage.counts import Counts
 
 if TYPE_CHECKING:
@@ -143,32 +142,21 @@ def measure(
     """
     chosen = settings_of(settings, SETTINGS, "measure")
     conditions = chosen.conditions.model_dump()
-    probe = fitting.Settings(**chosen.probe.model_dump(), seed=chosen.seed)
     loaded = wrapped(model, tokenizer)
     check_attention(model)
     answered, before = answer_rows(model, tokenizer, table, chosen, style=style, examples=examples)
-    plan = fitting.plan_passes(
-        loaded,
-        answered,
-        "the questions",
-        conditions=conditions,
-        blocks=chosen.knockout.blocks,
-        batch_tokens=chosen.batch_tokens,
-        probe=probe,
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        activations.write(folder, loaded, plan, chosen.readouts)
-        measured = activations.measured(answered, folder)
-        design = fitting.design(samples.kept(measured), probe)
-        draws = scores.drawn(measured, design)
+    with main_run(
+        loaded, answered, "the questions", chosen, conditions=conditions, readouts=chosen.readouts
+    ) as run:
+        draws = scores.drawn(run.answers, run.design)
         scoring = scores.CellScores(
-            folder, design, draws, chosen.readouts, conditions, loaded.device
+            run.folder, run.design, draws, chosen.readouts, conditions, loaded.device
         )
         scored = pd.concat(scoring.tables(), ignore_index=True)
     made = cell_tables.tables(
         scored,
-        floors.floors(measured, probe),
-        measured,
+        floors.floors(run.answers, run.design.settings),
+        run.answers,
         draws,
         probe=chosen.probe.model_dump(),
         bootstrap=chosen.bootstrap.model_dump(),
@@ -182,6 +170,6 @@ def measure(
         crossing=named["crossing"],
         answers=answered,
         scores=scored,
-        counts=added(before, plan.counts),
+        counts=added(before, run.counts),
         level=chosen.bootstrap.level,
     )

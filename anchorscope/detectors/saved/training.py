@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,9 @@ from anchorscope.detectors.methods.probe import LinearScorer, linear
 from anchorscope.detectors.saved.binding import RESIDUAL, Binding
 from anchorscope.detectors.saved.detector import Detector, LayerProbe, Prompting, with_source
 from anchorscope.detectors.saved.evidence import Evidence, TrainingStates
+from anchorscope.experiments.main_run import main_run
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, head_of, settings_of
-from anchorscope.passes import activations
 from anchorscope.passes.features import blocks
 from anchorscope.probes import fitting, samples
 from anchorscope.probes.fitting import Design
@@ -115,28 +114,17 @@ def of_answers(
         AnchorscopeError: see `fit`.
     """
     _check(answered, readout)
-    probe = fitting.Settings(**chosen.probe.model_dump(), seed=chosen.seed)
-    plan = fitting.plan_passes(
-        loaded,
-        answered,
-        "the answers",
-        conditions=CONDITIONS,
-        blocks=chosen.knockout.blocks,
-        batch_tokens=chosen.batch_tokens,
-        probe=probe,
-    )
     names = list(dict.fromkeys([readout, before_answer(readout), RESIDUAL]))
-    with tempfile.TemporaryDirectory() as folder:
-        activations.write(folder, loaded, plan, names)
-        measured = activations.measured(answered, folder)
-        cut = fitting.design(samples.kept(measured), probe)
-        states = TrainingStates(folder, measured, cut, device or loaded.device)
+    with main_run(
+        loaded, answered, "the answers", chosen, conditions=CONDITIONS, readouts=names
+    ) as run:
+        states = TrainingStates(run.folder, run.answers, run.design, device or loaded.device)
         probes = [final_probe(states, name) for name in dict.fromkeys([readout, RESIDUAL])]
         evidence = Evidence(states, chosen, readout, probes[0].layer)
         labels, pathway = evidence.pathway_labels(), None
         if labels is not None:
             pathway = final_pathway(states, readout, probes[0].layer, labels)
-        counts = plan.counts if before is None else added(before, plan.counts)
+        counts = run.counts if before is None else added(before, run.counts)
         report = evidence.report() | {"counts": counts.as_dict()}
     settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
     return Detector(

@@ -1,0 +1,67 @@
+"""The main run of a cell in one go, up to its hidden states, for callers that keep no files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pandas as pd
+
+from anchorscope.config.settings import Config
+from anchorscope.models.families import Loaded
+from anchorscope.passes import activations
+from anchorscope.passes.interventions import Settings as Conditions
+from anchorscope.probes import fitting
+from anchorscope.probes.fitting import Design
+from anchorscope.probes.samples import kept
+from anchorscope.storage.counts import Counts
+
+
+@dataclass(frozen=True)
+class MainRun:
+    """What was passed, where its hidden states lie, and the folds of its probes."""
+
+    folder: str  # of the activations
+    answers: pd.DataFrame  # the measured ones, see `activations.measured`
+    design: Design  # the folds
+    counts: Counts  # of the answers: passed, and left out by reason
+
+
+@contextmanager
+def main_run(
+    loaded: Loaded,
+    answered: pd.DataFrame,
+    where: str,
+    settings: Config,
+    *,
+    conditions: Conditions,
+    readouts: Sequence[str],
+) -> Iterator[MainRun]:
+    """Plan the passes of a cell, run them, and cut the folds of what they measured.
+
+    The activations lie in a temporary folder, which is gone when the context ends.
+
+    Args:
+        answered: the table of answers.
+        where: what errors call them.
+        settings: `probe`, `seed`, `batch_tokens` and `knockout.blocks` hold here.
+
+    Raises:
+        AnchorscopeError: no probe could be fitted to what would be measured.
+    """
+    probe = fitting.Settings(**settings.probe.model_dump(), seed=settings.seed)
+    plan = fitting.plan_passes(
+        loaded,
+        answered,
+        where,
+        conditions=conditions,
+        blocks=settings.knockout.blocks,
+        batch_tokens=settings.batch_tokens,
+        probe=probe,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        activations.write(folder, loaded, plan, readouts)
+        measured = activations.measured(answered, folder)
+        yield MainRun(folder, measured, fitting.design(kept(measured), probe), plan.counts)
