@@ -27,7 +27,8 @@ with stage(snakemake):
                 rows = read_parquet(path)
                 products = tables.Products(scores, answers, rows, text_floors, truth)
                 per_sample[name] = tables.per_sample(EXPERIMENTS[name], products)
-        pairs, bootstrap = pairs_of(scores, passed), experiments.Draws(**chosen.bootstrap)
+        pairs = pairs_of(scores, passed)
+        bootstrap = experiments.BootstrapSettings(**chosen.bootstrap)
         for name, frame in per_sample.items():
             table = experiments.of_experiment(frame, answers, truth, pairs, bootstrap)
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))

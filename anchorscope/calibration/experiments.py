@@ -26,7 +26,7 @@ Record = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Draws:
+class BootstrapSettings:
     """How intervals are made: percentile bootstrap over clusters."""
 
     draws: int = 1000
@@ -39,7 +39,7 @@ def of_experiment(
     answers: pd.DataFrame,
     truth: pd.DataFrame | None,
     pairs: pd.DataFrame | None = None,
-    bootstrap: Draws = Draws(),
+    bootstrap: BootstrapSettings = BootstrapSettings(),
 ) -> pd.DataFrame:
     """Hold an experiment in one cell against the truth by swaps, and against the truth of pairs.
 
