@@ -48,21 +48,23 @@ class Paths:
         """The settings that hold under a root."""
         return self.studies[wildcards.root].config
 
+    def of_cell(self, root: str, stage: str, model: str, dataset: str, end: str = "") -> str:
+        """A stage's product of a cell: in its study's root, or in the main one where the study does
+        not change it; prompts and answers of the model that `answers_of` names."""
+        home = root if self.studies[root].owns(stage) else self.root
+        if stage in ("prompts", "answers"):
+            model = self.config.models[model].answers_of or model
+        return f"{home}/{stage}/{model}/{dataset}{end}"
+
     def of_cells(
         self, root: str, stage: str, cells: Iterable[tuple[str, str]], end: str = ""
     ) -> list[str]:
-        """A stage's product of each cell: in its study's root, or in the main one where the study
-        does not change it; prompts and answers of the model that `answers_of` names."""
-        home = root if self.studies[root].owns(stage) else self.root
-        frozen = stage in ("prompts", "answers")
-        return [
-            f"{home}/{stage}/{(frozen and self.config.models[m].answers_of) or m}/{dataset}{end}"
-            for m, dataset in cells
-        ]
+        """The same of each cell, (model, dataset)."""
+        return [self.of_cell(root, stage, model, dataset, end) for model, dataset in cells]
 
     def product(self, stage: str, end: str = "") -> Callable[[Any], str]:
         """The same of the cell that the wildcards name."""
-        return lambda w: self.of_cells(w.root, stage, [(w.model, w.dataset)], end)[0]
+        return lambda w: self.of_cell(w.root, stage, w.model, w.dataset, end)
 
     def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
         """Of every cell of a figure."""
@@ -139,9 +141,7 @@ class Paths:
     def of_experiments(self) -> list[str]:
         """The rows of each of `experiments_held`."""
         return [
-            self.of_cells(self.calibration, f"experiments/{name}", [(model, dataset)], ".parquet")[
-                0
-            ]
+            self.of_cell(self.calibration, f"experiments/{name}", model, dataset, ".parquet")
             for name, model, dataset in self.experiments_held()
         ]
 
