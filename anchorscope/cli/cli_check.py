@@ -9,6 +9,7 @@ import pandas as pd
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import SampledSettings
+from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
@@ -44,7 +45,7 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
 
-def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
+def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
     """Check everything that the targets need; `work` is target → cells, see `studies.cells_of`.
 
     Models come first: without one that can be measured no size can be told.
@@ -60,7 +61,7 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
     targets = [target_finding(target, cells) for target, cells in work.items()]
     yield from targets
     for target, cells in work.items():
-        yield from passes_of(target, cells)
+        yield from passes_of(config, target, cells)
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
     yield from gpu(config, models)
@@ -90,30 +91,33 @@ def work_left(cells: Sequence[Cell], left: Sequence[Cell]) -> str:
     )
 
 
-def passes_of(target: str, cells: Sequence[Cell]) -> Iterator[Finding]:
+def passes_of(config: RunConfig, target: str, cells: Sequence[Cell]) -> Iterator[Finding]:
     """The passes of each experiment of a target, beside those of the main run."""
-    calibration = target == "calibration-experiments"
-    for experiment in registry.EXPERIMENTS.values():
-        name = experiment.name
-        if not calibration and name != target:
-            continue
-        sizes, total, n_cells = set(), 0, 0
-        for cell in cells:
-            config = cell.study.config
-            if calibration and (cell.model, cell.dataset) not in calibration_cells_of(config, name):
-                continue
-            n_cells += 1
-            settings, n = config.settings_of(name), samples(config, cell.dataset)
-            if isinstance(settings, SampledSettings) and settings.samples is not None:
-                n = min(n, settings.samples)
-            passes = experiment.passes_a_sample(
-                settings, config.draws_of(name), len(config.readouts)
-            )
-            sizes.add(passes)
-            total += passes * n
-        a_sample = " or ".join(map(str, sorted(sizes)))
-        what = f"{name}: at most {a_sample} passes a sample, {total:,} in {n_cells} cells"
-        yield Finding("ok", "passes", what)
+    for name in registry.EXPERIMENTS:
+        if name == target:
+            yield passes_of_experiment(name, cells)
+        elif target == "calibration-experiments":
+            measured = set(calibration_cells_of(config, name))
+            its_cells = [cell for cell in cells if (cell.model, cell.dataset) in measured]
+            yield passes_of_experiment(name, its_cells)
+
+
+def passes_of_experiment(name: str, cells: Sequence[Cell]) -> Finding:
+    """How many passes an experiment takes for a sample, and in all of its cells."""
+    sizes, total = set(), 0
+    for cell in cells:
+        config = cell.study.config
+        settings, n = config.settings_of(name), samples(config, cell.dataset)
+        if isinstance(settings, SampledSettings) and settings.samples is not None:
+            n = min(n, settings.samples)
+        passes = registry.EXPERIMENTS[name].passes_a_sample(
+            settings, config.draws_of(name), len(config.readouts)
+        )
+        sizes.add(passes)
+        total += passes * n
+    a_sample = " or ".join(map(str, sorted(sizes)))
+    what = f"{name}: at most {a_sample} passes a sample, {total:,} in {len(cells)} cells"
+    return Finding("ok", "passes", what)
 
 
 def _bytes(cell: Cell) -> int:

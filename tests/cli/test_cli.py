@@ -207,7 +207,7 @@ def test_passes_of_the_calibration_are_counted_in_the_cells_that_it_measures(mon
     monkeypatch.chdir(PROJECT)
     config = loaded()
     cells = studies.cells_of(config, "calibration-experiments")
-    findings = cli_check.passes_of("calibration-experiments", cells)
+    findings = cli_check.passes_of(config, "calibration-experiments", cells)
     counted = {text.split(":")[0]: text for _, _, text, *_ in findings}
     for name in registry.EXPERIMENTS:
         measured = [cell for of, *cell in Paths(config, PROJECT).experiments_held() if of == name]
