@@ -57,7 +57,7 @@ class RandomControl(Section):
 class Noop(Section):
     """Nothing blocked, another batch: numerical noise."""
 
-    samples: Count = key(64, "Measured on the first samples of a cell, this many.")
+    samples: Count = key(64, "Measured on this many samples of a cell, the first ones.")
 
 
 class Conditions(Section):

@@ -37,7 +37,9 @@ class NoSettings(Section):
 class SampledSettings(Section):
     """Settings of an experiment that may measure some samples only."""
 
-    samples: Count | None = key(None, "So many samples of a cell, drawn by the seed; null: all.")
+    samples: Count | None = key(
+        None, "Measure only this many samples of a cell, drawn at random by the seed; null: all."
+    )
 
 
 class Measure(Protocol):
