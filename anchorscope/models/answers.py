@@ -117,38 +117,22 @@ def answer(
         BEYOND_WINDOW: (families.window(model.config), needed),
         BEYOND_POSITIONS: (families.positions(model.config), needed),
     }
-    rows, notes, room = _joined(prompts, questions), Counter[str](), Room()
+    rows, notes = _joined(prompts, questions), Counter[str]()
     reader = inputs.Reader(tokenizer, ending, limits, notes)
     read = reader.prompts(rows)
-    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
-    written = iter(
-        generate(
-            [prompt.ids for prompt in waiting],
-            model,
-            tokenizer,
-            ending,
-            max_new_tokens=settings.max_new_tokens,
-            batch_tokens=settings.batch_tokens,
-            keep=keep,
-            room=room,
-            names=[prompt.row["id"] for prompt in waiting],
-        )
-    )
-    if room.halved:
-        notes["batches halved to fit in memory"] = room.halved
+    written = _written(read, model, tokenizer, ending, settings, keep, notes)
     records = []
     for prompt in read:
         record = _empty(prompt)
         if prompt.dropped is None:
-            generated = prompt.response is None
-            response = next(written) if prompt.response is None else prompt.response
+            by_user = prompt.response
             trimmed = trim(
                 prompt.ids,
-                response,
+                written[prompt.row["id"]] if by_user is None else by_user,
                 tokenizer,
                 ending,
                 question=prompt.row["question"],
-                may_be_cut=generated,
+                may_be_cut=by_user is None,
             )
             record |= _answered(prompt, trimmed, settings, notes)
         records.append(record)
@@ -163,6 +147,37 @@ def answer(
     columns = [*(records[0] if records else COLUMNS)]
     table = pd.DataFrame(records, columns=columns, dtype=object).astype(TYPES)
     return table, _counts(records, notes)
+
+
+def _written(
+    read: Sequence[Prompt],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    settings: Settings,
+    keep: Path | None,
+    notes: Counter[str],
+) -> dict[str, tuple[int, ...]]:
+    """Id → the tokens that the model writes, for each prompt that it has to answer.
+
+    `notes` counts the batches that were halved.
+    """
+    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
+    ids, room = [prompt.row["id"] for prompt in waiting], Room()
+    written = generate(
+        [prompt.ids for prompt in waiting],
+        model,
+        tokenizer,
+        ending,
+        max_new_tokens=settings.max_new_tokens,
+        batch_tokens=settings.batch_tokens,
+        keep=keep,
+        room=room,
+        names=ids,
+    )
+    if room.halved:
+        notes["batches halved to fit in memory"] = room.halved
+    return dict(zip(ids, written, strict=True))
 
 
 def trim(

@@ -122,6 +122,29 @@ class _Rows:
     start: int = 0  # slots filled before the present pass
     layers: cache.Layers = field(default_factory=list)
 
+    @classmethod
+    def of(
+        cls,
+        prompts: Sequence[Sequence[int]],
+        model: PreTrainedModel,
+        head: cache.Layers,
+        shared: int,
+        most: int,
+    ) -> _Rows:
+        """The rows of prompts, with slots for `most` new tokens each; see `_greedy`.
+
+        Rows are padded on the left, between the head and their own tokens.
+        """
+        device = families.device_of(model)
+        widths = [len(prompt) - shared for prompt in prompts]
+        width = max(widths)
+        missing = torch.tensor([width - row_width for row_width in widths], device=device)[:, None]
+        ids = [[0] * (width - len(prompt) + shared) + [*prompt[shared:]] for prompt in prompts]
+        slots = torch.arange(shared + width + most, device=device)
+        padding = (slots >= shared) & (slots < shared + missing)
+        places = (slots[shared : shared + width] - missing).clamp(min=0)
+        return cls(model, head, torch.tensor(ids, device=device), places, padding, shared)
+
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> list[torch.Tensor]:
@@ -194,17 +217,10 @@ def _greedy(
         most: the largest number of new tokens.
     """
     device = families.device_of(model)
-    widths = [len(prompt) - shared for prompt in prompts]
-    width = max(widths)
-    # Rows are padded on the left, between the head and their own tokens.
-    missing = torch.tensor([width - row_width for row_width in widths], device=device)[:, None]
-    ids = [[0] * (width - len(prompt) + shared) + [*prompt[shared:]] for prompt in prompts]
-    slots = torch.arange(shared + width + most, device=device)
-    padding = (slots >= shared) & (slots < shared + missing)
-    places = (slots[shared : shared + width] - missing).clamp(min=0)
-    rows = _Rows(model, head, torch.tensor(ids, device=device), places, padding, shared)
+    rows = _Rows.of(prompts, model, head, shared, most)
     answers: list[list[int]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
+    widths = [len(prompt) - shared for prompt in prompts]
     price = cache.WORTH_A_CALL if device.type == "cpu" else cache.WORTH_A_GPU_CALL
     runs = [(run, max(widths[run])) for run in cache.split(widths, price)]
     with torch.inference_mode():
