@@ -74,11 +74,17 @@ def of_answers(
         desc="token probabilities",
     )
     table = pd.concat(frames, ignore_index=True)
-    if len(bad := table[~np.isfinite(table["logprob"])]):
+    _check_finite(table)
+    return table
+
+
+def _check_finite(table: pd.DataFrame) -> None:
+    """Refuse a log-probability that is not finite, naming the first."""
+    bad = table[~np.isfinite(table["logprob"])]
+    if len(bad):
         first = bad.iloc[0]
         where = f"sample {first['id']}, token {first['place']}"
         raise not_finite("a token's log-probability is not finite", where)
-    return table
 
 
 def of_choices(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,33 +82,26 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
     """
     drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
     weights = with_estimate(drawn)
-    known: dict[tuple[str, bytes], Values] = {}
+    computed: dict[tuple[str, bytes], Values] = {}
 
     def of(detector: str, counted: np.ndarray) -> Values:
         """The metrics of a detector over some samples; row 0 is the estimate."""
         key = detector, counted.tobytes()
-        if key not in known:
-            known[key] = metrics(
+        if key not in computed:
+            computed[key] = metrics(
                 cell.rank[detector][counted],
                 cell.s[detector][counted],
                 cell.z[counted],
                 weights[:, counted],
             )
-        return known[key]
+        return computed[key]
 
     frames = []
     for detector in cell.s:
         counted = cell.scored_by(detector)
         n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
         columns = _with_interval(of(detector, counted), ESTIMATE, bootstrap.level)
-        for reference in REFERENCES:
-            if reference not in cell.s or reference == detector:
-                columns |= {name: np.full(len(METRICS), np.nan) for name in ends(reference)}
-                continue
-            both = counted & cell.scored_by(reference)
-            own, other = of(detector, both), of(reference, both)
-            differences = {name: own[name] - other[name] for name in METRICS}
-            columns |= _with_interval(differences, ends(reference), bootstrap.level)
+        columns |= _differences(cell, detector, of, bootstrap.level)
         site, _, position = readout.partition("/")
         frames.append(
             pd.DataFrame(
@@ -128,6 +121,26 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
             )
         )
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
+
+
+def _differences(
+    cell: Scored, detector: str, of: Callable[[str, np.ndarray], Values], level: float
+) -> dict[str, np.ndarray]:
+    """What every metric is above that of each of `REFERENCES`, with ends, [metrics] each.
+
+    `of` gives the metrics of a detector over some samples. NaN for a reference that is not there,
+    and for the detector itself.
+    """
+    columns: dict[str, np.ndarray] = {}
+    for reference in REFERENCES:
+        if reference not in cell.s or reference == detector:
+            columns |= {name: np.full(len(METRICS), np.nan) for name in ends(reference)}
+            continue
+        both = cell.scored_by(detector) & cell.scored_by(reference)
+        values, others = of(detector, both), of(reference, both)
+        differences = {name: values[name] - others[name] for name in METRICS}
+        columns |= _with_interval(differences, ends(reference), level)
+    return columns
 
 
 def with_estimate(drawn: Drawn) -> np.ndarray:

@@ -32,11 +32,9 @@ def table(
     Raises:
         AnchorscopeError: rows and answers are not of the same samples.
     """
-    ordered = (
-        samples.in_order(answers[answers["id"].isin(rows["id"].unique())]) if len(rows) else None
-    )
-    if ordered is None:
+    if not len(rows):
         return pd.DataFrame(columns=list(COLUMNS))
+    ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
     drawn = samples.bootstrap(ordered, bootstrap.draws, seed)
     by_name = {str(name): part for name, part in rows.groupby("predictor", sort=False)}
     where = f"pathways at {readout}"
@@ -47,20 +45,16 @@ def table(
     estimate = np.array([intervals.auc(rank, flips) for rank in ranks])
     replicates = drawn.aucs(ranks, flips)
     low, high = intervals.percentile(replicates, bootstrap.level)
-    columns: dict[str, object] = {"auc": estimate, "auc_low": low, "auc_high": high}
-    for name in ("text", "score"):
-        other = PREDICTORS.index(name)
-        gain = estimate[0] - estimate[other]
-        ends = intervals.percentile(replicates[:, 0] - replicates[:, other], bootstrap.level)
-        for end, value in zip(("", "_low", "_high"), (gain, *ends), strict=True):
-            columns[f"vs_{name}{end}"] = [value, np.nan, np.nan]
     few = min(flips.sum(), (1 - flips).sum())
     clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
     site, _, position = readout.partition("/")
     return pd.DataFrame(
-        columns
-        | {
+        {
             "predictor": PREDICTORS,
+            "auc": estimate,
+            "auc_low": low,
+            "auc_high": high,
+            **_gains(estimate, replicates, bootstrap.level),
             "n": len(flips),
             "n_flips": int(flips.sum()),
             "n_clusters": clusters,
@@ -69,3 +63,20 @@ def table(
             "position": position,
         }
     )[list(COLUMNS)]
+
+
+def _gains(estimate: np.ndarray, replicates: np.ndarray, level: float) -> dict[str, object]:
+    """How far the states are ahead of text and score; blank in the rows of these two.
+
+    Args:
+        estimate: the AUC of each of `PREDICTORS`, [predictors].
+        replicates: the same in each draw, [draws, predictors].
+    """
+    columns: dict[str, object] = {}
+    for name in ("text", "score"):
+        other = PREDICTORS.index(name)
+        gain = estimate[0] - estimate[other]
+        low, high = intervals.percentile(replicates[:, 0] - replicates[:, other], level)
+        for end, value in (("", gain), ("_low", low), ("_high", high)):
+            columns[f"vs_{name}{end}"] = [value, np.nan, np.nan]
+    return columns

@@ -125,15 +125,26 @@ def table(
                 "site": site,
                 "position": position,
             }
-            kept = (p <= threshold).astype(np.float64)  # of a blank threshold nobody
-            everyone, those = weights[:, counted].sum(1), weights[:, counted] @ kept
-            right = weights[:, counted] @ (kept * (1 - z))
-            shares = {"precision": (right, those), "coverage": (those, everyone)}
-            for name, parts in shares.items():
-                values = intervals.ratio(*parts)
-                if np.isnan(threshold):
-                    values = np.full_like(values, np.nan)
-                low, high = intervals.percentile(values[1:, None], bootstrap.level)
-                row |= {name: values[0], f"{name}_low": low[0], f"{name}_high": high[0]}
-            rows.append(row)
+            rows.append(row | _shares(p, z, weights[:, counted], threshold, bootstrap.level))
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _shares(
+    p: np.ndarray, z: np.ndarray, weights: np.ndarray, threshold: float, level: float
+) -> dict[str, object]:
+    """Precision and coverage of the answers up to a threshold; NaN where that is blank.
+
+    Args:
+        p, z: probabilities of *wrong*, and 1 for a wrong answer, [n].
+        weights: how often each answer counts, [1 + draws, n], see `with_estimate`.
+    """
+    kept = (p <= threshold).astype(np.float64)
+    n_all, n_kept, n_right = weights.sum(1), weights @ kept, weights @ (kept * (1 - z))
+    columns: dict[str, object] = {}
+    for name, part, whole in (("precision", n_right, n_kept), ("coverage", n_kept, n_all)):
+        values = intervals.ratio(part, whole)
+        if np.isnan(threshold):
+            values = np.full_like(values, np.nan)
+        low, high = intervals.percentile(values[1:, None], level)
+        columns |= {name: values[0], f"{name}_low": low[0], f"{name}_high": high[0]}
+    return columns

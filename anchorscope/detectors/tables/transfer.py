@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,10 @@ from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
+from anchorscope.detectors.tables.evaluation import Scored
 from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import Bootstrap as Drawn
 from anchorscope.probes.samples import kept
 
 DETECTORS = ("text", "probe", "mass-mean")
@@ -52,36 +54,19 @@ def table(
         out_of_fold: the rows of `out_of_fold.scores` of each dataset, at that read-out.
     """
     fitted = {name: _fitted(one) for name, one in cells.items()}
-    own = {name: evaluation.scored(out_of_fold[name], one.answers) for name, one in cells.items()}
     rows = []
     for tested, target in cells.items():
-        answers, ranks = own[tested].answers, own[tested].rank
-        drawn = samples.bootstrap(answers, bootstrap.draws, seed)
-        weights = evaluation.with_estimate(drawn)
-        order = pd.Index(target.cell.design.ids).get_indexer(
-            pd.Index(answers["id"].astype(str), dtype=object)
-        )
+        scored = evaluation.scored(out_of_fold[tested], target.answers)
+        drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
         for source, scorers in fitted.items():
-            shared = overlap.shared(answers, overlap.keys(cells[source].answers))
-            counted = np.ones(len(answers), dtype=bool) if source == tested else ~shared
-            for name, scorer in scorers.items():
-                rank = ranks[name]
-                if source != tested:
-                    rank = scorer.score(target.cell.clean)[order]
-                own_auc, auc = (
-                    _aucs(some, own[tested].z, weights, counted) for some in (ranks[name], rank)
-                )
-                row = {
-                    "dataset": tested,
-                    "trained_on": source,
-                    "detector": name,
-                    "n": int(counted.sum()),
-                    "n_shared": 0 if source == tested else int(shared.sum()),
-                    **_facts(own[tested].z, counted, drawn.clusters, bootstrap),
-                    **_ends("auroc", auc, bootstrap.level),
-                    **_ends("vs_own", auc - own_auc, bootstrap.level),
-                }
-                rows.append(row)
+            shared = overlap.shared(scored.answers, overlap.keys(cells[source].answers))
+            if source == tested:
+                shared, ranks = np.zeros_like(shared), scored.rank
+            else:
+                ranks = _ranks(scorers, target.cell, scored.answers)
+            for row in _rows(scored, ranks, ~shared, drawn, bootstrap):
+                names = {"dataset": tested, "trained_on": source}
+                rows.append(names | row | {"n_shared": int(shared.sum())})
     site, _, position = next(iter(cells.values())).cell.clean.readout.partition("/")
     frame = pd.DataFrame(rows).assign(site=site, position=position)
     return frame[list(COLUMNS)]
@@ -95,6 +80,43 @@ def _fitted(dataset: Dataset) -> dict[str, Scorer]:
     inner = inner_folds(answers, cell.design.z, cell.design.settings, where)
     train = with_probes(cell.whole(inner))
     return {name: METHODS[name].fit(train) for name in DETECTORS}
+
+
+def _ranks(
+    scorers: Mapping[str, Scorer], cell: Cell, answers: pd.DataFrame
+) -> dict[str, np.ndarray]:
+    """Detector → its scores of a cell that it was not fitted to, in the order of the answers."""
+    ids = pd.Index(answers["id"].astype(str), dtype=object)
+    order = pd.Index(cell.design.ids).get_indexer(ids)
+    return {name: scorer.score(cell.clean)[order] for name, scorer in scorers.items()}
+
+
+def _rows(
+    scored: Scored,
+    ranks: Mapping[str, np.ndarray],
+    counted: np.ndarray,
+    drawn: Drawn,
+    bootstrap: Bootstrap,
+) -> Iterator[dict[str, object]]:
+    """A row for each detector on one dataset, without the names of the datasets.
+
+    Args:
+        scored: the tested dataset, scored out of fold by detectors of its own.
+        ranks: detector → its scores, float64 [n].
+        counted: the samples that may be tested, bool [n].
+    """
+    weights = evaluation.with_estimate(drawn)
+    for name in DETECTORS:
+        aucs, out_of_fold = (
+            _aucs(rank, scored.z, weights, counted) for rank in (ranks[name], scored.rank[name])
+        )
+        yield {
+            "detector": name,
+            "n": int(counted.sum()),
+            **_facts(scored.z, counted, drawn.clusters, bootstrap),
+            **_ends("auroc", aucs, bootstrap.level),
+            **_ends("vs_own", aucs - out_of_fold, bootstrap.level),
+        }
 
 
 def _aucs(rank: np.ndarray, z: np.ndarray, weights: np.ndarray, counted: np.ndarray) -> np.ndarray:
