@@ -50,7 +50,6 @@ def write(
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
         `halved_batches` (that did not fit in memory), `seconds`, `device`, `dtype`, `attention`.
     """
-    from anchorscope.models.loading import attention_of
     from anchorscope.passes.runner import measure
 
     folder = Path(folder)
@@ -71,6 +70,13 @@ def write(
             partial.save(tensors, paths[number], samples=signatures[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
+    return _cost(loaded, planned, paths)
+
+
+def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
+    """What the passes cost, see `write`, by the notes in the files of all batches."""
+    from anchorscope.models.loading import attention_of
+
     of_batches = [partial.notes(path) for path in paths]
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
