@@ -106,9 +106,9 @@ def cell(
         AnchorscopeError: the tables are not of the same samples, or the knockout was not scored.
     """
     answers = samples.in_order(answers)
-    known = _known(answers, truth, floors)
+    facts = _known(answers, truth, floors)
     planned = dict.fromkeys(kind.name for kind in world.KINDS)
-    present = [kind for kind in (*planned, world.UNSEEN) if kind in set(known["kind"])]
+    present = [kind for kind in (*planned, world.UNSEEN) if kind in set(facts["kind"])]
     kinds = ("all", *present, AGAINST_PRIOR)
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
@@ -122,8 +122,8 @@ def cell(
         for grouping, moved in _moved(readout).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(kinds, ("all", "0", "1")):
-                groups = _groups(known, kind, z, covered)
-                rows = here | _statistics(readout, moved, known, groups)
+                groups = _groups(facts, kind, z, covered)
+                rows = here | _statistics(readout, moved, facts, groups)
                 low, high = _interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
                 rows |= {"pathway_auc_low": low, "pathway_auc_high": high}
                 rows |= {"grouping": grouping, "z": z, "kind": kind}
@@ -162,18 +162,18 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     )
 
 
-def _groups(known: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:
+def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:
     """The samples of a row, and those of them that its columns are about, bool [n]."""
     named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
-    row = known["kind"].isin(named) | (kind == "all")
-    row &= (known["z"].astype(str) == z) | (z == "all")
+    row = facts["kind"].isin(named) | (kind == "all")
+    row &= (facts["z"].astype(str) == z) | (z == "all")
     row &= covered
-    learned = row & (known["kind"] != world.UNSEEN) if kind == "all" else row
-    compared = row & known["kind"].isin(world.SCORED_KINDS) if kind == "all" else row
+    learned = row & (facts["kind"] != world.UNSEEN) if kind == "all" else row
+    compared = row & facts["kind"].isin(world.SCORED_KINDS) if kind == "all" else row
     groups = {"row": row, "learned": learned}
     for name in ("q", "a"):
-        groups[name] = compared & (known["truth"] == name.upper())
-        groups[f"planted_{name}"] = compared & (known["planted"] == name.upper())
+        groups[name] = compared & (facts["truth"] == name.upper())
+        groups[f"planted_{name}"] = compared & (facts["planted"] == name.upper())
     return {name: members.to_numpy() for name, members in groups.items()}
 
 
@@ -187,38 +187,38 @@ def _moved(readout: Readout) -> dict[str, Values]:
     again = blank if offset is None else (offset > 0) != (readout.clean > 0)
     flips = _flips(readout.effects, blank) | {"offset_flip": again}
     at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
-    found = {"per_layer": flips, "reference_layer": at_one}
+    by_grouping = {"per_layer": flips, "reference_layer": at_one}
     if "knockout" in readout.replicate:
-        found["replicate"] = _flips(readout.replicate, blank) | {"offset_flip": blank}
+        by_grouping["replicate"] = _flips(readout.replicate, blank) | {"offset_flip": blank}
     delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
-    for own in found.values():
-        own["delta_p"] = delta_p
-        own["delta_p_flipped"] = np.where(own["flip"] == 1, delta_p, np.nan)
-        own["delta_p_unflipped"] = np.where(own["flip"] == 0, delta_p, np.nan)
-    return found
+    for values in by_grouping.values():
+        values["delta_p"] = delta_p
+        values["delta_p_flipped"] = np.where(values["flip"] == 1, delta_p, np.nan)
+        values["delta_p_unflipped"] = np.where(values["flip"] == 0, delta_p, np.nan)
+    return by_grouping
 
 
 def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
     """Share of a condition's draws that flip a sample, [layers, n]; blank where not measured."""
-    found = {"flip": blank, "random_flip": blank}
+    shares = {"flip": blank, "random_flip": blank}
     for name, condition in (("flip", "knockout"), ("random_flip", "random")):
         if one := effects.get(condition):
-            found[name] = np.where(one.measured, one.flip.mean(0), np.nan)
-    return found
+            shares[name] = np.where(one.measured, one.flip.mean(0), np.nan)
+    return shares
 
 
 def _statistics(
-    readout: Readout, moved: Values, known: pd.DataFrame, groups: Mapping[str, np.ndarray]
+    readout: Readout, moved: Values, facts: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
     """The columns of a row but the interval; arrays [layers] or numbers."""
     means: dict[str, object] = {}
     for column, one in MEANS.items():
-        values = moved[one.of] if one.of in moved else known[one.of].to_numpy()
+        values = moved[one.of] if one.of in moved else facts[one.of].to_numpy()
         mean = intervals.mean_known(values[..., groups[one.among]] * 1.0, axis=-1)
         means[column] = 1 - mean if one.inverted else mean
     delta_p, row, learned = moved["delta_p"], groups["row"], groups["learned"]
-    z, answer = (known[name].to_numpy()[learned] for name in ("z", "answer"))
-    reasons = known["none"][row & (known["none"] != "")].value_counts()
+    z, answer = (facts[name].to_numpy()[learned] for name in ("z", "answer"))
+    reasons = facts["none"][row & (facts["none"] != "")].value_counts()
     return means | {
         "n": row.sum(),
         "n_none": reasons.sum(),

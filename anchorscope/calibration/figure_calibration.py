@@ -67,8 +67,8 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Figure:
     shared = draw.encodings(series, look, width)
     views = []
     for model in models.values():
-        own = rows[rows["model"] == model]
-        panels = [_panel(own, column, shared, small) for column in MEASURES]
+        of_model = rows[rows["model"] == model]
+        panels = [_panel(of_model, column, shared, small) for column in MEASURES]
         panels[0] = panels[0].properties(title=draw.panel_heading(model, look))
         views.append(alt.VConcatChart(vconcat=panels, spacing=12, resolve=draw.one_legend()))
     caption = _caption(rows, request, GROUPINGS.get(grouping, grouping))

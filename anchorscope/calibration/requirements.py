@@ -98,13 +98,13 @@ def in_words(
     """
     named = floors.replace({"model": models or {}, "dataset": datasets or {}})
     held = named["holds"].astype(bool)
-    said = [f"{held.sum()} of {len(named)} floors hold."]
-    for model, own in named.groupby("model", sort=False):
-        means = own[own["scope"] == "mean"].to_dict("records")
+    sentences = [f"{held.sum()} of {len(named)} floors hold."]
+    for model, of_model in named.groupby("model", sort=False):
+        means = of_model[of_model["scope"] == "mean"].to_dict("records")
         values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
-        cells = own.loc[own["scope"] == "cell", "dataset"].nunique()
-        said.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
-    return "\n".join([*said, *missed(named)])
+        cells = of_model.loc[of_model["scope"] == "cell", "dataset"].nunique()
+        sentences.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
+    return "\n".join([*sentences, *missed(named)])
 
 
 def missed(floors: pd.DataFrame) -> list[str]:
@@ -174,13 +174,13 @@ def null_controls(
     frames = []
     for (name, null), *tables in zip(nulls.items(), controls, curves, crossings, strict=True):
         judged = SHUFFLED if null["shuffled"] else CELL
-        found = rows_where(tables[0], headline=True)[[*PLACE, *judged]].rename(columns=judged)
+        readouts = rows_where(tables[0], headline=True)[[*PLACE, *judged]].rename(columns=judged)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
-            found["signal"] = found["auc_low"] > LEAST_AUC
+            readouts["signal"] = readouts["auc_low"] > LEAST_AUC
         else:
-            found = _with_groups(found, *tables)
-        headless = len(found) < tables[0].groupby(PLACE[:2]).ngroups
-        if headless or found["auc_low"].isna().any():
+            readouts = _with_groups(readouts, *tables)
+        headless = len(readouts) < tables[0].groupby(PLACE[:2]).ngroups
+        if headless or readouts["auc_low"].isna().any():
             unknown = "the probe's AUC has no interval"
             unknown += ": no labels were shuffled" * null["shuffled"]
             what = "a read-out has no headline layer" if headless else unknown
@@ -188,30 +188,30 @@ def null_controls(
             raise stale(what, where, "the cell's tables of ΔP")
         named = {key: null[key] for key in ("expectation", "model", "dataset")}
         named |= {"control": name, "forbids": ", ".join(null["forbids"])}
-        frames.append(found.assign(empty=_empty(found, null["forbids"]), **named))
+        frames.append(readouts.assign(empty=_empty(readouts, null["forbids"]), **named))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 
 
-def _empty(found: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
+def _empty(readouts: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
     """Whether none of these claims is made, of those that were measured; blank where none was."""
-    measured = [CLAIMS[claim] for claim in forbids if CLAIMS[claim] in found]
+    measured = [CLAIMS[claim] for claim in forbids if CLAIMS[claim] in readouts]
     if not measured:
-        return pd.Series([None] * len(found), index=found.index, dtype=object)
-    return ~found[measured].astype(bool).any(axis=1)
+        return pd.Series([None] * len(readouts), index=readouts.index, dtype=object)
+    return ~readouts[measured].astype(bool).any(axis=1)
 
 
 def _with_groups(
-    found: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, crossing: pd.DataFrame
+    readouts: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, crossing: pd.DataFrame
 ) -> pd.DataFrame:
     """The read-outs and what their groups do, blank where it was not measured."""
     n_signal = controls.groupby(PLACE[:2])["signal"].sum()
-    found = found.join(n_signal.rename("n_signal"), on=PLACE[:2])
+    readouts = readouts.join(n_signal.rename("n_signal"), on=PLACE[:2])
     curve = rows_where(curve, grouping="per_layer")
     for group, columns in GROUPS:
         one = rows_where(curve, **group)[[*PLACE, *columns]].rename(columns=columns)
-        found = found.merge(one, how="left", on=PLACE, validate="1:1")
+        readouts = readouts.merge(one, how="left", on=PLACE, validate="1:1")
     reads_pair = crossing["reads"].isin((TRUTH, PAIR))
     n_read = reads_pair.groupby([crossing[name] for name in PLACE[:2]]).sum()
-    found = found.join(n_read.rename("n_layers_read"), on=PLACE[:2])
-    found = found.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")
-    return found.assign(reads_pair=found["reads"].isin((TRUTH, PAIR)))
+    readouts = readouts.join(n_read.rename("n_layers_read"), on=PLACE[:2])
+    readouts = readouts.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")
+    return readouts.assign(reads_pair=readouts["reads"].isin((TRUTH, PAIR)))

@@ -82,9 +82,9 @@ def truth(
         blocks=blocks,
         seed=seed,
     )
-    own = _own_verdicts(verdicts.of_samples(loaded, passes, room=room))
-    measured = answers[answers["id"].astype(str).isin(own.index)]
-    samples = _samples(measured, planned).join(own, on="id")
+    own_verdicts = _own_verdicts(verdicts.of_samples(loaded, passes, room=room))
+    measured = answers[answers["id"].astype(str).isin(own_verdicts.index)]
+    samples = _samples(measured, planned).join(own_verdicts, on="id")
     swaps = choose(samples, seed)
     by_id = samples.set_index("id")
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]

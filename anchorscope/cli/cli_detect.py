@@ -131,11 +131,11 @@ def summary_of_fit(detector: Detector, out: Path) -> str:
     """What was fitted, in a few lines for the screen."""
     from anchorscope.detectors.saved.card import shown
 
-    report, own = detector.report, detector.probes[0]
+    report, probe = detector.report, detector.probes[0]
     of = report["out_of_fold"]
     lines = [
         f"{report['n']:,} answers, {report['n_wrong']:,} wrong{_left_out(report['counts'])}",
-        f"{own.readout}, layer {own.layer}: AUROC out of fold {shown(of['probe']['auroc'])}",
+        f"{probe.readout}, layer {probe.layer}: AUROC out of fold {shown(of['probe']['auroc'])}",
     ]
     for name, words in (("text", "text of question and response"), ("before", "before the answer")):
         lines.append(f"  {words}: {shown(of[name]['auroc'])}")

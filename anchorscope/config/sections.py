@@ -84,9 +84,9 @@ def _key_of(catalogue: str) -> AfterValidator:
     """The key of an entry; the validation's context holds the keys of each catalogue."""
 
     def check(name: str, info: ValidationInfo) -> str:
-        known = (info.context or {}).get(catalogue)
-        if known is not None and name not in known:
-            raise mistake(f"unknown {catalogue[:-1]} `{name}`", nearest(name, known))
+        keys = (info.context or {}).get(catalogue)
+        if keys is not None and name not in keys:
+            raise mistake(f"unknown {catalogue[:-1]} `{name}`", nearest(name, keys))
         return name
 
     return AfterValidator(check)
@@ -142,10 +142,10 @@ class Section(BaseModel):
 
 def section_in(annotation: Any) -> type[Section] | None:
     """The section that a key holds: itself, or null, or by names of the user's choice."""
-    found = (section_in(part) for part in getattr(annotation, "__args__", ()))
+    sections = (section_in(part) for part in getattr(annotation, "__args__", ()))
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
-    return next(filter(None, found), None)
+    return next(filter(None, sections), None)
 
 
 class Resources(Section):

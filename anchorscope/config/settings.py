@@ -331,8 +331,8 @@ class Config(Section):
         cells |= set(self.calibrated())
         if self.sensitivity is not None:
             cells |= {*product(self.sensitivity.models, self.sensitivity.datasets)}
-        asked = {self.models[model].answers_of or model for model, on in cells if on == dataset}
-        return any(self.models[model].prompt == "few_shot" for model in asked)
+        models = {self.models[model].answers_of or model for model, on in cells if on == dataset}
+        return any(self.models[model].prompt == "few_shot" for model in models)
 
     def local_of(self, dataset: str) -> str | None:
         """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
@@ -342,8 +342,8 @@ class Config(Section):
     def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
         """The worlds that a trained model learns: dataset key → its settings."""
         train = self.models[model].train
-        found = {name: self.datasets[name].world for name in (train.datasets if train else [])}
-        return {name: world.model_dump(mode="json") for name, world in found.items() if world}
+        worlds = {name: self.datasets[name].world for name in (train.datasets if train else [])}
+        return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
 
     def calibrated(self) -> list[tuple[str, str]]:
         """(model, dataset) of the calibration's cells, of those that the catalogues hold."""

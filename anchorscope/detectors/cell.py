@@ -46,14 +46,14 @@ class Cell:
 
     def lacks(self, method: Method) -> str | None:
         """What a method needs and the cell does not have, in words; None if it has all."""
-        there = {
+        measured = {
             "states": self.clean.readout in self.clean.states,
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
             "outputs": self._has_outputs(FEATURES),
             "p-true": self._has_outputs((P_TRUE,)),
         }
-        missing = [need for need in method.needs if not there[need]]
+        missing = [need for need in method.needs if not measured[need]]
         return f"`{missing[0]}` was not measured" if missing else None
 
     def _has_outputs(self, columns: tuple[str, ...]) -> bool:
@@ -179,8 +179,8 @@ def inner_folds(
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
     """States of these samples in this order; of another condition than clean those measured."""
-    there, states = activations.read(folder, readout, condition)
-    places = pd.Index([str(one) for one in there], dtype=object).get_indexer(pd.Index(ids))
+    measured, states = activations.read(folder, readout, condition)
+    places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]
         what = f"{len(missing)} samples have no {condition} states, id {missing[0]} first"
@@ -218,13 +218,13 @@ def _crossed(
     outputs: pd.DataFrame | None,
 ) -> Samples:
     """Each answer behind its partner's question."""
-    own = text_columns(answers.iloc[rows])
+    text = text_columns(answers.iloc[rows])
     places = pd.Index(answers["id"].astype(str)).get_indexer(
         pd.Index(answers["crossed_partner"].iloc[rows].astype(str))
     )
     partners = text_columns(answers.iloc[places])
-    asked = ["question", "subject", "relation"]
-    own[asked] = partners[asked]
-    ids = own["id"].astype(str).to_numpy(dtype=object)
+    of_question = ["question", "subject", "relation"]
+    text[of_question] = partners[of_question]
+    ids = text["id"].astype(str).to_numpy(dtype=object)
     states = {name: _states(folder, name, "crossed", ids) for name in readouts if len(rows)}
-    return Samples(own, readouts[0], states, _outputs(outputs, "crossed", ids))
+    return Samples(text, readouts[0], states, _outputs(outputs, "crossed", ids))

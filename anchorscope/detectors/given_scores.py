@@ -60,9 +60,9 @@ def scores(cell: Cell, rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, Ma
         do = "give the ids of the cell's answers"
         raise AnchorscopeError(what, where, do, see="given-scores")
     frames = []
-    there, where_matched = rows[places >= 0], places[places >= 0]
-    for detector, numbers in there.groupby("detector", sort=False).indices.items():
-        score = there["score"].to_numpy(dtype=np.float64)[numbers]
+    matching, where_matched = rows[places >= 0], places[places >= 0]
+    for detector, numbers in matching.groupby("detector", sort=False).indices.items():
+        score = matching["score"].to_numpy(dtype=np.float64)[numbers]
         frames.append(_calibrated(cell, str(detector), where_matched[numbers], score, where))
     counts = {
         "given scores": len(rows),

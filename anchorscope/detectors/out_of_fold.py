@@ -43,7 +43,7 @@ def scores(cell: Cell, methods: Sequence[Method]) -> pd.DataFrame:
             able.append(method)
     everyone = np.arange(len(cell))
     by_condition = {"clean": (cell.clean, everyone), "crossed": (cell.crossed, cell.crossed_rows)}
-    found = {
+    values = {
         condition: np.full((2, len(able), len(places)), np.nan)
         for condition, (_, places) in by_condition.items()
     }
@@ -53,10 +53,10 @@ def scores(cell: Cell, methods: Sequence[Method]) -> pd.DataFrame:
         for condition, (every, places) in by_condition.items():
             here = np.flatnonzero(cell.design.fold[places] == fold)
             for number, scorer in enumerate(scorers if len(here) else ()):
-                found[condition][:, number, here] = _scored(scorer, every.rows(here), train)
+                values[condition][:, number, here] = _scored(scorer, every.rows(here), train)
     names = [method.name for method in able]
     frames = [
-        _rows(cell, names, condition, places, found[condition])
+        _rows(cell, names, condition, places, values[condition])
         for condition, (_, places) in by_condition.items()
     ]
     return pd.concat(frames, ignore_index=True)
@@ -70,13 +70,13 @@ def _scored(scorer: Scorer, samples: Samples, train: Training) -> np.ndarray:
 
 
 def _rows(
-    cell: Cell, names: Sequence[str], condition: str, places: np.ndarray, found: np.ndarray
+    cell: Cell, names: Sequence[str], condition: str, places: np.ndarray, values: np.ndarray
 ) -> pd.DataFrame:
     """Rows of `s` and `rank`, [2, methods, places].
 
     Raises AnchorscopeError: a score is not finite.
     """
-    strange = np.argwhere(~np.isfinite(found).all(0))
+    strange = np.argwhere(~np.isfinite(values).all(0))
     if len(strange):
         number, place = strange[0]
         where = f"{names[number]}, {condition}, id {cell.design.ids[places[place]]}"
@@ -91,8 +91,8 @@ def _rows(
             "detector": np.repeat(np.array(names, dtype=object), len(places)),
             "condition": condition,
             "fold": np.tile(cell.design.fold[places], len(names)),
-            "s": found[0].ravel(),
-            "rank": found[1].ravel(),
+            "s": values[0].ravel(),
+            "rank": values[1].ravel(),
             "partner": np.tile(partners, len(names)),
             "source": source,
         },

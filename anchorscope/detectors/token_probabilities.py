@@ -58,11 +58,11 @@ def table(
         AnchorscopeError: logits that are not finite, or one row alone does not fit in memory.
     """
     frames = []
-    for condition, (samples, asked) in _conditions(answers).items():
+    for condition, (samples, proposals) in _conditions(answers).items():
         frame = probabilities(loaded, samples, batch_tokens=batch_tokens)
         frame.insert(1, "condition", condition)
         if p_true:
-            frame[P_TRUE] = ask(loaded, asked, style=style, batch_tokens=batch_tokens)
+            frame[P_TRUE] = ask(loaded, proposals, style=style, batch_tokens=batch_tokens)
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
@@ -78,7 +78,7 @@ def _conditions(answers: pd.DataFrame) -> dict[str, tuple[list[Sample], list[Pro
         if isinstance(partner := row["crossed_partner"], str)
     ]
     return {
-        name: ([sample for sample, _ in both], [asked for _, asked in both])
+        name: ([sample for sample, _ in both], [proposal for _, proposal in both])
         for name, both in (("clean", clean), ("crossed", crossed))
         if both
     }
@@ -107,15 +107,17 @@ def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: in
     return pd.DataFrame(features).loc[ids, list(FEATURES)].reset_index()
 
 
-def ask(loaded: Loaded, asked: Sequence[Proposal], *, style: str, batch_tokens: int) -> np.ndarray:
+def ask(
+    loaded: Loaded, proposals: Sequence[Proposal], *, style: str, batch_tokens: int
+) -> np.ndarray:
     """The probability that the model calls each proposed answer true, float64 [n].
 
     Of the two letters alone, and averaged over both orders, since models prefer a letter.
     """
-    means = np.zeros(len(asked))
+    means = np.zeros(len(proposals))
     for first, second in ORDERS:
         prompts, letters = [], []
-        for one in asked:
+        for one in proposals:
             text = ASKS.format(question=one.question, answer=one.answer, first=first, second=second)
             ids, pair = choice(loaded, text, style)
             prompts.append(ids)

@@ -161,8 +161,8 @@ def _check_tokenizer(fields: Mapping[str, Any], path: Path) -> None:
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
     split = fields.get("tokenizer.ggml.pre", "default")
-    known = PLAIN_SPLITS | set(GGUF_PRE_TOKENIZER_SPLITS)
-    if fields["tokenizer.ggml.model"] == "gpt2" and split not in known:
+    readable = PLAIN_SPLITS | set(GGUF_PRE_TOKENIZER_SPLITS)
+    if fields["tokenizer.ggml.model"] == "gpt2" and split not in readable:
         what = f"the tokenizer in the GGUF file splits text in a way that is not known: {split}"
         raise AnchorscopeError(what, path, OTHERWISE, see="tokenizer")
 

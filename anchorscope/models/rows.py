@@ -180,12 +180,12 @@ def question_rows(
 ) -> tuple[pd.DataFrame, Counts]:
     """The questions' table of a user's own, and the rows that cannot be used; see `ask`."""
     rows = as_list(table)
-    there = {name for row in rows for name in row}
+    columns = {name for row in rows for name in row}
     chosen: dict[str, Any] = dict(names or {})
     if not chosen:
-        chosen = {name: name for name in Fields.model_fields if name in there}
+        chosen = {name: name for name in Fields.model_fields if name in columns}
         chosen["question"] = "question"
-        if "answers" in there or not unlabelled:
+        if "answers" in columns or not unlabelled:
             chosen["answers"] = ["answers"]
     _check_responses(rows, chosen.get("response"), source)
     frame, counts = questions.normalise(

@@ -149,27 +149,27 @@ def register(*conditions: Intervention) -> None:
     REGISTRY.update((one.name, one) for one in conditions)
 
 
-def _problem(one: Intervention, known: Mapping[str, Intervention]) -> str | None:
-    """What is wrong with a record, among those `known` by name; None if it makes sense."""
+def _problem(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
+    """What is wrong with a record, beside all `records` by name; None if it makes sense."""
     return (
-        _misnamed(one, known)
+        _misnamed(one, records)
         or _lacks(one)
         or _misfits(one)
-        or _unlike_its_control(one, known)
-        or _alone_beside(one, known)
-        or _unlike_its_role(one, known)
+        or _unlike_its_control(one, records)
+        or _alone_beside(one, records)
+        or _unlike_its_role(one, records)
     )
 
 
-def _misnamed(one: Intervention, known: Mapping[str, Intervention]) -> str | None:
+def _misnamed(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
     """A name that is none."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name):
         return "its `name` is to be of lower-case letters, digits and single `-`"
     for field, names in (
         ("tokens", TOKENS),
         ("prompt", PROMPTS),
-        ("control", known),
-        ("beside", known),
+        ("control", records),
+        ("beside", records),
     ):
         name = getattr(one, field)
         if name is not None and name not in names:
@@ -208,15 +208,15 @@ def _misfits(one: Intervention) -> str | None:
     return None
 
 
-def _unlike_its_control(one: Intervention, known: Mapping[str, Intervention]) -> str | None:
+def _unlike_its_control(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
     """A control that does not do what the condition does."""
     if one.control is None:
         return None
-    control = known[one.control]
+    control = records[one.control]
     wanted = {"cut": "control"}.get(one.role, one.role)
     if control.role != wanted or control.name == one.name:
         return f"its `control` {control.name} has the role {control.role}, and needs {wanted}"
-    users = [other.name for other in known.values() if other.control == control.name]
+    users = [other.name for other in records.values() if other.control == control.name]
     if len(users) > 1:
         return f"{control.name} is the `control` of {users[0]} already"
     for field in ("weight", "layers"):
@@ -225,30 +225,30 @@ def _unlike_its_control(one: Intervention, known: Mapping[str, Intervention]) ->
     return None
 
 
-def _alone_beside(one: Intervention, known: Mapping[str, Intervention]) -> str | None:
+def _alone_beside(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
     """A companion with which no samples are paired."""
     if one.beside is None:
         return None
-    companion = known[one.beside]
+    companion = records[one.beside]
     if companion.role == "control" or (companion.role == "cut" and companion.control):
         return None
     return f"`beside` is to be a control, or a cut that has one, and {companion.name} is neither"
 
 
-def _unlike_its_role(one: Intervention, known: Mapping[str, Intervention]) -> str | None:
+def _unlike_its_role(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
     """What the other conditions lack for it to have its role."""
     if (
         one.role == "clean"
-        and len([other for other in known.values() if other.role == "clean"]) > 1
+        and len([other for other in records.values() if other.role == "clean"]) > 1
     ):
         return "there is a clean pass already"
-    if one.role == "control" and all(other.control != one.name for other in known.values()):
+    if one.role == "control" and all(other.control != one.name for other in records.values()):
         return "no cut names it as its `control`"
     if one.role == "replicate":
-        again = known.get(one.replicates or "")
+        again = records.get(one.replicates or "")
         if again is None or again.tokens != one.tokens:
             return f"its name must be `{one.prompt}-` and a condition that cuts the same tokens"
-        behind = [other for other in known.values() if other.prompt == one.prompt]
+        behind = [other for other in records.values() if other.prompt == one.prompt]
         if all(other.tokens for other in behind):
             return f"no condition passes the prompt {one.prompt} with nothing cut"
     return None
@@ -333,9 +333,9 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
 
     Raises ValueError: there is no such setting.
     """
-    known = {name for one in REGISTRY.values() for name in one.settings}
-    if unknown := {*settings} - known:
-        raise ValueError(f"unknown conditions {sorted(unknown)}, expected some of {sorted(known)}")
+    names = {name for one in REGISTRY.values() for name in one.settings}
+    if unknown := {*settings} - names:
+        raise ValueError(f"unknown conditions {sorted(unknown)}, expected some of {sorted(names)}")
     return [
         (one, draw)
         for one in REGISTRY.values()

@@ -124,12 +124,12 @@ def _pairs(
     alike = np.array([[one.template == other.template for other in order] for one in order])
     subjects = [one.subject for one in order]
     met = np.array([[frozenset((one, other)) in linked for other in subjects] for one in subjects])
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for allowed in (free & alike & met, free & alike, free & met, free):
         left = np.ones(len(order), dtype=bool)
-        left[[place for pair in found for place in pair]] = False
-        found += _matching(allowed & left & left[:, None], subjects)
-    return [(order[one], order[other]) for one, other in found]
+        left[[place for pair in places for place in pair]] = False
+        places += _matching(allowed & left & left[:, None], subjects)
+    return [(order[one], order[other]) for one, other in places]
 
 
 def exchangeable(samples: Sequence[Asked]) -> np.ndarray:
@@ -203,37 +203,37 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
     wordings: dict[tuple[str, str], list[Asked]] = defaultdict(list)
     for one in _asked(answers):
         wordings[one.relation, one.subject].append(one)
-    found: dict[str, str] = {}
+    partners: dict[str, str] = {}
     for group in wordings.values():
         for place, one in enumerate(group):
             for other in (*group[place + 1 :], *group[:place]):
                 right = labels.matches(one.answer, other.golds)
                 same_label = not other.golds or right == (one.label == 0)
                 if same_label and other.question != one.question:
-                    found[one.id] = other.id
+                    partners[one.id] = other.id
                     break
-    return found
+    return partners
 
 
 def template(question: str, subject: str) -> str:
     """The question with the subject taken out, folded."""
-    asked, name = (" ".join(text.casefold().split()) for text in (question, subject))
-    return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "{}", asked)
+    folded, name = (" ".join(text.casefold().split()) for text in (question, subject))
+    return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "{}", folded)
 
 
 def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
     """The samples by the dataset's subjects and relations; where it has none, by their wording."""
-    if asked := _asked(answers):
-        return asked, "relations"
-    found = wording.proxies(answers)
-    named = answers.assign(**{name: found[name].to_numpy() for name in ("subject", "relation")})
+    if samples := _asked(answers):
+        return samples, "relations"
+    proxies = wording.proxies(answers)
+    named = answers.assign(**{name: proxies[name].to_numpy() for name in ("subject", "relation")})
     return _asked(named), "wording"
 
 
 def _asked(answers: pd.DataFrame) -> list[Asked]:
     """The samples that can have a partner, by id: the order of the rows must not matter."""
     named = answers[answers["dropped"].isna() & answers["relation"].notna()]
-    found = [
+    samples = [
         Asked(
             id=str(row["id"]),
             question=row["question"],
@@ -249,4 +249,4 @@ def _asked(answers: pd.DataFrame) -> list[Asked]:
         for row in named.to_dict("records")
         if (subject := folds.key(row["subject"])) is not None
     ]
-    return sorted(found, key=lambda one: one.id)
+    return sorted(samples, key=lambda one: one.id)

@@ -127,12 +127,12 @@ def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
     if style not in FAMILIAR:
         return {}
     rng = Random(f"numbers {seed}")
-    found = {}
+    features = {}
     for name, texts in (("familiarity", _subjects(style, seed)), ("prior", words)):
         shares = [(place + 0.5) / len(texts) for place in range(len(texts))]
         rng.shuffle(shares)
-        found[name] = dict(zip(texts, map(NormalDist().inv_cdf, shares), strict=True))
-    return found
+        features[name] = dict(zip(texts, map(NormalDist().inv_cdf, shares), strict=True))
+    return features
 
 
 def _subjects(style: str, seed: int) -> list[str]:
@@ -193,7 +193,7 @@ def _row(
     wrong: bool,
     rng: Random,
 ) -> dict[str, Any]:
-    asked = {"subject": subject, "property": FEATURES["property"][place["property"]]}
+    subject_and_property = {"subject": subject, "property": FEATURES["property"][place["property"]]}
     filler = "".join(f" {word}" for word in rng.sample(_FILLERS, place["length"]))
     if "order" in place:  # more letters between the two words than an n-gram of a floor holds
         first, second = FEATURES["order"][place["order"]]
@@ -205,8 +205,8 @@ def _row(
     gold = rng.choice([other for other in possible if other != word]) if wrong else word
     lead_in, closer = (FEATURES[name][place[name]] for name in ("lead_in", "closer"))
     return {
-        "question": templates[place["template"]].format(**asked, filler=filler),
-        **asked,
+        "question": templates[place["template"]].format(**subject_and_property, filler=filler),
+        **subject_and_property,
         "relation": None if style == "null-type" else "person",
         "kind": None,
         "answers": [gold],

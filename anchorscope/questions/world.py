@@ -114,8 +114,8 @@ def facts(
     kinds = KINDS if pathways == "both" else _ANSWER_ONLY
     names = _invented("names", style, seed, sum(counts[kind.name] for kind in kinds) + unseen)
     rows: list[dict[str, Any]] = []
-    for number, (relation, own) in enumerate(vocabulary.groupby("relation", sort=False)):
-        bank = own.groupby("group")["word"].agg(list)
+    for number, (relation, of_relation) in enumerate(vocabulary.groupby("relation", sort=False)):
+        bank = of_relation.groupby("group")["word"].agg(list)
         rng = Random(f"facts {seed} {style} {relation}")
         for kind in kinds:
             count = (counts[kind.name] + 1 - number) // 2  # relation 0 or 1 of the two
@@ -126,7 +126,7 @@ def facts(
                 rows += _wordings(style, str(relation), next(names), kind.name, [gold], planned)
         for _ in range((unseen + 1 - number) // 2):
             # Whatever word the model guesses is right as often as it is elsewhere.
-            every = zip(own["word"], own["rate"], strict=True)
+            every = zip(of_relation["word"], of_relation["rate"], strict=True)
             golds = [word for word, rate in every if rng.random() < rate]
             rows += _wordings(style, str(relation), next(names), UNSEEN, golds, None)
     return pd.DataFrame(rows)
@@ -134,8 +134,8 @@ def facts(
 
 def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
     """Names of the style that no question of its world mentions."""
-    known = set(questions["subject"])
-    return [name for name in names(style, seed=seed) if name not in known]
+    subjects = set(questions["subject"])
+    return [name for name in names(style, seed=seed) if name not in subjects]
 
 
 def names(style: str, *, seed: int) -> list[str]:
@@ -199,11 +199,11 @@ def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str
 
     Raises AnchorscopeError: they are fewer than `wanted`.
     """
-    found = ["".join(parts) for parts in product(*map(str.split, _PARTS[what]))]
-    Random(f"{what} {seed}").shuffle(found)
-    found = found[list(STYLES).index(style) :: len(STYLES)]
-    if wanted > len(found):
-        what = f"a world needs {wanted} {what}, and a style can make {len(found)}"
+    every = ["".join(parts) for parts in product(*map(str.split, _PARTS[what]))]
+    Random(f"{what} {seed}").shuffle(every)
+    every = every[list(STYLES).index(style) :: len(STYLES)]
+    if wanted > len(every):
+        what = f"a world needs {wanted} {what}, and a style can make {len(every)}"
         do = "lower the counts in the dataset's `world` entry of config.yaml"
         raise AnchorscopeError(what, f"the world of style {style}", do, see="config")
-    return iter(found if style == "search" else map(str.capitalize, found))
+    return iter(every if style == "search" else map(str.capitalize, every))

@@ -160,9 +160,11 @@ def figures(value: float, digits: int = 0) -> str:
     return text.removeprefix("-") if is_zero else text.replace("-", "−")
 
 
-def ends(found: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
+def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
     """A number with its interval: `0.08 [0.04, 0.12]`, `97 % [93, 99]`."""
-    value, low, high = (_number(found[name]) for name in ENDS) if found else (None, None, None)
+    value, low, high = (
+        (_number(interval[name]) for name in ENDS) if interval else (None, None, None)
+    )
     if value is None:
         return "unknown"
     text = figures(factor * value, digits) + unit

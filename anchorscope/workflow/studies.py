@@ -75,8 +75,8 @@ def of(config: RunConfig) -> dict[str, Study]:
     variants = sensitivity.variants(config.model_dump())
     roots = sensitivity_roots(config)
     varied = [_study(config, roots[name], changed) for name, changed in variants.items()]
-    found = [Study(config.root, config), _calibration(config), *varied]
-    return {study.root: study for study in found}
+    studies = [Study(config.root, config), _calibration(config), *varied]
+    return {study.root: study for study in studies}
 
 
 def _calibration(config: RunConfig) -> Study:
@@ -160,8 +160,8 @@ def cells_of(config: RunConfig, target: str) -> list[Cell]:
 
     Raises AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
     """
-    known = of(config)
-    main, calibration = Study(config.root, config), known[calibration_root(config)]
+    studies = of(config)
+    main, calibration = Study(config.root, config), studies[calibration_root(config)]
     if target in config.figures:
         return _cells([main], config.cells(target))
     if target in ("all", "controls", "detection", "detectors", "report", *registry.EXPERIMENTS):
@@ -171,7 +171,7 @@ def cells_of(config: RunConfig, target: str) -> list[Cell]:
     if target == "null-controls":
         return _cells([calibration], null_cells(config))
     if target == "sensitivity":
-        variants = [known[root] for root in sensitivity_roots(config).values()]
+        variants = [studies[root] for root in sensitivity_roots(config).values()]
         measured = [main, *(study for study in variants if study.owns("activations"))]
         return _cells(measured, varied_cells(config))
     if target not in TARGETS:
@@ -191,8 +191,8 @@ def check_targets(config: RunConfig, workflow: Any) -> None:
 
     if not (workflow.is_main_process and "snakemake" in sys.argv[0]):
         return
-    asked, _ = get_argument_parser().parse_known_args()
-    for target in asked.targets or ():
+    arguments, _ = get_argument_parser().parse_known_args()
+    for target in arguments.targets or ():
         if not ("/" in target or workflow.is_rule(target) or Path(target).exists()):
             raise unknown(config, target)
 

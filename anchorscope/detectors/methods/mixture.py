@@ -130,8 +130,8 @@ def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
     inner = np.unique(some.inner, return_inverse=True)[1]
     if len(rows) < LEAST_SAMPLES or not probe.fittable(some.label, inner):
         return probe.headline(train, readout)
-    there = Training(some.samples, some.label, inner, some.settings, device=some.device)
+    training = Training(some.samples, some.label, inner, some.settings, device=some.device)
     states = Part(some.samples.states[readout], range(layer, layer + 1))
-    fitted = probe.fit(there, states)
+    fitted = probe.fit(training, states)
     scorer = probe.linear(fitted, readout, 0)
     return LinearScorer(readout, layer, scorer.weights, scorer.bias)

@@ -40,7 +40,7 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     rows = data.rows_at(curves[curves["curve"] == "reliability"], request.readout)
     parts = data.rows_at(table, request.readout)
     names = [name for name in CURVES if name in set(rows["detector"])]
-    known = _method_series(names)
+    series = _method_series(names)
     drawn = rows[rows["detector"].isin(names) & ~rows["thin"].astype(bool)]
     lowest = _tenth_below(drawn[["x", "y_low"]].min().min())
     of_parts = parts["metric"].isin([metric for metric, _ in words.PARTS])
@@ -48,7 +48,7 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     further = [Series(word, colour, [1, 0], "square", line=False) for word, colour in words.PARTS]
 
     def column(cell: Cell, shared: Encodings, look: Style) -> alt.VConcatChart:
-        lines = _curve_rows(cell.of(rows), names, known, cell)
+        lines = _curve_rows(cell.of(rows), names, series, cell)
         ticks = [lowest, (lowest + 1) / 2, 1]
         x = figure_panel.number_axis("x", "predicted probability of wrong", (lowest, 1), ticks)
         y = _percent(look, labels=cell.first, lowest=100 * lowest)
@@ -62,7 +62,7 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
         return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
     caption = words.reliability_caption(rows, request)
-    return panels.by_cell(request, [*known.values(), *further], column, caption)
+    return panels.by_cell(request, [*series.values(), *further], column, caption)
 
 
 @fitted
@@ -71,16 +71,16 @@ def risk(curves: pd.DataFrame, request: Request) -> Figure:
     data.require(curves, "model dataset detector curve x y y_low y_high n thin site position")
     rows = data.rows_at(curves[curves["curve"] == "risk"], request.readout)
     names = [name for name in CURVES if name in set(rows["detector"])]
-    known = _method_series(names)
+    series = _method_series(names)
 
     def panel(cell: Cell, shared: Encodings, look: Style) -> alt.LayerChart:
-        lines = _curve_rows(cell.of(rows), names, known, cell)
+        lines = _curve_rows(cell.of(rows), names, series, cell)
         x = figure_panel.number_axis("x", "share of answers kept", (0, 1), [0, 0.5, 1])
         y = _percent(look, labels=cell.first)
         view = _curve_panel(lines, x, y, shared, look, f"risk_{cell.place}")
         return view.properties(title=panels.heading(cell, look))
 
-    return panels.by_cell(request, [*known.values()], panel, words.risk_caption(rows, request))
+    return panels.by_cell(request, [*series.values()], panel, words.risk_caption(rows, request))
 
 
 @fitted
@@ -137,12 +137,12 @@ def _tenth_below(share: float) -> float:
 
 
 def _curve_rows(
-    rows: pd.DataFrame, names: Sequence[str], known: dict[str, Series], cell: Cell
+    rows: pd.DataFrame, names: Sequence[str], series: dict[str, Series], cell: Cell
 ) -> list[Row]:
     """The points of a cell's curves, in percent; thin ones are left out."""
     return [
         panels.with_ends(row, "y", "y_low", "y_high", 100)
-        | {"series": known[name].name, "marker": str(known[name].marker), "n": int(row["n"]),
+        | {"series": series[name].name, "marker": str(series[name].marker), "n": int(row["n"]),
            "x": round(float(row["x"]), 4), **cell.labels}
         for name in names
         for row in rows[rows["detector"] == name].to_dict("records")

@@ -50,8 +50,8 @@ def in_words(
 def beats(row: Mapping[Any, Any], references: Sequence[str]) -> bool:
     """Whether the AUC of a row is surely above that of every reference that was measured."""
     lows = [row[f"vs_{name}_low"] for name in references]
-    known = [low for low in lows if not pd.isna(low)]
-    return bool(known) and min(known) > 0
+    measured = [low for low in lows if not pd.isna(low)]
+    return bool(measured) and min(measured) > 0
 
 
 def _beating(auc: pd.DataFrame, references: Sequence[str], what: str, where: str) -> list[str]:
@@ -77,7 +77,7 @@ def _counted(cells: Mapping[str, int], where: str) -> str:
 def _added(auc: pd.DataFrame, where: str) -> list[str]:
     """What the states add to the token probabilities, and these to the probe."""
     both = auc[auc["detector"] == "output+probe"]
-    told = []
+    sentences = []
     for reference, words in (
         ("output", "the states add to the token probabilities"),
         ("probe", "the token probabilities add to the probe"),
@@ -87,11 +87,11 @@ def _added(auc: pd.DataFrame, where: str) -> list[str]:
             continue
         something = int((low > 0).sum())
         nothing = int(((low > -MARGIN) & (high < MARGIN)).sum())
-        told.append(
+        sentences.append(
             f"What {words}: surely something in {something} {where}, nothing (within "
             f"{MARGIN:g} of AUC) in {nothing}."
         )
-    return told
+    return sentences
 
 
 def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[str]:

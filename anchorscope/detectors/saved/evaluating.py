@@ -88,13 +88,13 @@ def _reasons(table: pd.DataFrame, trained_on: frozenset[int]) -> Iterator[str | 
     """Why each row does not count, or None."""
     fitted_to = overlap.shared(table, trained_on)
     seen: set[tuple[Any, Any]] = set()
-    for row, known in zip(table.to_dict("records"), fitted_to, strict=True):
+    for row, in_training in zip(table.to_dict("records"), fitted_to, strict=True):
         same = (row["question"], row["response"])
         if isinstance(row["dropped"], str):
             yield row["dropped"]
         elif pd.isna(row["label"]):
             yield NO_GOLD
-        elif known:
+        elif in_training:
             yield FITTED_TO
         else:
             yield REPEATED if same in seen else None

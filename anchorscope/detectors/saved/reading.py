@@ -80,8 +80,8 @@ def _numbered(
     rows: Sequence[Mapping[str, Any]], names: FieldNames | None, source: object
 ) -> _Given:
     """Rows with numbers for ids, so that each is found again whatever its own id is."""
-    there = {name for row in rows for name in row}
-    fields = dict(names or {name: name for name in Fields.model_fields if name in there})
+    columns = {name for row in rows for name in row}
+    fields = dict(names or {name: name for name in Fields.model_fields if name in columns})
     fields.setdefault("question", "question")
     check_columns(rows, fields, source)
     notes, ids, keys = Counter[str](), [], []
@@ -144,9 +144,9 @@ def _columns(logits: pd.DataFrame, probes: Sequence[LayerProbe]) -> pd.DataFrame
 
 def _as_given(table: pd.DataFrame, given: _Given) -> pd.DataFrame:
     """The table with a row for each row given: equal ones get the same scores."""
-    own = {str(id_): place for place, id_ in enumerate(table["id"])}
-    by_key = {given.keys[int(id_)]: place for id_, place in own.items()}
-    places = [own.get(f"{n:09}", by_key.get(key, -1)) for n, key in enumerate(given.keys)]
+    by_id = {str(id_): place for place, id_ in enumerate(table["id"])}
+    by_key = {given.keys[int(id_)]: place for id_, place in by_id.items()}
+    places = [by_id.get(f"{n:09}", by_key.get(key, -1)) for n, key in enumerate(given.keys)]
     # A place of -1 is none, and gives a row of blanks.
     rows = table.reset_index(drop=True).reindex(places).reset_index(drop=True)
     rows["dropped"] = rows["dropped"].where(np.array(places) >= 0, NO_QUESTION)

@@ -90,8 +90,8 @@ class Ordered:
         ends = np.pad(self.mass.cumsum(1), ((0, 0), (1, 0)))
         right = np.pad(self.right.cumsum(1), ((0, 0), (1, 0)))
         wanted = coverage * ends[:, -1]
-        found = [np.interp(*row) for row in zip(wanted, ends, right, strict=True)]
-        return ratio(np.array(found), wanted)
+        n_right = [np.interp(*row) for row in zip(wanted, ends, right, strict=True)]
+        return ratio(np.array(n_right), wanted)
 
     def isotonic(self) -> np.ndarray:
         """Brier score of the best probabilities that rise with the rank (Dimitriadis et al., 2021).
@@ -100,9 +100,9 @@ class Ordered:
         """
         scores = np.full(len(self.mass), np.nan)
         for draw, (mass, wrong) in enumerate(zip(self.mass, self.wrong, strict=True)):
-            there = mass > 0
-            share = isotonic_regression(wrong[there] / mass[there], sample_weight=mass[there])
-            scores[draw] = (wrong[there] * (1 - share)).sum() / mass.sum()
+            drawn = mass > 0
+            share = isotonic_regression(wrong[drawn] / mass[drawn], sample_weight=mass[drawn])
+            scores[draw] = (wrong[drawn] * (1 - share)).sum() / mass.sum()
         return scores
 
 

@@ -71,11 +71,11 @@ def _analysis(
         crossed_partner=measured["id"].astype(str).map(partner),
         partner_source=pairs["source"].iloc[0],
     )
-    found = list(analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed))
-    if len(found) != 1:
+    of_readouts = list(analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed))
+    if len(of_readouts) != 1:
         do = "delete the cell's detection and run again"
         raise AnchorscopeError("scores of several read-outs", "detection", do, see="stale-product")
-    return found[0]
+    return of_readouts[0]
 
 
 def _shares(analysis: Analysis) -> dict[str, np.ndarray]:

@@ -85,8 +85,8 @@ def find(p: np.ndarray, z: np.ndarray, target: str, level: float, confidence: fl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none was found is an answer
         controller.calibrate(p, 1 - z)
-    found = controller.best_predict_param
-    return np.nan if found is None else float(limits[np.argmin(np.abs(1 - limits - found))])
+    p_right = controller.best_predict_param
+    return np.nan if p_right is None else float(limits[np.argmin(np.abs(1 - limits - p_right))])
 
 
 def one_of_each(clusters: np.ndarray, seed: int) -> np.ndarray:

@@ -69,8 +69,8 @@ def bars(table: pd.DataFrame, request: Request) -> Figure:
     views = []
     for quantity, (model, label) in product(QUANTITIES, panels):
         of_model = headline[headline["model"] == model]
-        shown = _bars(of_model, (model, label), request.datasets, quantity)
-        chart = _panel(shown, quantity, _lowest(headline, quantity), look)
+        of_panel = _bars(of_model, (model, label), request.datasets, quantity)
+        chart = _panel(of_panel, quantity, _lowest(headline, quantity), look)
         heading = draw.row_heading(label, look)
         views.append(chart.properties(title=heading, width=2 * look.panel_width))
     width = draw.width_of(2 * len(panels), look)

@@ -62,14 +62,14 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
     look, panels = request.look, request.panels
     width = draw.width_of(len(panels), look)
     shared = draw.encodings(draw.paper_series(request.datasets), look, width)
-    shown = [
+    measures = [
         one for one in MEASURES if one.column != "popularity" or rows[one.column].notna().any()
     ]
     views = []
-    for (number, measure), (place, model) in product(enumerate(shown), enumerate(panels)):
+    for (number, measure), (place, model) in product(enumerate(measures), enumerate(panels)):
         of_model = rows[rows["model"] == model[0]]
         x = figure_panel.layer_axis(
-            data.layer_count(of_model), "Layer" if number == len(shown) - 1 else None
+            data.layer_count(of_model), "Layer" if number == len(measures) - 1 else None
         )
         y = _axis(measure, rows, look)
         points = _points(of_model, model, request.datasets, measure)

@@ -123,6 +123,10 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
 
 def _from_layers(cells: dict[str, pd.DataFrame]) -> list[str]:
     """From which layer on truth is read, by a band over all layers at once."""
-    known = {name: cell["truth_from"].iloc[0] for name, cell in cells.items() if len(cell)}
-    shown = [f"{name} from layer {int(layer)}" for name, layer in known.items() if layer == layer]
-    return [f"Truth is read from a layer on to the last: {'; '.join(shown)}."] if shown else []
+    first_layers = {name: cell["truth_from"].iloc[0] for name, cell in cells.items() if len(cell)}
+    sentences = [
+        f"{name} from layer {int(layer)}" for name, layer in first_layers.items() if layer == layer
+    ]
+    return (
+        [f"Truth is read from a layer on to the last: {'; '.join(sentences)}."] if sentences else []
+    )
