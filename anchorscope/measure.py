@@ -92,19 +92,19 @@ class Measured:
         `chosen`: `title`, `grouping`, or `style` (keys of the config's `chart`). Raises
         AnchorscopeError: the read-out or the grouping was not measured.
         """
-        from anchorscope.figures import figures  # loads altair, which measuring can spare
+        from anchorscope.figures import figure_main  # loads altair, which measuring can spare
 
         first = "/".join(self.table[["site", "position"]].iloc[0])
         site, _, position = (readout or first).partition("/")
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
-        return figures.chart(
+        return figure_main.chart(
             self.table,
             self.crossing,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
             readout=(site, position),
             level=self.level,
-            **{"title": figures.title_of("knockout"), **chosen},
+            **{"title": figure_main.title_of("knockout"), **chosen},
         )
 
 

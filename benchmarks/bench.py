@@ -249,7 +249,7 @@ def _is(row: Mapping[str, Any], workload: str, stage: str, way: str) -> bool:
 def _drawn(table: pd.DataFrame, notes: Mapping[str, Any], out: Path) -> None:
     from bench_figure import chart
 
-    from anchorscope.figures.figures import save
+    from anchorscope.figures.figure_files import save
 
     save(chart(table, notes), out / "bench")
 

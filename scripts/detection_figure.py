@@ -9,7 +9,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.detectors.pictures.figure import CHARTS
-    from anchorscope.figures.figures import keywords, save
+    from anchorscope.figures.figure_files import keywords, save
 
     view = snakemake.params.view
     request = keywords(snakemake.params, VIEWS[view].title)

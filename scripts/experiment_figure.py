@@ -8,7 +8,7 @@ from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figures.figures import keywords, save
+    from anchorscope.figures.figure_files import keywords, save
 
     name, view = snakemake.params.view
     experiment = EXPERIMENTS[name]

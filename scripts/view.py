@@ -9,7 +9,8 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.experiments.knockout.views import view
     from anchorscope.figures.figure_data import model_notes
-    from anchorscope.figures.figures import keywords, save, title_of
+    from anchorscope.figures.figure_files import keywords, save
+    from anchorscope.figures.figure_main import title_of
 
     tables = {name: read_csv(path) for name, path in snakemake.input.items()}
     request = keywords(snakemake.params, title_of("knockout"))

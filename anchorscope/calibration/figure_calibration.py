@@ -14,7 +14,7 @@ from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import GROUPINGS
+from anchorscope.figures.figure_verdict import GROUPINGS
 
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "

@@ -11,8 +11,8 @@ from anchorscope.figures import figure_data as data, figure_panel, figure_style 
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Request
+from anchorscope.figures.figure_main import SHARES
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import SHARES
 
 # which tokens are acted on: column of the table, colour of its bars
 TOKENS = {

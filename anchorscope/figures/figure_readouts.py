@@ -8,8 +8,9 @@ import pandas as pd
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_fit import Request, fitted
+from anchorscope.figures.figure_main import column, delta_axis, panel_parts
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import caption_of, column, delta_axis, flip_note, panel_parts
+from anchorscope.figures.figure_verdict import caption_of, flip_note
 
 SITES = ("attn", "mlp", "resid")
 POSITIONS = {

@@ -22,7 +22,7 @@ from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, span, true
 from anchorscope.figures.figure_fit import size_of
-from anchorscope.figures.figures import GROUPINGS
+from anchorscope.figures.figure_verdict import GROUPINGS
 from anchorscope.report import report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance

@@ -13,7 +13,7 @@ from instrument import answers_table, planned
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import controls, curve, strata
-from anchorscope.figures import figures
+from anchorscope.figures import figure_data, figure_main
 from anchorscope.passes import activations, interventions, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, register
 from anchorscope.probes import fitting, scores
@@ -119,14 +119,14 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     )
 
     curves = curves.assign(model="m", dataset="d")
-    rows = figures.data.select(curves, ("mlp", "final"), "per_layer")[0]
-    delta, flips = figures.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
+    rows = figure_data.select(curves, ("mlp", "final"), "per_layer")[0]
+    delta, flips = figure_main.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
     assert len(delta) and set(flips["condition"]) == {"first", "first-random"}
     named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
     crossing = crossing_of(named["panels"], named["datasets"], 3)
-    shown = figures.choices(curves, crossing, **named)
+    shown = figure_main.choices(curves, crossing, **named)
     assert CUT.name in {one.condition for one in shown}
-    assert figures.title_of("first") == f"ΔP when {CUT.when}"
+    assert figure_main.title_of("first") == f"ΔP when {CUT.when}"
 
 
 def test_a_control_that_was_not_run_is_complete_nowhere(byte_level: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from figure_tables import caption, crossing_of, curve_of, details
 
 from anchorscope.figures.figure_answers import answer_details, no_answer_note, responses_of
-from anchorscope.figures.figures import chart
+from anchorscope.figures.figure_main import chart
 
 MODELS = [("small", "Small"), ("large", "Large")]
 DATASETS = [("popqa", "PopQA"), ("nq", "NQ")]

@@ -11,9 +11,10 @@ from browser import driven, needs_browser
 from figure_tables import DATASETS, MODELS, READOUTS, controls_of, crossing_of, curve_of, density_of
 
 from anchorscope.experiments.knockout.figure_probes import probes_chart
+from anchorscope.figures.figure_files import save
+from anchorscope.figures.figure_main import chart, choices, title_of
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figures import chart, choices, save, title_of
 
 TWO, LAYERS = DATASETS[:2], 4
 NAMED: Any = {"title": "T", "panels": MODELS, "datasets": TWO}

@@ -14,7 +14,7 @@ import vl_convert
 from figure_tables import DATASETS, MODELS, READOUTS, crossing_of, curve_of, views
 
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
-from anchorscope.figures.figures import chart, delta_axis
+from anchorscope.figures.figure_main import chart, delta_axis
 
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MANY = [(f"d{i}", f"Data {i}") for i in range(8)]

@@ -14,9 +14,10 @@ from figure_tables import READOUTS, caption, crossing_of, curve_of, details, dra
 
 from anchorscope.figures import figure_pairs
 from anchorscope.figures.figure_data import model_notes
+from anchorscope.figures.figure_files import save
+from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
-from anchorscope.figures.figures import chart, save
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]

@@ -12,9 +12,9 @@ from figure_tables import views
 
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import save
 
 LOOK = Style()
 SERIES = draw.paper_series([("a", "Alpha"), ("b", "Beta")])

@@ -17,9 +17,9 @@ from anchorscope.figures import figure_data as data, figure_panel, figure_style 
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row, Source
 from anchorscope.figures.figure_fit import Request, fitted
+from anchorscope.figures.figure_main import SHARES
 from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import SHARES
 
 NEEDED = (
     "model dataset site position layer weight label anchor n n_paired flips flips_low flips_high "

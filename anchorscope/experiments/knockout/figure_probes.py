@@ -13,9 +13,10 @@ from anchorscope.figures import figure_data as data, figure_panel, figure_style 
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row, Source
 from anchorscope.figures.figure_fit import Request, fitted
+from anchorscope.figures.figure_main import SHARES
 from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import GROUPINGS, SHARES
+from anchorscope.figures.figure_verdict import GROUPINGS
 
 CONTROLS = f"{NEEDED} floor_auc prompt_end_auc added_auc added_low added_high ece"
 DENSITY = "model dataset site position condition layer x density"
