@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES
 from figure_tables import words
+from handmade import CLEAN_PROBE, MeanProbes, labelled, long
 from instrument import TOKENIZER
 from small_cell import answers_of, prompts_of
 
@@ -28,16 +29,6 @@ SKIPS = "{% if messages[0]['content'] %}<|user|>{{ messages[0]['content'] }}<|en
 REFUSES = "{% if not messages[0]['content'] %}{{ raise_exception('empty') }}{% endif %}" + TEMPLATE
 
 
-class Sums:
-    """Stands in for stored probes: s is the mean of the states."""
-
-    def __init__(self, ids: list[str]) -> None:
-        self.ids, self.fold = np.array(ids, dtype=object), np.zeros(len(ids), dtype=int)
-
-    def logits(self, states: torch.Tensor, readout: str, ids: list[str]) -> np.ndarray:
-        return np.asarray(states.double().mean(-1))
-
-
 def cell_of(loaded: Any, style: str = "plain", template: str = "", n: int = 4) -> scored.Cell:
     """Answers to the prompts of a style, in which each question has its own text alone."""
     answers = answers_of(loaded.tokenizer, n)
@@ -52,7 +43,7 @@ def cell_of(loaded: Any, style: str = "plain", template: str = "", n: int = 4) -
     loaded = type(loaded)(loaded.model, tokenizer, loaded.family, loaded.window, loaded.device)
     readouts = ["resid/final", "resid/prompt_end"]
     return scored.Cell(
-        loaded, answers, Sums(list(answers["id"])), readouts, 400, prompts=table, style=style
+        loaded, answers, MeanProbes(list(answers["id"])), readouts, 400, prompts=table, style=style
     )
 
 
@@ -135,28 +126,17 @@ ALONE = dict(zip(IDS, (2.0, -1.0, -1.0, -1.0), strict=True))
 QUESTION = dict(zip(IDS, (1.0, 1.0, -1.0, 1.0), strict=True))
 
 
-def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
-    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
-    return frame.assign(condition=condition, draw=0, **more)
-
-
 def by_hand(without: str = "") -> pd.DataFrame:
-    main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
-    scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
+    scores = pd.concat([long("clean", CLEAN, **CLEAN_PROBE), long("knockout", CUT, **CLEAN_PROBE)])
     parts = [long("clean", CLEAN, n_tokens=np.nan)]
     parts += [long("answer-only", ALONE, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
     rows = pd.concat(parts)
-    texts = dict.fromkeys(("id", "question", "subject"), IDS)
-    answers = pd.DataFrame({**texts, "label": [0, 0, 0, 1], "dropped": None})
     names = ("answer", "question", "response", "text")
     # Text tells as much as the probe: no signal.
     s = [*CLEAN.values()]
     floors = pd.concat([pd.DataFrame({"id": IDS, "floor": name, "s": s}) for name in names])
     products = Products(
-        scores,
-        answers.assign(eq_tokens=[[3]] * 4),
-        rows[rows["condition"] != without],
-        floors=floors,
+        scores, labelled(IDS, [0, 0, 0, 1]), rows[rows["condition"] != without], floors=floors
     )
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import details, words
+from handmade import CLEAN_PROBE, MeanProbes, labelled, long
 from small_cell import answers_of, prompts_of
 from workflow import SHIPPED, merged
 
@@ -35,23 +36,15 @@ FACTS = {
 POPULARITY = [100.0, 300.0, 10.0, np.nan, 20.0, 30.0]
 
 
-def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
-    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
-    return frame.assign(condition=condition, draw=0, **more)
-
-
 def by_hand(n_tokens: float = 1.0, kinds: Any = None, **facts: Any) -> pd.DataFrame:
-    main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
-    scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
+    scores = pd.concat([long("clean", CLEAN, **CLEAN_PROBE), long("knockout", CUT, **CLEAN_PROBE)])
     rows = pd.concat(
         [
             long("clean", CLEAN, n_tokens=np.nan, **(FACTS | facts)),
             long("random", RANDOM, n_tokens=n_tokens),
         ]
     )
-    texts = dict.fromkeys(("id", "question", "subject"), IDS)
-    answers = pd.DataFrame({**texts, "label": LABELS, "dropped": None, "popularity": POPULARITY})
-    answers = answers.assign(eq_tokens=[[3]] * len(IDS), kind=kinds)
+    answers = labelled(IDS, LABELS, popularity=POPULARITY, kind=kinds)
     names = ("answer", "question", "response", "text")
     floors = pd.concat([pd.DataFrame({"id": IDS, "floor": name, "s": 0.0}) for name in names])
     return of_cell(EXPERIMENT, Products(scores, answers, rows, floors=floors), Bootstrap(draws=50))
@@ -117,16 +110,9 @@ def test_a_difference_spreads_as_means_over_the_same_draws_do() -> None:
     assert (nothing.estimate() == 0).all() and (nothing.replicates(drawn) == 0).all()
 
 
-class Sums:
-    """Stands in for stored probes."""
-
-    def __init__(self, ids: list[str]) -> None:
-        self.ids = np.array(ids, dtype=object)
-
-
 def cell_of(loaded: Any, n: int = 4) -> scored.Cell:
     table = answers_of(loaded.tokenizer, n)
-    probes: Any = Sums(list(table["id"]))
+    probes: Any = MeanProbes(list(table["id"]))
     return scored.Cell(loaded, table, probes, ["mlp/final"], 400, prompts=prompts_of(table))
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 from figure_tables import details, words
+from handmade import CLEAN_PROBE, labelled
 from instrument import TOKENIZER, answers_table
 from workflow import SHIPPED, merged
 
@@ -137,14 +138,11 @@ def long(condition: str, flipped: str, n_tokens: float | None = 1.0) -> pd.DataF
 
 
 def products(flipped: dict[float, str]) -> Products:
-    main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
-    scores = pd.concat([long("clean", ""), long("knockout", "abc")]).assign(**main)
+    scores = pd.concat([long("clean", ""), long("knockout", "abc")]).assign(**CLEAN_PROBE)
     parts = [long("clean", "", None)]
     for weight, ids in flipped.items():
         parts += [long(DOSES[weight].name, ids), long(CONTROLS[weight].name, "")]
-    texts = dict.fromkeys(("id", "question", "subject"), IDS)
-    answers = pd.DataFrame({**texts, "label": [0, 0, 1, 1], "dropped": None})
-    return Products(scores, answers.assign(eq_tokens=[[3]] * 4), pd.concat(parts))
+    return Products(scores, labelled(IDS, [0, 0, 1, 1]), pd.concat(parts))
 
 
 def by_hand(flipped: dict[float, str]) -> pd.DataFrame:

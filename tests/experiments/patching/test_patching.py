@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from figure_tables import views, words
+from handmade import CLEAN_PROBE, MeanProbes, labelled, long
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
@@ -64,16 +65,6 @@ def test_a_control_that_changes_nothing_says_so() -> None:
     assert same.input_ids == one.input_ids and same.eq_tokens == one.eq_tokens
 
 
-class Sums:
-    """Stands in for stored probes: s is the mean of the states."""
-
-    def __init__(self, ids: list[str]) -> None:
-        self.ids, self.fold = np.array(ids, dtype=object), np.zeros(len(ids), dtype=int)
-
-    def logits(self, states: torch.Tensor, readout: str, ids: list[str]) -> np.ndarray:
-        return np.asarray(states.double().mean(-1))
-
-
 def relations(loaded: Any) -> pd.DataFrame:
     """Answers of the corpus, two relations of four questions each, right and wrong ones."""
     answers = answers_table(loaded.tokenizer).head(8)
@@ -91,7 +82,7 @@ def relations(loaded: Any) -> pd.DataFrame:
 def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = relations(loaded)
-    cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
+    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], 400)
     rows = measure.measure(cell, Patching())
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
     samples, relation = cell.samples, answers.set_index("id")["relation"]
@@ -119,7 +110,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
 def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> None:
     loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
     answers = relations(loaded)
-    cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
+    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], 400)
     rows = measure.measure(cell, Patching())
     assert {*rows["condition"]} == {"clean"}
 
@@ -132,25 +123,16 @@ OTHER = {"a": -1.0, "b": -1.0, "c": 1.0, "d": 1.0}
 PARTNER = {"a": "b", "b": "d", "c": "a", "d": "a"}  # the probe classes b's and d's otherwise
 
 
-def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
-    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
-    return frame.assign(condition=condition, **more)
-
-
 def by_hand(without: str = "", changed: Any = 1.0, n_tokens: Any = 1.0) -> pd.DataFrame:
-    main = {"draw": 0, "probe": "clean", "fold": 0, "inner_auc": np.nan}
-    scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
-    facts = {"draw": 0, "partner": None, "changed": 1.0, "n_tokens": 1.0, "source": "relations"}
+    scores = pd.concat([long("clean", CLEAN, **CLEAN_PROBE), long("knockout", CUT, **CLEAN_PROBE)])
+    facts = {"partner": None, "changed": 1.0, "n_tokens": 1.0, "source": "relations"}
     parts = [long("clean", CLEAN, **facts | {"source": None})]
     parts += [long("patch-matched", EXACT, **facts | {"partner": [PARTNER[x] for x in IDS]})]
     parts += [long("patch-published", EXACT, **facts | {"partner": ["d"] * 4})]
     of_control = facts | {"changed": changed, "n_tokens": n_tokens}
     rows = pd.concat([*parts, long("patch-random", OTHER, **of_control)])
-    texts = dict.fromkeys(("id", "question", "subject"), IDS)
-    answers = pd.DataFrame({**texts, "label": [0, 0, 0, 1], "dropped": None})
-    products = Products(
-        scores, answers.assign(eq_tokens=[[3]] * 4), rows[rows["condition"] != without]
-    )
+    answers = labelled(IDS, [0, 0, 0, 1])
+    products = Products(scores, answers, rows[rows["condition"] != without])
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
 from figure_tables import caption
+from handmade import labelled
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
@@ -259,8 +260,7 @@ def made(loss: str = "logit", few: int = 0) -> Products:
         scores = {"probe": "clean", "fold": np.arange(N) % 2, "inner_auc": 0.5 + 0.2 * layer}
         main += [clean.assign(**scores)]
         main += [clean.assign(**scores, condition="knockout", s=np.where(q, -1, 1) * clean["s"])]
-    texts = dict.fromkeys(("id", "question", "subject"), IDS)
-    answers = pd.DataFrame({**texts, "label": label, "dropped": None, "eq_tokens": [[3, 4]] * N})
+    answers = labelled(IDS, label, eq_tokens=[[3, 4]] * N)
     rows = pd.concat(frames, ignore_index=True).assign(loss=loss)
     return Products(pd.concat(main, ignore_index=True), answers, rows)
 

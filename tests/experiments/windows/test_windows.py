@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS, LAYERS
 from figure_tables import words
+from handmade import CLEAN_PROBE, MeanProbes, labelled
 from hypothesis import given, strategies as st
 from instrument import TOKENIZER, answers_table
 
@@ -82,22 +83,12 @@ def test_a_window_of_all_layers_is_the_knockout_and_one_above_a_layer_leaves_it_
             assert not torch.equal(of(one.name, place)[:, 2:], clean[:, 2:])
 
 
-class Sums:
-    """Stands in for stored probes: s is the mean of the states."""
-
-    def __init__(self, ids: list[str]) -> None:
-        self.ids, self.fold = np.array(ids, dtype=object), np.zeros(len(ids), dtype=int)
-
-    def logits(self, states: torch.Tensor, readout: str, ids: list[str]) -> np.ndarray:
-        return np.asarray(states.double().mean(-1))
-
-
 def test_rows_say_which_layers_were_cut_and_all_of_them_score_as_the_knockout(
     checkpoint: Any,
 ) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = answers_table(loaded.tokenizer, CORPUS[:4])
-    cell = Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 4000)
+    cell = Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], 4000)
     keys = ["id", "layer"]
     cut = cell.score([*cell.samples.values()], CUTS)
     rows = measure(cell, Windows(width=2 * LAYERS))
@@ -133,17 +124,14 @@ def long(condition: str, number: int | None, flipped: dict[int, str]) -> pd.Data
 
 
 def by_hand() -> pd.DataFrame:
-    main = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
     scores = pd.concat([long("clean", None, {}), long("knockout", None, {0: "ab", 1: "abc"})])
     parts = [long("clean", None, {})]
     for number in (0, 1):
         flipped = {layer: ids for (window, layer), ids in FLIPPED.items() if window == number}
         parts += [long(WINDOWS[number].name, number, flipped)]
         parts += [long(CONTROLS[number].name, number, {1: "a"} if number == 0 else {})]
-    texts = dict.fromkeys(("id", "question", "subject"), IDS)
-    answers = pd.DataFrame({**texts, "label": [0, 0, 1, 1], "dropped": None})
-    answers = answers.assign(eq_tokens=[[3]] * 4)
-    products = Products(scores.assign(**main), answers, pd.concat(parts))
+    answers = labelled(IDS, [0, 0, 1, 1])
+    products = Products(scores.assign(**CLEAN_PROBE), answers, pd.concat(parts))
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50, min_n=1, min_clusters=1))
 
 
