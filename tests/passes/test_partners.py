@@ -5,49 +5,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from partner_rows import ROWS, drawn, row, town
 
 from anchorscope.anchors import labels
 from anchorscope.passes import partners
-
-TEMPLATES = {
-    "trade": ("What is the trade of {}?", "Which trade does {} follow?"),
-    "town": ("Where was {} born?", "In which town was {} born?"),
-}
-
-
-def row(id_: str, subject: Any, relation: Any, answer: str, golds: list[str], **more: Any) -> Any:
-    wording = TEMPLATES.get(relation, ("Who is {}?",))[more.pop("wording", 0)]
-    return {
-        "id": id_,
-        "question": wording.format(subject),
-        "subject": subject,
-        "relation": relation,
-        "ea_text": answer,
-        "golds": golds,
-        "label": int(not labels.matches(answer, golds)),
-        "dropped": None,
-    } | more
-
-
-WORDS = ["smith", "a baker", "the baker", "cook", "US", "US army", "Monk"]
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from(["Ada", "Bob", "Cyd", "Dan", None]),
-        st.sampled_from(["trade", "town", None]),
-        st.sampled_from(WORDS),
-        st.lists(st.sampled_from(WORDS), min_size=1, max_size=2),
-        st.integers(0, 1),
-    ),
-    min_size=1,
-    max_size=10,
-)
-
-
-def drawn(rows: Any) -> list[Any]:
-    return [
-        row(f"n{n}", subject, relation, answer, golds, wording=wording if relation else 0)
-        for n, (subject, relation, answer, golds, wording) in enumerate(rows)
-    ]
 
 
 def test_a_replicate_is_another_wording_of_the_same_question() -> None:
@@ -77,11 +38,6 @@ def test_two_subjects_of_one_name_ask_different_questions() -> None:
     ]
     # The smith is no answer to the other Ada; the monk is wrong for both.
     assert partners.replicate(pd.DataFrame(rows)) == {"b": "a"}
-
-
-def town(i: int, city: str) -> Any:
-    name = f"{'Ada Bela Carl Dora Emil'.split()[i % 5]} Number{i}"
-    return row(f"n{i}", None, None, city, [city], question=f"In which city was {name} born?")
 
 
 @pytest.mark.parametrize(

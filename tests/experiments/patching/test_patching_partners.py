@@ -6,28 +6,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from partner_rows import ROWS, drawn, row, town
 
 from anchorscope.anchors import labels
 from anchorscope.experiments.patching import partners
-
-TEMPLATES = {
-    "trade": ("What is the trade of {}?", "Which trade does {} follow?"),
-    "town": ("Where was {} born?", "In which town was {} born?"),
-}
-
-
-def row(id_: str, subject: Any, relation: Any, answer: str, golds: list[str], **more: Any) -> Any:
-    wording = TEMPLATES.get(relation, ("Who is {}?",))[more.pop("wording", 0)]
-    return {
-        "id": id_,
-        "question": wording.format(subject),
-        "subject": subject,
-        "relation": relation,
-        "ea_text": answer,
-        "golds": golds,
-        "label": int(not labels.matches(answer, golds)),
-        "dropped": None,
-    } | more
 
 
 def found(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> Any:
@@ -98,27 +80,6 @@ def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
     return allowed
 
 
-WORDS = ["smith", "a baker", "the baker", "cook", "US", "US army", "Monk"]
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from(["Ada", "Bob", "Cyd", "Dan", None]),
-        st.sampled_from(["trade", "town", None]),
-        st.sampled_from(WORDS),
-        st.lists(st.sampled_from(WORDS), min_size=1, max_size=2),
-        st.integers(0, 1),
-    ),
-    min_size=1,
-    max_size=10,
-)
-
-
-def drawn(rows: Any) -> list[Any]:
-    return [
-        row(f"n{n}", subject, relation, answer, golds, wording=wording if relation else 0)
-        for n, (subject, relation, answer, golds, wording) in enumerate(rows)
-    ]
-
-
 @settings(max_examples=100, deadline=None)
 @given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
 def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> None:
@@ -145,11 +106,6 @@ def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
     assert by_seed[0] == arms(rows)["matched"]
     assert len({tuple(found.values()) for found in by_seed}) == 3
     assert max(Counter(by_seed[0].values()).values()) < 8 < len(set(by_seed[0].values()))
-
-
-def town(i: int, city: str) -> Any:
-    name = f"{'Ada Bela Carl Dora Emil'.split()[i % 5]} Number{i}"
-    return row(f"n{i}", None, None, city, [city], question=f"In which city was {name} born?")
 
 
 def test_without_relations_the_wording_tells_what_is_alike() -> None:
