@@ -137,7 +137,7 @@ def measure(
         settings: as in config.yaml, those of `SETTINGS`.
 
     Raises:
-        AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
+        AnchorscopeError: missing columns, an unknown model family, a setting that does not exist,
             nothing left to measure, too few samples of a class to fit a probe.
     """
     chosen = settings_of(settings, SETTINGS, "measure")

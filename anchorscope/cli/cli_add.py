@@ -91,7 +91,7 @@ def chat_template(folder: Path) -> bool | None:
 
 
 def resources(weights: float) -> dict[str, int]:
-    """A generous `resources` section for a model with so many bytes of weights."""
+    """A generous `resources` section for a model by the bytes of its weights."""
     if weights < 0.2e9:  # such a small model needs no GPU
         return {"gpus": 0, "gpu_mem_gb": 0}
     memory = math.ceil(1.15 * weights / 1e9 + 4)

@@ -48,7 +48,7 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
 def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
     """Check everything that the targets need; `work` is target → cells, see `studies.cells_of`.
 
-    Models come first: without one that can be measured no size can be told.
+    Models come first: the sizes depend on one that can be measured.
     """
     unbuilt = [cell for cells in work.values() for cell in cells if not cell.built]
     left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in unbuilt}.values())

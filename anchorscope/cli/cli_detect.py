@@ -34,7 +34,7 @@ class RowsFile:
     def read(cls, path: Path, fields: Sequence[str] | None) -> RowsFile:
         """Read a file of JSON Lines, JSON, CSV or Parquet; `fields` are such as `question=q`.
 
-        Raises AnchorscopeError: no such file, a broken row, a field that there is not.
+        Raises AnchorscopeError: no such file, a broken row, a field that does not exist.
         """
         rows = [row for file in local_files(path, None, None) for row in file_rows(file)]
         return cls(path, rows, _fields(fields) if fields else None)

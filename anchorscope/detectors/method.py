@@ -122,7 +122,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class Unsupervised(Protocol):
-    """A scorer of which only the calibration was learned."""
+    """A scorer that has learned only its calibration."""
 
     def raw(self, samples: Samples, /) -> np.ndarray:
         """The score before calibration, higher for more likely wrong, float64 [n]."""

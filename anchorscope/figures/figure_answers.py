@@ -25,7 +25,7 @@ class Responses:
 
     @property
     def total(self) -> int:
-        """All responses of which the finder looked for an answer."""
+        """All responses in which the finder looked for an answer."""
         return self.answers + self.left_out
 
 

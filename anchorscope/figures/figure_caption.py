@@ -22,7 +22,7 @@ class Caption:
     details: Sequence[str] = field(default=())
 
     def wrapped(self, characters: int) -> tuple[list[str], list[str]]:
-        """The caption's lines, at most `LINES` of so many characters, and the details."""
+        """The caption's lines, at most `LINES` of a given length, and the details."""
         kept: list[str] = []
         left: list[str] = []
         for sentence in filter(None, self.sentences):

@@ -297,7 +297,7 @@ def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> 
 
 
 def marker_step(layers: int) -> int:
-    """A marker at every so many layers: markers tell series apart, the line carries the data."""
+    """A marker at every few layers: markers tell series apart, the line carries the data."""
     return max(1, math.ceil(layers / 8))
 
 

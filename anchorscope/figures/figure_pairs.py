@@ -118,7 +118,7 @@ def panel(
 def too_few_note(
     crossing: pd.DataFrame, models: Sequence[Pair], datasets: Sequence[Pair]
 ) -> list[str]:
-    """The details on cells of which nothing is drawn; rows of one read-out."""
+    """Details of the cells that are not drawn; rows of one read-out."""
     heads = crossing[data.true(crossing["headline"]) & (crossing["reads"] == TOO_FEW)]
     cells = [
         f"{label} on {name}, {int(n)}"

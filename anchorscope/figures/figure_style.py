@@ -134,7 +134,7 @@ def paper_series(
 ) -> list[Series]:
     """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes.
 
-    Those of which the rows drawn have no signal at all are grey.
+    A series is grey where none of its rows has a signal.
     """
     grey = set() if rows is None else set(rows["series"]) - set(rows["series"][rows["signal"]])
     series = []

@@ -117,7 +117,7 @@ def _shared(text: str, other: str) -> frozenset[str]:
 def _pairs(
     group: Sequence[Asked], linked: set[frozenset[str]], key: str
 ) -> list[tuple[Asked, Asked]]:
-    """A matching of some samples; `linked` are the pairs of subjects that there are already."""
+    """A matching of some samples; `linked` are the pairs of subjects so far."""
     order = list(group)
     seeded(key).shuffle(order)
     free = exchangeable(order)

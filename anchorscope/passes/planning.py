@@ -123,7 +123,7 @@ def _unusable(record: Mapping[Any, Any], limits: Limits) -> str | None:
 
 
 def _over(length: int, limits: Limits) -> str | None:
-    """Why so many tokens are too many, or None."""
+    """Why a prompt of this length is too long, or None."""
     return next((why for why, most in limits.items() if most and length > most), None)
 
 

@@ -256,7 +256,7 @@ def _named(
 
 
 def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None:
-    """Refuse states [rows, layers, positions, width] of which one is not finite, or all zero."""
+    """Refuse states [rows, layers, positions, width] with a vector not finite or all zero."""
     bad = (~states.isfinite()).any(dim=-1) | (states == 0).all(dim=-1)
     if not bool(bad.any()):
         return

@@ -67,7 +67,7 @@ def preflight(
     """The prepared rows; refuses, before a model is loaded, what a run would refuse in them.
 
     Besides what `prepare` refuses: no example to show, fewer rows than folds, and where every
-    question brings a label, one class or labels of which no folds can be cut. Errors call the
+    question brings a label, one class or labels that allow no folds. Errors call the
     dataset `where`.
     """
     prepared = prepare(dataset, sample_size=sample_size, seed=seed, hold_back=hold_back)

@@ -55,7 +55,7 @@ def assign(
     one size, which are numbered by their first row: another order of rows gives other folds.
 
     Raises AnchorscopeError, which names `where`: one class only, too few samples or components, or
-    folds of which one would leave only one class to learn from.
+    a fold that would leave only one class to learn from.
     """
     _check(groups, z, n_folds, where)
     z = np.asarray(z)

@@ -70,7 +70,7 @@ KINDS = (
 """The templates of `null-type`: the first half asks for a year, the second for a name."""
 ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
 """The words that tell which."""
-# So many of a feature's values are used where the label does not follow it.
+# How many of a feature's values are used where the label does not follow it.
 USED = {"answer": 4, "property": 2, "template": 2, "length": 1, "lead_in": 1, "closer": 1}
 USED_BY_TYPE = USED | {"answer": 8, "template": 8}
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])

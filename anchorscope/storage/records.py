@@ -109,7 +109,7 @@ def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, A
 
 
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
-    """Refuse samples of which too large a share was lost over all stages.
+    """Refuse to go on if all stages together lost too large a share of the samples.
 
     What is left out by choice (`BY_CHOICE`) is not lost: it could have been kept, or it was never
     looked at (`BEYOND_LIMIT`).

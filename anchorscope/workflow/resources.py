@@ -43,7 +43,7 @@ class Site(BaseModel):
     max_mem_gb: PositiveInt | None = None
 
     def partition_of(self, gpus: int) -> str | None:
-        """The partition of a job with so many GPUs; None for the cluster's default."""
+        """The partition of a job with this number of GPUs; None for the cluster's default."""
         return (self.gpu_partition or self.slurm_partition) if gpus else self.slurm_partition
 
 

@@ -50,7 +50,7 @@ def by_cell(
 
 
 def sized(look: Style, across: int, rows: int) -> Style:
-    """The look of panels of which so many stand side by side, with rows of names, if any."""
+    """The look of panels by how many stand side by side, with rows of names, if any."""
     height = ROW_HEIGHT * look.label_size * rows or 0.65 * look.panel_height
     narrow = look.panel_width // (2 if across > 2 else 1)
     return look.model_copy(update={"panel_width": narrow, "panel_height": round(height)})

@@ -102,7 +102,7 @@ def _reasons(table: pd.DataFrame, trained_on: frozenset[int]) -> Iterator[str | 
 
 
 def _check(z: np.ndarray, p: np.ndarray, source: object, counts: Counts) -> None:
-    """Refuse answers of which nothing can be said."""
+    """Refuse answers that allow no evaluation."""
     if not len(z):
         why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
         what, do = f"no answer can be evaluated: {why}", "give labelled rows of other questions"

@@ -86,7 +86,7 @@ class Ordered:
         return ratio(area - accuracy, best - accuracy)
 
     def accuracy_at(self, coverage: float) -> np.ndarray:
-        """Share of right answers among so many of the least likely wrong; ties are averaged."""
+        """Share of right answers among the least likely wrong ones kept; ties are averaged."""
         ends = np.pad(self.mass.cumsum(1), ((0, 0), (1, 0)))
         right = np.pad(self.right.cumsum(1), ((0, 0), (1, 0)))
         wanted = coverage * ends[:, -1]

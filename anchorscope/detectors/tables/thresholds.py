@@ -21,8 +21,8 @@ LOGITS = np.array([-10, *np.arange(-8, 8.25, 0.25), 10])
 LIMITS = samples.sigmoid(LOGITS)
 """Probabilities of *wrong* that are tried, from the strictest on."""
 STARTS = 9
-"""From so many of them on, equally spaced, each next one is tried as long as those before it do;
-every start has its part of the error that the confidence leaves."""
+"""Number of limits, equally spaced, from which the tests start. From each start on, limits are
+tried in order until one fails; the starts share the error that the confidence leaves."""
 COLUMNS = (
     "detector", "target", "wanted", "confidence", "threshold",
     *(f"{name}{end}" for name in ("precision", "coverage") for end in ("", "_low", "_high")),

@@ -164,7 +164,7 @@ def _smaller(flip: np.ndarray, counted: np.ndarray) -> np.ndarray:
 
 
 def _means(values: Values, members: np.ndarray) -> dict[str, Means]:
-    """Of each measure, over the members, bool [ways, layers, n], of whom it is known."""
+    """The mean of each measure over the members, bool [ways, layers, n], that have it."""
     return {
         name: Means(one[None, None], members & ~np.isnan(one), placements=len(members))
         for name, one in values.items()

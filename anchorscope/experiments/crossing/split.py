@@ -35,7 +35,7 @@ class Split:
 
     @property
     def crossed(self) -> np.ndarray:
-        """Who is in a pair of which all four passes were scored, bool [n]."""
+        """Who is in a pair whose four passes were all scored, bool [n]."""
         return ~np.isnan(self.pair).any(tuple(range(self.pair.ndim - 1)))
 
     def of(self, rows: np.ndarray) -> Split:

@@ -125,7 +125,7 @@ def refitted(analysis: Analysis, partner: np.ndarray) -> Split | None:
 
 
 def quantities(right: np.ndarray, wrong: np.ndarray) -> Values:
-    """What is claimed, by mean pair terms [..., layers + 1], of which the text model's is last."""
+    """What is claimed, by mean pair terms [..., layers + 1]; the text model's is the last."""
     truth = (right - wrong) / 2
     return {
         "pair_right": right[..., :-1],
@@ -289,7 +289,7 @@ def _claims(
 
 
 def _enough(analysis: Analysis, pairs: Pairs, some: np.ndarray) -> bool:
-    """Whether so many samples, and clusters of pairs, may be spoken of."""
+    """Whether there are enough samples, and clusters of pairs, for a claim."""
     clusters = pairs.drawn.clusters_in(some)
     return bool(some.sum() >= analysis.min_n and clusters >= analysis.min_clusters)
 

@@ -116,7 +116,7 @@ def _group(
 ) -> Group:
     """One group; of `members` [ways, layers, n], the `paired` ones [n] are those whose flips count.
 
-    `facts` [n] are averaged beside the effects; the condition has so many `draws`.
+    `facts` [n] are averaged beside the effects; `draws` is how many the condition has.
     """
     counted = members & paired
     everyone, arm = key["anchor"] == "all", key["condition"] in arms()

@@ -183,7 +183,7 @@ def _pairs(
 
 
 def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> Flows:
-    """Flows of the layers that there are gradients of.
+    """Flows of the layers that have gradients.
 
     Args:
         attentions, slopes: weights of each layer and their gradients, [samples, heads, targets,

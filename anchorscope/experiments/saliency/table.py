@@ -97,7 +97,7 @@ def _depth(measured: Measured) -> int:
 
 
 def _flows(measured: Measured) -> Iterator[tuple[str, Flow]]:
-    """Each arm of which some sample has a pair of tokens, and its flow."""
+    """Each arm with its flow, if some sample has a pair of tokens for it."""
     for arm in TARGETS if _depth(measured) else ():
         flow = _flow(measured, arm)
         if not np.isnan(flow.exact).all():

@@ -38,7 +38,7 @@ def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
 
 
 def windows(layers: int, width: int | None = None) -> list[Window]:
-    """The windows of a model of so many layers, first to last.
+    """The windows of a model with this number of layers, first to last.
 
     Centred on up to 12 evenly spaced layers, first and last among them, and clipped at the ends.
     `width`: layers of a window; None: the odd number nearest a fifth of all, 1 to 9.
