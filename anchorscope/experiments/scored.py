@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.experiment import Experiment
@@ -26,6 +27,7 @@ from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
 from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
+from anchorscope.storage.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -107,19 +109,27 @@ class Cell:
         )
         plan = replace(plan, blocks=self.blocks)
         frames = []
-        for batch, tensors in runner.measure(self.loaded, plan, self.readouts):
-            ids = [plan.samples[number].id for number in batch.samples]
-            for name, states in tensors.items():
-                drawn_as, _, place = name.partition("/")
-                condition, _, draw = drawn_as.rpartition(".")
-                readout = place.replace(".", "/")
-                s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
-                wide = pd.DataFrame(s.T, index=pd.Index(ids, name="id"))
-                long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
-                long = long.assign(condition=condition, draw=int(draw), readout=readout)
-                frames.append(long.reset_index())
+        total = sum(len(batch.rows) for batch in plan.batches)
+        with Progress(total=total, unit="rows") as progress:
+            for batch, tensors in runner.measure(self.loaded, plan, self.readouts):
+                ids = [plan.samples[number].id for number in batch.samples]
+                frames += [self._scored(name, states, ids) for name, states in tensors.items()]
+                progress.update(len(batch.rows))
         rows = stacked(frames, COLUMNS).drop(columns="n_tokens", errors="ignore")
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
+
+    def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
+        """Logits of states [samples, layers, width], a row for each sample and layer.
+
+        `name` is that of the states, see `runner.States`.
+        """
+        drawn_as, _, place = name.partition("/")
+        condition, _, draw = drawn_as.rpartition(".")
+        readout = place.replace(".", "/")
+        s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
+        wide = pd.DataFrame(s.T, index=pd.Index(ids, name="id"))
+        long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
+        return long.assign(condition=condition, draw=int(draw), readout=readout).reset_index()
 
     def _draws_of(self, one: Intervention) -> int:
         return self.draws if one.tokens == "random" else 1
