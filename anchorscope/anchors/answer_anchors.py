@@ -77,12 +77,14 @@ _TAGS = re.compile(_TAG)
 _THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
 _MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
-_CHOICE = r"\(?[A-Ea-e1-5]\)\s+(?=\w)"
+_CHOICE = r"\(?[A-Ea-e1-5]\)\s+(?=\w)|(?<=:\n)\n?[A-E]\.\s+(?=\w)"
 _SKIP = re.compile(
     rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}{re.escape(_BRACKETS)}]|"
     r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
 )
 _YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
+
+_PHRASE = re.compile(r"(?:In|On|At|During|For|From|Among|Between|By|Since) [^,.:;?!\n]{3,80},\s+(?=\w)")
 
 # What a model adds to its answer: doubt, or what the answer is not.
 _COPULA = re.compile(r"\b(?:is|was|are|were|be|been)\b|['’]s\b")
@@ -120,7 +122,9 @@ def locate(answer: str, question: str = "") -> Anchor | None:
     Without the question, an answer that restates it is kept whole.
     """
     sentence = _after_request(answer, _skip(answer, _opening(answer)))
-    start = _after_question(answer, sentence, question) if question else sentence
+    start = sentence
+    if question:
+        start = _after_phrase(answer, _after_question(answer, sentence, question), question)
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
         if (after := _after_lead_in(answer, start)) == start:
             break
@@ -152,7 +156,8 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
     if "\n" in lead_in and restated.is_clause(answer[slice(*span)]):
         predicate = False  # "The author was:", and then a sentence of its own
-    place = restated.added(answer[slice(*span)], question, predicate=predicate)
+    naming = restated.ends_with_naming(lead_in)
+    place = restated.added(answer[slice(*span)], question, predicate=predicate, naming=naming)
     if place is None or place == (0, span[1] - span[0]):
         return span
     return _without_edges(answer, span[0] + place[0], span[0] + place[1]) or span
@@ -263,8 +268,17 @@ def _after_question(text: str, start: int, question: str) -> int:
         return start
     repetition = text[start : repeated.end()]
     asks = repetition.rstrip()[-1] in "?？" or restated.is_clause(repetition)
-    again = asks and not restated.adds(repetition, question)
+    whole = restated.content_stems(question) <= restated.content_stems(repetition)
+    again = (asks or whole) and not restated.adds(repetition, question)
     return _skip(text, repeated.end()) if again else start
+
+
+def _after_phrase(text: str, start: int, question: str) -> int:
+    """Past a phrase in front that only says the question's words: "In Norse mythology, Odin"."""
+    phrase = _PHRASE.match(text, start)
+    if phrase is None or not restated.content_stems(phrase[0]):
+        return start
+    return start if restated.adds(phrase[0], question) else phrase.end()
 
 
 def _sentence_end(text: str, start: int) -> int:
@@ -306,7 +320,8 @@ def _cut(text: str, start: int) -> int:
 
 def _second_item(text: str, start: int) -> int:
     """Where the next item of a list begins if the answer is the first: "1) Mercury 2) Venus"."""
-    if first := _LIST.search(text, 0, start):
+    first = _LIST.search(text, 0, start)
+    if first and first[0].strip() != "A.":  # its "B." may be an initial: "A. John B. Bo"
         number, closing = chr(ord(first[1]) + 1), re.escape(first[2])
         item = re.compile(rf"[^\S{NEWLINES}]+\(?{number}{closing}\s+{_NEW_SENTENCE}(?=\w)")
         if second := item.search(text, start):
@@ -336,12 +351,17 @@ def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
     if end - start < 1:
         return start, end
     first, last = text[start], text[end - 1]
-    if end - start > 1 and first in _PAIRS and last in {_PAIRS[first], first}:
-        return start + 1, end - 1
     inside = text[start + 1 : end - 1]
+    if end - start > 1 and first in _PAIRS and last in {_PAIRS[first], first}:
+        return (start, end) if _closes_within(inside, _PAIRS[first]) else (start + 1, end - 1)
     if first in _PAIRS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
         return start + 1, end
     partners = {a for a, b in _PAIRS.items() if b == last}
     if partners and last not in _APOSTROPHES and not partners & set(inside):
         return start, end - 1
     return start, end
+
+
+def _closes_within(inside: str, closing: str) -> bool:
+    """Whether a quotation ends inside a text, and another begins: 'Up" and "Down' of '"Up" and'."""
+    return bool(re.search(rf"\S{re.escape(closing)}\s.*\s[\"“]\S", inside))

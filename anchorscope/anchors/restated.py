@@ -72,6 +72,7 @@ _RELATIVE = re.compile(
             rf",\s{_any_of('specifically', 'namely')}\s",
             rf",?\sand\s{_any_of('is', 'was', 'are', 'were', 'has', 'had')}\s",
             rf",\sand\s(?=[^,]*\s{_IS}\s)",
+            rf",\s(?:[a-z]+ly\s|often\s|usually\s)?{_any_of('with', 'including', 'without', 'after', 'before', 'during', 'by')}\s",
             rf"\s{_any_of('or', 'and', 'but')}$",
         )
     )
@@ -128,13 +129,16 @@ def is_clause(text: str) -> bool:
     return bool(_clause(text, "").verbs)
 
 
-def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | None:
+def added(
+    text: str, question: str, *, predicate: bool, naming: bool = False
+) -> tuple[int, int] | None:
     """Characters [start, end) of what an answer adds to its question; None: not to be told.
 
     Args:
         text: a clause of one sentence, without its lead-in.
         question: what was asked.
         predicate: whether a lead-in with a copula stood before the text ("The winner is").
+        naming: whether that lead-in ended with a word that a name follows ("It is called").
     """
     question_words = words_of(question)
     kind, noun = asking.answer_kind(question_words), asking.asked_noun(question_words)
@@ -166,7 +170,7 @@ def added(text: str, question: str, *, predicate: bool) -> tuple[int, int] | Non
     start, end = side
     if not predicate and start == 0:
         return _before_verb(clause, end, noun, _final_preposition(question_words))
-    head = _head(clause, start, kind, noun, asking.prepositions(question_words))
+    head = _head(clause, start, kind, noun, asking.prepositions(question_words), naming=naming)
     if head and not predicate:
         head = head[0], _without_repeated_end(clause, start, head[1])
     if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
@@ -456,12 +460,15 @@ def _head(
     kind: str | None,
     noun: str | None,
     prepositions: frozenset[str] = frozenset(),
+    *,
+    naming: bool = False,
 ) -> tuple[int, int] | None:
     """Characters of the answer that begins at a word, without what leads to it or follows it.
 
     Args:
         noun: the noun that the question asks for.
         prepositions: those by which the question asks; what follows one is the answer.
+        naming: whether a word that a name follows stood before the text.
     """
     text = clause.text
     undated = len(text) if kind == asking.WHEN else _before_date(clause, start)
@@ -471,13 +478,11 @@ def _head(
     end = _without_second_clause(clause, start, begin, _before_relative(text, begin, undated))
     named = _behind_naming(text, begin, end)
     first = _behind_lead_in(clause, begin if named is None else named, noun)
+    is_name = naming or named is not None or ends_with_naming(text[:first])
+    tail = _BEHIND_A_NAME if is_name and (naming or kind != "who") else _BEHIND_A_QUOTATION
     if kind == "who":
-        last = _before_apposition(
-            text, first, _quotation_end(_BEHIND_A_QUOTATION, text, first, end)
-        )
+        last = _before_apposition(text, first, _quotation_end(tail, text, first, end))
     else:
-        is_name = named is not None or _ends_with_naming(text[:first])
-        tail = _BEHIND_A_NAME if is_name else _BEHIND_A_QUOTATION
         last = _quotation_end(tail, text, first, end)
     head = words_of(text[first:last])
     return (first, last) if any(w.content or w.capital or w.number for w in head) else None
@@ -529,7 +534,7 @@ def _behind_naming(text: str, first: int, last: int) -> int | None:
     return max((naming.end() for naming in _NAMED.finditer(text, first, last)), default=None)
 
 
-def _ends_with_naming(text: str) -> bool:
+def ends_with_naming(text: str) -> bool:
     """Whether a text ends with a word that a name follows, quotation marks apart."""
     return text.rstrip(_QUOTE_MARKS + " ").endswith((" called", " named", " as"))
 
