@@ -80,8 +80,15 @@ _RELATIVE = re.compile(
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
 _APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
 _BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|an?|the)\s")
-_BEHIND_A_NAME = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by)(?:\s|$)")
+_BEHIND_A_NAME = re.compile(
+    r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by|after|because|due)(?:\s|$)"
+)
 _OPENING_QUOTATION = re.compile(r"[\w\s-]{2,40}\s[\"“]([^\"“”]+)[\"”]")
+_NAMING_ENDS = (" called", " named", " nicknamed", " titled", " dubbed", " as")
+_IS_NAMED = re.compile(
+    r"\b(?:is|are|was|were|been)\s(?:\w+ly\s|also\s|often\s)?"
+    r"(?:called|named|titled|nicknamed|dubbed|known\sas|referred\sto\sas)\s"
+)
 _MEASURE = re.compile(r"(\w+) of (?=[\d$£€])")
 _NONE_OF_THEM = re.compile(r"\bno [a-z]+")
 _WHEN = re.compile(r"\bwhen\s")
@@ -353,7 +360,16 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
             behind = (after, size)
         if before is None and left_new and not right_new:
             before = (0, verb)
-    return behind or before or _side_by_the_question(clause, asking.doing(question), doer)
+    return behind or before or _named(clause) or _side_by_the_question(clause, asking.doing(question), doer)
+
+
+def _named(clause: _Clause) -> tuple[int, int] | None:
+    """Words behind the one "is called" or the like, if they are new: "is known as | the Valkyries"."""
+    places = [*_IS_NAMED.finditer(english.without_quotations(clause.text))]
+    if len(places) != 1:
+        return None
+    start = sum(word.end <= places[0].end() for word in clause.words)
+    return (start, len(clause.words)) if any(clause.new[start:]) else None
 
 
 def _option(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
@@ -536,7 +552,7 @@ def _behind_naming(text: str, first: int, last: int) -> int | None:
 
 def ends_with_naming(text: str) -> bool:
     """Whether a text ends with a word that a name follows, quotation marks apart."""
-    return text.rstrip(_QUOTE_MARKS + " ").endswith((" called", " named", " as"))
+    return text.rstrip(_QUOTE_MARKS + " ").endswith(_NAMING_ENDS)
 
 
 def _behind_lead_in(clause: _Clause, first: int, noun: str | None) -> int:
