@@ -84,6 +84,8 @@ _SKIP = re.compile(
 )
 _YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
 
+_HEADING_END = re.compile(r"[:：][\s*\"“]*(?:(?i:the|an?)\s)?[*\"“]*$")
+_ASIDE = re.compile(r"(?<![\"”])\s*\([^()\n]*\)\s(?=\w)")
 _PHRASE = re.compile(r"(?:In|On|At|During|For|From|Among|Between|By|Since) [^,.:;?!\n]{3,80},\s+(?=\w)")
 
 # What a model adds to its answer: doubt, or what the answer is not.
@@ -133,9 +135,25 @@ def locate(answer: str, question: str = "") -> Anchor | None:
     if span is None:
         return None
     if question:
+        span = _beyond_aside(answer, start, span, question)
         span = _added(answer, span, sentence, question)
     text = answer[slice(*span)]
     return Anchor(*span, len(text.split()) <= MOST_WORDS and not restated.is_clause(text))
+
+
+def _beyond_aside(
+    answer: str, start: int, span: tuple[int, int], question: str
+) -> tuple[int, int]:
+    """The span up to the sentence's end where a bracket cut it before it said anything new.
+
+    "The Gold Coast (Ghana) has its capital in | Accra"
+    """
+    aside = _ASIDE.match(answer, span[1])
+    if aside is None or restated.adds(answer[slice(*span)], question):
+        return span
+    whole = _proper(answer, start, brackets_from=aside.end())
+    goes_on = whole is not None and restated.adds(answer[aside.end() : whole[1]], question)
+    return whole if whole is not None and goes_on else span
 
 
 def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> tuple[int, int]:
@@ -154,7 +172,8 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
         answered = restated.answered_before(answer[slice(*whole)], span[0] - whole[0], question)
         if answers or answered or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
-    if "\n" in lead_in and restated.is_clause(answer[slice(*span)]):
+    heading = "\n" in lead_in or _HEADING_END.search(lead_in)
+    if heading and restated.is_clause(answer[slice(*span)]):
         predicate = False  # "The author was:", and then a sentence of its own
     naming = restated.ends_with_naming(lead_in)
     place = restated.added(answer[slice(*span)], question, predicate=predicate, naming=naming)
@@ -170,11 +189,14 @@ def sentence_of(answer: str, place: int) -> tuple[int, int]:
     return (start, end) if place < end else (place, _sentence_end(answer, place))
 
 
-def _proper(answer: str, start: int) -> tuple[int, int] | None:
-    """The answer that begins at a character, cut where it ends."""
+def _proper(answer: str, start: int, *, brackets_from: int = 0) -> tuple[int, int] | None:
+    """The answer that begins at a character, cut where it ends.
+
+    `brackets_from`: the character from which on brackets end it.
+    """
     emphasis = _EMPHASIS.match(answer, start)
     start = emphasis.start(2) if emphasis else start
-    end = min(_cut(answer, start), emphasis.end(2) if emphasis else len(answer))
+    end = min(_cut(answer, start, brackets_from), emphasis.end(2) if emphasis else len(answer))
     return _without_edges(answer, start, end)
 
 
@@ -299,7 +321,7 @@ def _within_quotes(text: str, start: int) -> int:
     return start
 
 
-def _cut(text: str, start: int) -> int:
+def _cut(text: str, start: int, brackets_from: int) -> int:
     """Where the answer that starts at a character ends."""
     if yes_no := _YES_NO.match(text, start):
         return yes_no.end()
@@ -309,6 +331,7 @@ def _cut(text: str, start: int) -> int:
     spelt_twice = {place for number in spellings for place in range(*number.span())}
     for place in range(start, end):
         bracket = text[place] in _BRACKETS and place not in spelt_twice
+        bracket = bracket and place >= brackets_from
         if bracket or _TAGS.match(text, place):
             end = place
             break
@@ -364,4 +387,4 @@ def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _closes_within(inside: str, closing: str) -> bool:
     """Whether a quotation ends inside a text, and another begins: 'Up" and "Down' of '"Up" and'."""
-    return bool(re.search(rf"\S{re.escape(closing)}\s.*\s[\"“]\S", inside))
+    return bool(re.search(rf"\S{re.escape(closing)}\s.*\s[\"“'‘]\S", inside))
