@@ -86,7 +86,9 @@ _YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_
 
 _HEADING_END = re.compile(r"[:：][\s*\"“]*(?:(?i:the|an?)\s)?[*\"“]*$")
 _ASIDE = re.compile(r"(?<![\"”])\s*\([^()\n]*\)\s(?=\w)")
-_PHRASE = re.compile(r"(?:In|On|At|During|For|From|Among|Between|By|Since) [^,.:;?!\n]{3,80},\s+(?=\w)")
+_PHRASE = re.compile(
+    r"(?:In|On|At|During|For|From|Among|Between|By|Since) [^,.:;?!\n]{3,80},\s+(?=\w)"
+)
 
 # What a model adds to its answer: doubt, or what the answer is not.
 _COPULA = re.compile(r"\b(?:is|was|are|were|be|been)\b|['’]s\b")
@@ -141,9 +143,7 @@ def locate(answer: str, question: str = "") -> Anchor | None:
     return Anchor(*span, len(text.split()) <= MOST_WORDS and not restated.is_clause(text))
 
 
-def _beyond_aside(
-    answer: str, start: int, span: tuple[int, int], question: str
-) -> tuple[int, int]:
+def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
     """The span up to the sentence's end where a bracket cut it before it said anything new.
 
     "The Gold Coast (Ghana) has its capital in | Accra"

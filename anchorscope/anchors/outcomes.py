@@ -164,10 +164,13 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
     """Whether the answer's sentence refuses, or tells only what the answer is not."""
     kind = asking.answer_kind(words_of(question))
     text = response[anchor.start : anchor.end]
+    start, end = answer_anchors.sentence_of(response, anchor.start)
+    if _refuses_first(response[start:end], question):
+        return True
     if text.casefold() in ("yes", "no"):
         if kind not in (asking.YES_NO, None):
             return True
-        text = response[slice(*answer_anchors.sentence_of(response, anchor.start))]
+        text = response[start:end]
         if kind == asking.YES_NO and not _OF_THE_ANSWER.search(text):
             return False  # "No, they do not have wings"
     plain = english.without_quotations(text)
@@ -180,6 +183,19 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
         return False
     denial = _DENIES.search(plain)
     return denial is not None and not restated.adds(text[: denial.start()], question)
+
+
+def _refuses_first(sentence: str, question: str) -> bool:
+    """Whether "X is not stated" stands before a "but" behind which no name or number is new."""
+    first, _, rest = sentence.partition(", but ")
+    refusal = _REFUSES.search(first)
+    if not rest or refusal is None or refusal.end() < len(first):
+        return False
+    subject = first[: refusal.start()]
+    new = restated.content_stems(rest) - restated.stems(question)
+    names = restated.content_stems(" ".join(re.findall(r"\b[^\W_a-z]\S*", rest)))
+    about = restated.content_stems(subject) & restated.content_stems(question)
+    return bool(about) and not restated.adds(subject, question) and not new & names
 
 
 def _in_small(text: str) -> bool:

@@ -72,7 +72,8 @@ _RELATIVE = re.compile(
             rf",\s{_any_of('specifically', 'namely')}\s",
             rf",?\sand\s{_any_of('is', 'was', 'are', 'were', 'has', 'had')}\s",
             rf",\sand\s(?=[^,]*\s{_IS}\s)",
-            rf",\s(?:[a-z]+ly\s|often\s|usually\s)?{_any_of('with', 'including', 'without', 'after', 'before', 'during', 'by')}\s",
+            rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('with', 'without', 'including')}\s",
+            rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('after', 'before', 'during', 'by')}\s",
             rf"\s{_any_of('or', 'and', 'but')}$",
         )
     )
@@ -83,7 +84,8 @@ _BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|a
 _BEHIND_A_NAME = re.compile(
     r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by|after|because|due)(?:\s|$)"
 )
-_OPENING_QUOTATION = re.compile(r"[\w\s-]{2,40}\s[\"“]([^\"“”]+)[\"”]")
+_OPENING_QUOTATION = re.compile(r"[\w\s'’-]{2,40}\s[\"“]([^\"“”]+)[\"”]")
+_NAMED_IN_SMALL = re.compile(r"\b(?:called|named|known as)\s(?=(?:an?\s|the\s)?[a-z])")
 _NAMING_ENDS = (" called", " named", " nicknamed", " titled", " dubbed", " as")
 _IS_NAMED = re.compile(
     r"\b(?:is|are|was|were|been)\s(?:\w+ly\s|also\s|often\s)?"
@@ -289,14 +291,18 @@ def _clause(text: str, question: str) -> _Clause:
         and not _repeats(word.lower, question_stems)
         for i, word in enumerate(words)
     ]
-    if _opens_with_a_name(words, content, new) and any(new[1:]) and not _asks_who(question):
+    if _opens_with_a_name(words, content, new, verbs) and any(new[1:]) and not _asks_who(question):
         new[0] = not _misspells(words[0].lower, question_stems)  # "Ana Bo is", asked of Anna Bo
     return _Clause(text, question_stems, words, quoted, content, new, verbs)
 
 
-def _opens_with_a_name(words: Sequence[Word], content: Sequence[bool], new: Sequence[bool]) -> bool:
-    """Whether a text begins with a new word and a capitalised one that the question has too."""
-    return len(words) > 1 and new[0] and words[1].capital and content[1] and not new[1]
+def _opens_with_a_name(
+    words: Sequence[Word], content: Sequence[bool], new: Sequence[bool], verbs: Sequence[int]
+) -> bool:
+    """Whether a text begins with a new word, and a verb or a name of the question follows it."""
+    if len(words) < 2 or not new[0]:
+        return False
+    return (words[1].capital and content[1] and not new[1]) or (words[0].capital and 1 in verbs)
 
 
 def _asks_who(question: str) -> bool:
@@ -360,11 +366,16 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
             behind = (after, size)
         if before is None and left_new and not right_new:
             before = (0, verb)
-    return behind or before or _named(clause) or _side_by_the_question(clause, asking.doing(question), doer)
+    return (
+        behind
+        or before
+        or _named(clause)
+        or _side_by_the_question(clause, asking.doing(question), doer)
+    )
 
 
 def _named(clause: _Clause) -> tuple[int, int] | None:
-    """Words behind the one "is called" or the like, if they are new: "is known as | the Valkyries"."""
+    """Words behind the one "is called" or the like, if new: "is known as | the Valkyries"."""
     places = [*_IS_NAMED.finditer(english.without_quotations(clause.text))]
     if len(places) != 1:
         return None
@@ -492,7 +503,7 @@ def _head(
     begin = _end_of_word_before(clause, start)
     begin += len(text[begin:]) - len(text[begin:].lstrip())
     end = _without_second_clause(clause, start, begin, _before_relative(text, begin, undated))
-    named = _behind_naming(text, begin, end)
+    named = _behind_naming(clause, begin, end)
     first = _behind_lead_in(clause, begin if named is None else named, noun)
     is_name = naming or named is not None or ends_with_naming(text[:first])
     tail = _BEHIND_A_NAME if is_name and (naming or kind != "who") else _BEHIND_A_QUOTATION
@@ -501,7 +512,10 @@ def _head(
     else:
         last = _quotation_end(tail, text, first, end)
     head = words_of(text[first:last])
-    return (first, last) if any(w.content or w.capital or w.number for w in head) else None
+    if not any(word.content or word.capital or word.number for word in head):
+        return None
+    title = _title_behind(clause, first, last) if kind == "what" else None
+    return title or (first, last)
 
 
 def _end_of_word_before(clause: _Clause, start: int) -> int:
@@ -545,9 +559,26 @@ def _before_relative(text: str, first: int, last: int) -> int:
     return last
 
 
-def _behind_naming(text: str, first: int, last: int) -> int | None:
-    """Behind the last "named" or the like: "an actor named | Ann Bo"; None without."""
-    return max((naming.end() for naming in _NAMED.finditer(text, first, last)), default=None)
+def _behind_naming(clause: _Clause, first: int, last: int) -> int | None:
+    """Behind the last "named" or the like: "an actor named | Ann Bo"; None without.
+
+    A name in small letters only follows the question's words: "a device called | a kettle".
+    """
+    places = [naming.end() for naming in _NAMED.finditer(clause.text, first, last)]
+    for naming in _NAMED_IN_SMALL.finditer(clause.text, first, last):
+        before = [
+            new
+            for word, new in zip(clause.words, clause.new, strict=True)
+            if first <= word.start < naming.start()
+        ]
+        behind = [
+            new
+            for word, new in zip(clause.words, clause.new, strict=True)
+            if naming.end() <= word.start < last
+        ]
+        if not any(before) and any(behind):
+            places.append(naming.end())
+    return max(places, default=None)
 
 
 def ends_with_naming(text: str) -> bool:
@@ -637,6 +668,21 @@ def _title_first(clause: _Clause) -> tuple[int, int] | None:
     inside = sum(word.end <= opening.end(1) for word in clause.words)
     repeated, new = clause.count(0, before)
     return opening.span(1) if repeated and not new and clause.count(before, inside)[1] else None
+
+
+def _title_behind(clause: _Clause, first: int, last: int) -> tuple[int, int] | None:
+    """The quotation of text[first:last] if only it is new there: 'the novel "Ada"'."""
+    quotation = _OPENING_QUOTATION.match(clause.text, first, last)
+    if quotation is None:
+        return None
+    start, end = quotation.span(1)
+    places = [
+        word.start
+        for word, new in zip(clause.words, clause.new, strict=True)
+        if new and first <= word.start < last
+    ]
+    only = bool(places) and all(start <= place < end for place in places)
+    return (start, end) if only else None
 
 
 def _only_quoted(clause: _Clause, start: int, end: int) -> tuple[int, int] | None:
