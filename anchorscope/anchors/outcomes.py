@@ -177,7 +177,11 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
     if not _in_small(text):
         return False
     named = response[: anchor.start].endswith(("the ", "The "))  # "the fear of the unknown"
-    if (_WHOLE.match(text) and not named) or _REFUSES.search(plain):
+    if _WHOLE.match(text) and not named:
+        return True
+    refusal = _REFUSES.search(plain)
+    denied = restated.stems(refusal[0].split()[-1]) if refusal else frozenset()
+    if refusal and not (kind == asking.YES_NO and denied <= restated.stems(question)):
         return True
     if kind == asking.YES_NO or _DENIES.search(question):
         return False

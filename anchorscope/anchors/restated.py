@@ -85,6 +85,7 @@ _BEHIND_A_NAME = re.compile(
     r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by|after|because|due)(?:\s|$)"
 )
 _OPENING_QUOTATION = re.compile(r"[\w\s'’-]{2,40}\s[\"“]([^\"“”]+)[\"”]")
+_PARTICIPLES = english.word_set("made built written sung known held found set won led drawn given")
 _NAMED_IN_SMALL = re.compile(r"\b(?:called|named|known as)\s(?=(?:an?\s|the\s)?[a-z])")
 _NAMING_ENDS = (" called", " named", " nicknamed", " titled", " dubbed", " as")
 _IS_NAMED = re.compile(
@@ -160,7 +161,9 @@ def added(
         if place and adds(place[1], question) and (pattern is None or pattern.fullmatch(place[2])):
             return place.span(1)
     if (start := _continuation(_clause(text, question), question_words)) is not None:
-        return _head(_clause(text, question), start, kind, noun)
+        head = _head(_clause(text, question), start, kind, noun)
+        only = _only(pattern, text[slice(*head)], question) if head and pattern else None
+        return (head[0] + only[0], head[0] + only[1]) if head and only else head
     clause = _clause(_first_clause(text, predicate), question)
     if kind in asking.HOW_MANY and clause.verbs and (none := _NONE_OF_THEM.search(clause.text)):
         return none.span()
@@ -341,8 +344,16 @@ def _continuation(clause: _Clause, question: Sequence[Word]) -> int | None:
     words = [word.lower for word in clause.words]
     for start in range(SAME_WORDS, len(words)):
         if words[start - SAME_WORDS : start] == before and words[start] not in english.WH:
-            return start
+            return None if _new_behind_verb(clause, start) else start
     return None
+
+
+def _new_behind_verb(clause: _Clause, start: int) -> bool:
+    """Whether, from a word on, only what stands behind a "be" is new: "the sea | is the Baltic"."""
+    for verb in clause.verbs:
+        if verb >= start and clause.words[verb].lower in english.BE:
+            return not clause.count(start, verb)[1] and clause.count(verb, len(clause.words))[1] > 0
+    return False
 
 
 def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
@@ -361,6 +372,8 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
         right_new = clause.count(after, size)[1]
         if right_new and doer and _passive(clause, verb, after):
             return (after, size)
+        if behind is not None and _is_participle(clause, verb):
+            continue  # "is a boat | built of oak"
         restates = left - left_new > 0 or any(w.lower in _PRONOUNS for w in clause.words[:verb])
         if not left_new and restates and right_new:
             behind = (after, size)
@@ -372,6 +385,14 @@ def _side(clause: _Clause, question: Sequence[Word]) -> tuple[int, int] | None:
         or _named(clause)
         or _side_by_the_question(clause, asking.doing(question), doer)
     )
+
+
+def _is_participle(clause: _Clause, verb: int) -> bool:
+    """Whether a verb describes the noun right before it, behind a "be": "is a boat | built of"."""
+    before, word = clause.words[verb - 1], clause.words[verb].lower
+    form = word.endswith("ed") or word in _PARTICIPLES
+    linked = any(clause.words[i].lower in english.BE for i in clause.verbs if i < verb)
+    return form and linked and verb - 1 not in clause.verbs and not before.function
 
 
 def _named(clause: _Clause) -> tuple[int, int] | None:
@@ -507,10 +528,7 @@ def _head(
     first = _behind_lead_in(clause, begin if named is None else named, noun)
     is_name = naming or named is not None or ends_with_naming(text[:first])
     tail = _BEHIND_A_NAME if is_name and (naming or kind != "who") else _BEHIND_A_QUOTATION
-    if kind == "who":
-        last = _before_apposition(text, first, _quotation_end(tail, text, first, end))
-    else:
-        last = _quotation_end(tail, text, first, end)
+    last = _before_apposition(text, first, _quotation_end(tail, text, first, end))
     head = words_of(text[first:last])
     if not any(word.content or word.capital or word.number for word in head):
         return None
