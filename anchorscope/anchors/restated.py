@@ -562,7 +562,12 @@ def _behind_preposition(
     for i in inside[1:-1]:
         word = plain[words[i].start : words[i].end].lower()
         repeated, new = clause.count(start, i)
-        repeats = repeated and not new and not any(clause.quoted[start:i])
+        verbs = [words[verb].lower for verb in clause.verbs if start <= verb < i]
+        acts_anew = any(
+            not _repeats(verb, clause.question) and not _misspells(verb, clause.question)
+            for verb in verbs
+        )  # "a token created by | its makers"
+        repeats = repeated and not new and not acts_anew and not any(clause.quoted[start:i])
         if word in _PREPOSITIONS | unused and repeats and any(clause.new[i : inside[-1] + 1]):
             start = i + 1
             unused -= {word}
