@@ -6,10 +6,11 @@ One procedure for every answer, right or wrong:
    and behind sentences about the request ("Okay, so the user asks ...") that others follow;
 2. skip spaces, bullets, tags, the "1." of a list, the "(B)" or "b)" of a choice, opening
    punctuation;
-3. strip lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
-4. cut at the first line break, bracket, tag or sentence end, before the next item of a list, at
-   the end of what is emphasised, before an afterthought ("X, I think", "X, not Y"), but keep a
-   number's other spelling with it ("12 (twelve)");
+3. strip a heading or a phrase in front that only says the question again ("In Norse mythology,")
+   and lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
+4. cut at the first line break, bracket (unless only the question was said before it), tag or
+   sentence end, before the next item of a list, at the end of what is emphasised, before an
+   afterthought ("X, I think", "X, not Y"), but keep a number's other spelling ("12 (twelve)");
 5. of a clause that says the question's words again, keep what it adds (`restated`), where the
    question is known;
 6. drop articles, then quotes, markup and punctuation at both ends.
