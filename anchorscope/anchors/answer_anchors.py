@@ -29,7 +29,7 @@ articles are English; a clause that cannot be read stays whole, and `Anchor.sure
 import re
 from dataclasses import dataclass
 
-from anchorscope.anchors import english, lead_ins, restated
+from anchorscope.anchors import clauses, edges, english, lead_ins, restated
 from anchorscope.anchors.english import (
     ANSWER_ABBREVIATIONS,
     MONTHS,
@@ -141,7 +141,7 @@ def locate(answer: str, question: str = "") -> Anchor | None:
         span = _beyond_aside(answer, start, span, question)
         span = _added(answer, span, sentence, question)
     text = answer[slice(*span)]
-    return Anchor(*span, len(text.split()) <= MOST_WORDS and not restated.is_clause(text))
+    return Anchor(*span, len(text.split()) <= MOST_WORDS and not clauses.is_clause(text))
 
 
 def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
@@ -150,10 +150,10 @@ def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str)
     "The Gold Coast (Ghana) has its capital in | Accra"
     """
     aside = _ASIDE.match(answer, span[1])
-    if aside is None or restated.adds(answer[slice(*span)], question):
+    if aside is None or clauses.adds(answer[slice(*span)], question):
         return span
     whole = _proper(answer, start, brackets_from=aside.end())
-    goes_on = whole is not None and restated.adds(answer[aside.end() : whole[1]], question)
+    goes_on = whole is not None and clauses.adds(answer[aside.end() : whole[1]], question)
     return whole if whole is not None and goes_on else span
 
 
@@ -168,15 +168,15 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
     if whole is not None:
         text = answer[slice(*span)]
         is_name = text != text.lower() and len(text.split()) <= MOST_NAME
-        repeats = not is_name and not restated.adds(text, question)
-        answers = repeats and restated.adds(answer[whole[0] : span[0]], question)
+        repeats = not is_name and not clauses.adds(text, question)
+        answers = repeats and clauses.adds(answer[whole[0] : span[0]], question)
         answered = restated.answered_before(answer[slice(*whole)], span[0] - whole[0], question)
         if answers or answered or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
     heading = "\n" in lead_in or _HEADING_END.search(lead_in)
-    if heading and restated.is_clause(answer[slice(*span)]):
+    if heading and clauses.is_clause(answer[slice(*span)]):
         predicate = False  # "The author was:", and then a sentence of its own
-    naming = restated.ends_with_naming(lead_in)
+    naming = edges.ends_with_naming(lead_in)
     place = restated.added(answer[slice(*span)], question, predicate=predicate, naming=naming)
     if place is None or place == (0, span[1] - span[0]):
         return span
@@ -290,18 +290,18 @@ def _after_question(text: str, start: int, question: str) -> int:
     if repeated is None or not text[repeated.end() :].strip():
         return start
     repetition = text[start : repeated.end()]
-    asks = repetition.rstrip()[-1] in "?？" or restated.is_clause(repetition)
-    whole = restated.content_stems(question) <= restated.content_stems(repetition)
-    again = (asks or whole) and not restated.adds(repetition, question)
+    asks = repetition.rstrip()[-1] in "?？" or clauses.is_clause(repetition)
+    whole = clauses.content_stems(question) <= clauses.content_stems(repetition)
+    again = (asks or whole) and not clauses.adds(repetition, question)
     return _skip(text, repeated.end()) if again else start
 
 
 def _after_phrase(text: str, start: int, question: str) -> int:
     """Past a phrase in front that only says the question's words: "In Norse mythology, Odin"."""
     phrase = _PHRASE.match(text, start)
-    if phrase is None or not restated.content_stems(phrase[0]):
+    if phrase is None or not clauses.content_stems(phrase[0]):
         return start
-    return start if restated.adds(phrase[0], question) else phrase.end()
+    return start if clauses.adds(phrase[0], question) else phrase.end()
 
 
 def _sentence_end(text: str, start: int) -> int:
