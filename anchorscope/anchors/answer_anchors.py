@@ -15,12 +15,6 @@ One procedure for every answer, right or wrong:
    question is known;
 6. drop articles, then quotes, markup and punctuation at both ends.
 
-A full stop ends a sentence where white space, a closing quote or the end of the text follows,
-unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
-a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
-then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
-where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
-
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
 Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
 articles are English; a clause that cannot be read stays whole, and `Anchor.sure` is False.
@@ -30,43 +24,31 @@ import re
 from dataclasses import dataclass
 
 from anchorscope.anchors import clauses, edges, english, lead_ins, restated
-from anchorscope.anchors.english import (
-    ANSWER_ABBREVIATIONS,
-    MONTHS,
-    TWO_SPELLINGS,
-    without_quotations,
-    word_set,
+from anchorscope.anchors.english import TWO_SPELLINGS, without_quotations
+from anchorscope.anchors.sentences import (
+    MARKS,
+    NEWLINES,
+    SENTENCE_OPENERS,
+    keeps_stop,
+    sentence_end,
 )
 
 MOST_NAME = 7  # words of a name that may stand in the question as well
 MOST_WORDS = 15  # of an answer proper that is no clause
 
-NEWLINES = "\n\r\v\f\x85\u2028\u2029"
-FULL_STOPS = ".。．｡।۔։"
-_MARKS = FULL_STOPS + "!?！？؟…"
-_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 
 _BLANK = re.compile(rf"[\s{_INVISIBLE}]")
 _PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』》*_`", strict=True))
 _APOSTROPHES = frozenset("'’‘")
-_CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
+_CLOSING = frozenset(MARKS + ",;:،؛、，；：-–—")
 
-_KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
-_SENTENCE_OPENERS = word_set(
-    "The It He She This That These They There His Her Its Their However In On At As If"
-)
-
-_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
-_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
-_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
-_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line
 
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
-_NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)"
+_NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(SENTENCE_OPENERS))})\b)"
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
 _LIST = re.compile(r"\(?([1aA])([.)])\s+$")  # what stands before the first item
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
@@ -186,8 +168,8 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
 def sentence_of(answer: str, place: int) -> tuple[int, int]:
     """Characters [start, end) of the sentence of E_A, its lead-in included; E_A is at `place`."""
     start = _after_request(answer, _skip(answer, _opening(answer)))
-    end = _sentence_end(answer, start)
-    return (start, end) if place < end else (place, _sentence_end(answer, place))
+    end = sentence_end(answer, start)
+    return (start, end) if place < end else (place, sentence_end(answer, place))
 
 
 def _proper(answer: str, start: int, *, brackets_from: int = 0) -> tuple[int, int] | None:
@@ -209,55 +191,6 @@ def _without_edges(answer: str, start: int, end: int) -> tuple[int, int] | None:
     return (start, end) if start < end else None
 
 
-def closer(text: str, start: int) -> int | None:
-    """The first line break or sentence-ending full stop at or after a character, None without."""
-    stops = NEWLINES + FULL_STOPS
-    return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
-
-
-def _ends(text: str, place: int) -> bool:
-    """Whether a line or sentence ends with the character at a place (rules above)."""
-    mark = text[place]
-    if mark in NEWLINES + _UNSPACED_MARKS:
-        return True
-    if mark not in _MARKS:
-        return False
-    if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
-        return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
-    if mark in "!?":
-        closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song
-        following = _NEXT_WORD.match(text, closed)
-        return following is None or not following[1][0].islower()
-    return not _abbreviated(text, place)
-
-
-def _abbreviated(text: str, place: int) -> bool:
-    """Whether the full stop belongs to the word before it and the sentence goes on."""
-    following = _NEXT_WORD.match(text, place + 1)
-    if following is None:
-        return _keeps_stop(text, place)
-    if following[1] in _SENTENCE_OPENERS:
-        return False
-    word = _last_word(text, place)
-    if word.casefold() == "no":
-        return following[1][0].isdigit()
-    if word.isdecimal():
-        return len(word) <= 2 and following[1].casefold() in MONTHS
-    one_letter = len(word) == 1 and word.isalpha()
-    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ANSWER_ABBREVIATIONS
-
-
-def _keeps_stop(text: str, place: int) -> bool:
-    """Whether the full stop is the spelling of the last word: "U.S.", "Jr."."""
-    word = _last_word(text, place)
-    return bool(_DOTTED.fullmatch(word)) or word.casefold() in _KEEP_STOP
-
-
-def _last_word(text: str, place: int) -> str:
-    word = _LAST_WORD.search(text[max(0, place - 40) : place])
-    return word[0].lstrip("'‘’") if word else ""
-
-
 def _skip(text: str, start: int) -> int:
     """Past white space, bullets, brackets and what else stands before an answer."""
     skipped = _SKIP.match(text, start)
@@ -277,7 +210,7 @@ def _after_request(text: str, start: int) -> int:
     for _ in range(_MOST_LEAD_INS):
         if not lead_ins.speaks_of_the_request(text, start):
             break
-        after = _skip(text, _sentence_end(text, start) + 1)
+        after = _skip(text, sentence_end(text, start) + 1)
         if not text[after:].strip():
             break
         start = after
@@ -304,14 +237,10 @@ def _after_phrase(text: str, start: int, question: str) -> int:
     return start if clauses.adds(phrase[0], question) else phrase.end()
 
 
-def _sentence_end(text: str, start: int) -> int:
-    return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
-
-
 def _after_lead_in(text: str, start: int) -> int:
     """Where a lead-in ends, else `start`; quotes and markup may open before it."""
     opened = _within_quotes(text, start)
-    after = lead_ins.after(text, opened, _sentence_end(text, opened))
+    after = lead_ins.after(text, opened, sentence_end(text, opened))
     return start if after == opened else after
 
 
@@ -326,7 +255,7 @@ def _cut(text: str, start: int, brackets_from: int) -> int:
     """Where the answer that starts at a character ends."""
     if yes_no := _YES_NO.match(text, start):
         return yes_no.end()
-    end = _sentence_end(text, start)
+    end = sentence_end(text, start)
     end = min(end, _second_item(text, start))
     spellings = TWO_SPELLINGS.finditer(text, start, end)
     spelt_twice = {place for number in spellings for place in range(*number.span())}
@@ -363,7 +292,7 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
             end -= 1
         start, end = _strip_quotes(text, start, end)
         if start < end and text[end - 1] in _CLOSING:
-            spelt = text[end - 1] == "." and _keeps_stop(text[start:end], end - 1 - start)
+            spelt = text[end - 1] == "." and keeps_stop(text[start:end], end - 1 - start)
             end -= not spelt
         if (start, end) == before:
             break

@@ -10,27 +10,19 @@ Read off question and answer alone, with the short lists of `english`:
    by what follows a "when" of the answer;
 3. where the question asks at its end ("The river flows into which sea?"), the answer proper is what
    follows the same three words in the answer;
-4. a title behind words of the question ('The show "Ada" is ...') answers a "what";
-5. else the clause is split at a verb, and the answer is the side that adds words: behind the last
-   verb before which nothing is new ("The bridge connecting Detroit to Windsor is | the Niagara
-   Falls Bridge"), or before the first verb behind which nothing is new. Where both sides add words,
-   or neither, the question tells: who did it stands before the question's own verb, and what it
-   asks for with a preposition stands behind that preposition;
-6. of what stands behind a verb or a lead-in, these go: a preposition at the front, a description
-   before a name ("a British actor named ..."), the noun that the question asks for ("the band
-   Queen"), a relative or second clause, a date that was not asked for, and an end that the question
-   says as well.
+4. a title behind words of the question ('The show "Ada" is ...') answers a "what" (`quotations`);
+5. else the clause (`clauses`) is split at a verb, and the answer is the side that adds words
+   (`sides`), without what leads to it and what follows it (`edges`).
 
-A name of the question at the front counts as repeated even where it is misspelt, if the clause adds
-something else and the question does not ask who: relatives share surnames ("Hanna Bo is the sister
-of Anna Bo").
 A clause that none of these can read is kept whole.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from anchorscope.anchors import asking, english
-from anchorscope.anchors.clauses import adds, is_clause, read_clause, says_something
+from anchorscope.anchors.clauses import Clause, adds, is_clause, read_clause, says_something
 from anchorscope.anchors.edges import JOINED, RELATIVE, before_verb, head_of, without_repeated_end
 from anchorscope.anchors.quotations import title_first
 from anchorscope.anchors.sides import (
@@ -40,7 +32,7 @@ from anchorscope.anchors.sides import (
     option,
     side_of,
 )
-from anchorscope.anchors.words import words_of
+from anchorscope.anchors.words import Word, words_of
 
 _YES_NO = re.compile(r"(?i:yes|no)(?=\s*[,.;:!–—-]|$)")
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
@@ -48,6 +40,18 @@ _NONE_OF_THEM = re.compile(r"\bno [a-z]+")
 _WHEN = re.compile(r"\bwhen\s")
 _PATTERNS = {asking.WHEN: english.DATE, **dict.fromkeys(asking.HOW_MANY, english.NUMBER)}
 _PLACE_FIRST = re.compile(r"In ((?:the\s)?([A-Z\d][^,]{1,40})),\s")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a question asks for."""
+
+    text: str
+    words: Sequence[Word]
+    kind: str | None  # as `asking.answer_kind` names it
+    noun: str | None  # "city" of "Which city is it?"
+    prepositions: frozenset[str]  # that go with the question word
+    pattern: re.Pattern[str] | None  # of the date or number that is asked for
 
 
 def added(
@@ -61,44 +65,79 @@ def added(
         predicate: whether a lead-in with a copula stood before the text ("The winner is").
         naming: whether that lead-in ended with a word that a name follows ("It is called").
     """
-    question_words = words_of(question)
-    kind, noun = asking.answer_kind(question_words), asking.asked_noun(question_words)
-    pattern = _PATTERNS.get(kind or "")
-    if kind == asking.YES_NO:
+    asked = _read_question(question)
+    whole = read_clause(text, question)
+    if asked.kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
-        return verdict.span() if verdict else option(read_clause(text, question), question_words)
-    if question_words and question_words[0].lower == "in":
-        place = _PLACE_FIRST.match(text)
-        if place and adds(place[1], question) and (pattern is None or pattern.fullmatch(place[2])):
-            return place.span(1)
-    if (start := continuation(read_clause(text, question), question_words)) is not None:
-        head = head_of(read_clause(text, question), start, kind, noun)
-        only = _only(pattern, text[slice(*head)], question) if head and pattern else None
-        return (head[0] + only[0], head[0] + only[1]) if head and only else head
+        return verdict.span() if verdict else option(whole, asked.words)
+    if place := _place_in_front(text, asked):
+        return place
+    if (start := continuation(whole, asked.words)) is not None:
+        return _narrowed(text, head_of(whole, start, asked.kind, asked.noun), asked)
     clause = read_clause(_first_clause(text, predicate), question)
-    if kind in asking.HOW_MANY and clause.verbs and (none := _NONE_OF_THEM.search(clause.text)):
+    none = _NONE_OF_THEM.search(clause.text) if asked.kind in asking.HOW_MANY else None
+    if none and clause.verbs:
         return none.span()
     if english.denial(clause.text):
         return None
-    if (clause.verbs or predicate) and pattern and (only := _only(pattern, clause.text, question)):
+    return _by_kind(clause, asked, predicate) or _by_side(clause, asked, predicate, naming)
+
+
+def _read_question(question: str) -> _Asked:
+    words = words_of(question)
+    kind = asking.answer_kind(words)
+    return _Asked(
+        question,
+        words,
+        kind,
+        asking.asked_noun(words),
+        asking.prepositions(words),
+        _PATTERNS.get(kind or ""),
+    )
+
+
+def _place_in_front(text: str, asked: _Asked) -> tuple[int, int] | None:
+    """The place or date that opens an answer to "In which ...?": "In | France |, it is"."""
+    place = _PLACE_FIRST.match(text)
+    if place is None or not asked.words or asked.words[0].lower != "in":
+        return None
+    fits = asked.pattern is None or asked.pattern.fullmatch(place[2])
+    return place.span(1) if fits and adds(place[1], asked.text) else None
+
+
+def _by_kind(clause: Clause, asked: _Asked, predicate: bool) -> tuple[int, int] | None:
+    """What answers by its form: a date, a number, a "when", a title in front."""
+    only = _only(asked.pattern, clause.text, asked.text) if asked.pattern else None
+    if only and (clause.verbs or predicate):
         return only
-    if kind == asking.WHEN and (when := _WHEN.search(clause.text, 1)):
+    if asked.kind == asking.WHEN and (when := _WHEN.search(clause.text, 1)):
         return when.start(), len(clause.text)
-    if kind == "what" and not predicate and (title := title_first(clause)):
-        return title
-    side = (0, len(clause.words)) if predicate else side_of(clause, question_words)
-    side = side or behind_preposition(clause, asking.prepositions(question_words))
+    return title_first(clause) if asked.kind == "what" and not predicate else None
+
+
+def _by_side(
+    clause: Clause, asked: _Asked, predicate: bool, naming: bool
+) -> tuple[int, int] | None:
+    """What answers by its place: the predicate, or a side of a verb or preposition."""
+    side = (0, len(clause.words)) if predicate else side_of(clause, asked.words)
+    side = side or behind_preposition(clause, asked.prepositions)
     if side is None:
         return None
     start, end = side
     if not predicate and start == 0:
-        return before_verb(clause, end, noun, final_preposition(question_words))
-    head = head_of(clause, start, kind, noun, asking.prepositions(question_words), naming=naming)
+        return before_verb(clause, end, asked.noun, final_preposition(asked.words))
+    head = head_of(clause, start, asked.kind, asked.noun, asked.prepositions, naming=naming)
     if head and not predicate:
         head = head[0], without_repeated_end(clause, start, head[1])
-    if head and pattern and (only := _only(pattern, clause.text[slice(*head)], question)):
-        return head[0] + only[0], head[0] + only[1]
-    return head
+    return _narrowed(clause.text, head, asked)
+
+
+def _narrowed(text: str, head: tuple[int, int] | None, asked: _Asked) -> tuple[int, int] | None:
+    """Of an answer, the one date or number that is asked for, if there is one."""
+    if head is None or asked.pattern is None:
+        return head
+    only = _only(asked.pattern, text[slice(*head)], asked.text)
+    return (head[0] + only[0], head[0] + only[1]) if only else head
 
 
 def continues(text: str, question: str) -> bool:

@@ -6,8 +6,9 @@ import pytest
 from hostile import cases, text
 from hypothesis import given, strategies as st
 
-from anchorscope.anchors import answer_anchors
-from anchorscope.anchors.answer_anchors import closer, find, locate
+from anchorscope.anchors import sentences
+from anchorscope.anchors.answer_anchors import find, locate
+from anchorscope.anchors.sentences import closer
 
 EXAMPLES = [
     # plain, and where a sentence or line ends
@@ -262,7 +263,7 @@ def test_a_span_lies_on_one_line_without_white_space_at_its_edges(
     if span is not None:
         found = answer[slice(*span)]
         assert found and found == found.strip()
-        assert not set(found) & set(answer_anchors.NEWLINES)
+        assert not set(found) & set(sentences.NEWLINES)
 
 
 @cases
