@@ -6,19 +6,14 @@ One procedure for every answer, right or wrong:
    and behind sentences about the request ("Okay, so the user asks ...") that others follow;
 2. skip spaces, bullets, tags, the "1." of a list, the "(B)" or "b)" of a choice, opening
    punctuation;
-3. strip lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
-4. cut at the first line break, bracket, tag or sentence end, before the next item of a list, at
-   the end of what is emphasised, before an afterthought ("X, I think", "X, not Y"), but keep a
-   number's other spelling with it ("12 (twelve)");
+3. strip a heading or a phrase in front that only says the question again ("In Norse mythology,")
+   and lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
+4. cut at the first line break, bracket (unless only the question was said before it), tag or
+   sentence end, before the next item of a list, at the end of what is emphasised, before an
+   afterthought ("X, I think", "X, not Y"), but keep a number's other spelling ("12 (twelve)");
 5. of a clause that says the question's words again, keep what it adds (`restated`), where the
    question is known;
 6. drop articles, then quotes, markup and punctuation at both ends.
-
-A full stop ends a sentence where white space, a closing quote or the end of the text follows,
-unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
-a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
-then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
-where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
 Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
@@ -28,44 +23,32 @@ articles are English; a clause that cannot be read stays whole, and `Anchor.sure
 import re
 from dataclasses import dataclass
 
-from anchorscope.anchors import english, lead_ins, restated
-from anchorscope.anchors.english import (
-    ANSWER_ABBREVIATIONS,
-    MONTHS,
-    TWO_SPELLINGS,
-    without_quotations,
-    word_set,
+from anchorscope.anchors import clauses, edges, english, lead_ins, restated
+from anchorscope.anchors.english import TWO_SPELLINGS, without_quotations
+from anchorscope.anchors.sentences import (
+    MARKS,
+    NEWLINES,
+    SENTENCE_OPENERS,
+    keeps_stop,
+    sentence_end,
 )
 
 MOST_NAME = 7  # words of a name that may stand in the question as well
 MOST_WORDS = 15  # of an answer proper that is no clause
 
-NEWLINES = "\n\r\v\f\x85\u2028\u2029"
-FULL_STOPS = ".。．｡।۔։"
-_MARKS = FULL_STOPS + "!?！？؟…"
-_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 
 _BLANK = re.compile(rf"[\s{_INVISIBLE}]")
 _PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』》*_`", strict=True))
 _APOSTROPHES = frozenset("'’‘")
-_CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
+_CLOSING = frozenset(MARKS + ",;:،؛、，；：-–—")
 
-_KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
-_SENTENCE_OPENERS = word_set(
-    "The It He She This That These They There His Her Its Their However In On At As If"
-)
-
-_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
-_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
-_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
-_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line
 
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
-_NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)"
+_NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(SENTENCE_OPENERS))})\b)"
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
 _LIST = re.compile(r"\(?([1aA])([.)])\s+$")  # what stands before the first item
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
@@ -77,12 +60,18 @@ _TAGS = re.compile(_TAG)
 _THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
 _MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
-_CHOICE = r"\(?[A-Ea-e1-5]\)\s+(?=\w)"
+_CHOICE = r"\(?[A-Ea-e1-5]\)\s+(?=\w)|(?<=:\n)\n?[A-E]\.\s+(?=\w)"
 _SKIP = re.compile(
     rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}{re.escape(_BRACKETS)}]|"
     r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
 )
 _YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
+
+_HEADING_END = re.compile(r"[:：][\s*\"“]*(?:(?i:the|an?)\s)?[*\"“]*$")
+_ASIDE = re.compile(r"(?<![\"”])\s*\([^()\n]*\)\s(?=\w)")
+_PHRASE = re.compile(
+    r"(?:In|On|At|During|For|From|Among|Between|By|Since) [^,.:;?!\n]{3,80},\s+(?=\w)"
+)
 
 # What a model adds to its answer: doubt, or what the answer is not.
 _COPULA = re.compile(r"\b(?:is|was|are|were|be|been)\b|['’]s\b")
@@ -120,7 +109,9 @@ def locate(answer: str, question: str = "") -> Anchor | None:
     Without the question, an answer that restates it is kept whole.
     """
     sentence = _after_request(answer, _skip(answer, _opening(answer)))
-    start = _after_question(answer, sentence, question) if question else sentence
+    start = sentence
+    if question:
+        start = _after_phrase(answer, _after_question(answer, sentence, question), question)
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
         if (after := _after_lead_in(answer, start)) == start:
             break
@@ -129,9 +120,23 @@ def locate(answer: str, question: str = "") -> Anchor | None:
     if span is None:
         return None
     if question:
+        span = _beyond_aside(answer, start, span, question)
         span = _added(answer, span, sentence, question)
     text = answer[slice(*span)]
-    return Anchor(*span, len(text.split()) <= MOST_WORDS and not restated.is_clause(text))
+    return Anchor(*span, len(text.split()) <= MOST_WORDS and not clauses.is_clause(text))
+
+
+def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
+    """The span up to the sentence's end where a bracket cut it before it said anything new.
+
+    "The Gold Coast (Ghana) has its capital in | Accra"
+    """
+    aside = _ASIDE.match(answer, span[1])
+    if aside is None or clauses.adds(answer[slice(*span)], question):
+        return span
+    whole = _proper(answer, start, brackets_from=aside.end())
+    goes_on = whole is not None and clauses.adds(answer[aside.end() : whole[1]], question)
+    return whole if whole is not None and goes_on else span
 
 
 def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> tuple[int, int]:
@@ -145,14 +150,16 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
     if whole is not None:
         text = answer[slice(*span)]
         is_name = text != text.lower() and len(text.split()) <= MOST_NAME
-        repeats = not is_name and not restated.adds(text, question)
-        answers = repeats and restated.adds(answer[whole[0] : span[0]], question)
+        repeats = not is_name and not clauses.adds(text, question)
+        answers = repeats and clauses.adds(answer[whole[0] : span[0]], question)
         answered = restated.answered_before(answer[slice(*whole)], span[0] - whole[0], question)
         if answers or answered or restated.continues(answer[slice(*whole)], question):
             span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
-    if "\n" in lead_in and restated.is_clause(answer[slice(*span)]):
+    heading = "\n" in lead_in or _HEADING_END.search(lead_in)
+    if heading and clauses.is_clause(answer[slice(*span)]):
         predicate = False  # "The author was:", and then a sentence of its own
-    place = restated.added(answer[slice(*span)], question, predicate=predicate)
+    naming = edges.ends_with_naming(lead_in)
+    place = restated.added(answer[slice(*span)], question, predicate=predicate, naming=naming)
     if place is None or place == (0, span[1] - span[0]):
         return span
     return _without_edges(answer, span[0] + place[0], span[0] + place[1]) or span
@@ -161,15 +168,18 @@ def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> 
 def sentence_of(answer: str, place: int) -> tuple[int, int]:
     """Characters [start, end) of the sentence of E_A, its lead-in included; E_A is at `place`."""
     start = _after_request(answer, _skip(answer, _opening(answer)))
-    end = _sentence_end(answer, start)
-    return (start, end) if place < end else (place, _sentence_end(answer, place))
+    end = sentence_end(answer, start)
+    return (start, end) if place < end else (place, sentence_end(answer, place))
 
 
-def _proper(answer: str, start: int) -> tuple[int, int] | None:
-    """The answer that begins at a character, cut where it ends."""
+def _proper(answer: str, start: int, *, brackets_from: int = 0) -> tuple[int, int] | None:
+    """The answer that begins at a character, cut where it ends.
+
+    `brackets_from`: the character from which on brackets end it.
+    """
     emphasis = _EMPHASIS.match(answer, start)
     start = emphasis.start(2) if emphasis else start
-    end = min(_cut(answer, start), emphasis.end(2) if emphasis else len(answer))
+    end = min(_cut(answer, start, brackets_from), emphasis.end(2) if emphasis else len(answer))
     return _without_edges(answer, start, end)
 
 
@@ -179,55 +189,6 @@ def _without_edges(answer: str, start: int, end: int) -> tuple[int, int] | None:
     while article := _ARTICLE.match(answer, start, end):
         start, end = _strip(answer, article.end(), end)
     return (start, end) if start < end else None
-
-
-def closer(text: str, start: int) -> int | None:
-    """The first line break or sentence-ending full stop at or after a character, None without."""
-    stops = NEWLINES + FULL_STOPS
-    return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
-
-
-def _ends(text: str, place: int) -> bool:
-    """Whether a line or sentence ends with the character at a place (rules above)."""
-    mark = text[place]
-    if mark in NEWLINES + _UNSPACED_MARKS:
-        return True
-    if mark not in _MARKS:
-        return False
-    if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
-        return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
-    if mark in "!?":
-        closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song
-        following = _NEXT_WORD.match(text, closed)
-        return following is None or not following[1][0].islower()
-    return not _abbreviated(text, place)
-
-
-def _abbreviated(text: str, place: int) -> bool:
-    """Whether the full stop belongs to the word before it and the sentence goes on."""
-    following = _NEXT_WORD.match(text, place + 1)
-    if following is None:
-        return _keeps_stop(text, place)
-    if following[1] in _SENTENCE_OPENERS:
-        return False
-    word = _last_word(text, place)
-    if word.casefold() == "no":
-        return following[1][0].isdigit()
-    if word.isdecimal():
-        return len(word) <= 2 and following[1].casefold() in MONTHS
-    one_letter = len(word) == 1 and word.isalpha()
-    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ANSWER_ABBREVIATIONS
-
-
-def _keeps_stop(text: str, place: int) -> bool:
-    """Whether the full stop is the spelling of the last word: "U.S.", "Jr."."""
-    word = _last_word(text, place)
-    return bool(_DOTTED.fullmatch(word)) or word.casefold() in _KEEP_STOP
-
-
-def _last_word(text: str, place: int) -> str:
-    word = _LAST_WORD.search(text[max(0, place - 40) : place])
-    return word[0].lstrip("'‘’") if word else ""
 
 
 def _skip(text: str, start: int) -> int:
@@ -249,7 +210,7 @@ def _after_request(text: str, start: int) -> int:
     for _ in range(_MOST_LEAD_INS):
         if not lead_ins.speaks_of_the_request(text, start):
             break
-        after = _skip(text, _sentence_end(text, start) + 1)
+        after = _skip(text, sentence_end(text, start) + 1)
         if not text[after:].strip():
             break
         start = after
@@ -262,19 +223,24 @@ def _after_question(text: str, start: int, question: str) -> int:
     if repeated is None or not text[repeated.end() :].strip():
         return start
     repetition = text[start : repeated.end()]
-    asks = repetition.rstrip()[-1] in "?？" or restated.is_clause(repetition)
-    again = asks and not restated.adds(repetition, question)
+    asks = repetition.rstrip()[-1] in "?？" or clauses.is_clause(repetition)
+    whole = clauses.content_stems(question) <= clauses.content_stems(repetition)
+    again = (asks or whole) and not clauses.adds(repetition, question)
     return _skip(text, repeated.end()) if again else start
 
 
-def _sentence_end(text: str, start: int) -> int:
-    return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
+def _after_phrase(text: str, start: int, question: str) -> int:
+    """Past a phrase in front that only says the question's words: "In Norse mythology, Odin"."""
+    phrase = _PHRASE.match(text, start)
+    if phrase is None or not clauses.content_stems(phrase[0]):
+        return start
+    return start if clauses.adds(phrase[0], question) else phrase.end()
 
 
 def _after_lead_in(text: str, start: int) -> int:
     """Where a lead-in ends, else `start`; quotes and markup may open before it."""
     opened = _within_quotes(text, start)
-    after = lead_ins.after(text, opened, _sentence_end(text, opened))
+    after = lead_ins.after(text, opened, sentence_end(text, opened))
     return start if after == opened else after
 
 
@@ -285,16 +251,17 @@ def _within_quotes(text: str, start: int) -> int:
     return start
 
 
-def _cut(text: str, start: int) -> int:
+def _cut(text: str, start: int, brackets_from: int) -> int:
     """Where the answer that starts at a character ends."""
     if yes_no := _YES_NO.match(text, start):
         return yes_no.end()
-    end = _sentence_end(text, start)
+    end = sentence_end(text, start)
     end = min(end, _second_item(text, start))
     spellings = TWO_SPELLINGS.finditer(text, start, end)
     spelt_twice = {place for number in spellings for place in range(*number.span())}
     for place in range(start, end):
         bracket = text[place] in _BRACKETS and place not in spelt_twice
+        bracket = bracket and place >= brackets_from
         if bracket or _TAGS.match(text, place):
             end = place
             break
@@ -306,7 +273,8 @@ def _cut(text: str, start: int) -> int:
 
 def _second_item(text: str, start: int) -> int:
     """Where the next item of a list begins if the answer is the first: "1) Mercury 2) Venus"."""
-    if first := _LIST.search(text, 0, start):
+    first = _LIST.search(text, 0, start)
+    if first and first[0].strip() != "A.":  # its "B." may be an initial: "A. John B. Bo"
         number, closing = chr(ord(first[1]) + 1), re.escape(first[2])
         item = re.compile(rf"[^\S{NEWLINES}]+\(?{number}{closing}\s+{_NEW_SENTENCE}(?=\w)")
         if second := item.search(text, start):
@@ -324,7 +292,7 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
             end -= 1
         start, end = _strip_quotes(text, start, end)
         if start < end and text[end - 1] in _CLOSING:
-            spelt = text[end - 1] == "." and _keeps_stop(text[start:end], end - 1 - start)
+            spelt = text[end - 1] == "." and keeps_stop(text[start:end], end - 1 - start)
             end -= not spelt
         if (start, end) == before:
             break
@@ -336,12 +304,17 @@ def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
     if end - start < 1:
         return start, end
     first, last = text[start], text[end - 1]
-    if end - start > 1 and first in _PAIRS and last in {_PAIRS[first], first}:
-        return start + 1, end - 1
     inside = text[start + 1 : end - 1]
+    if end - start > 1 and first in _PAIRS and last in {_PAIRS[first], first}:
+        return (start, end) if _closes_within(inside, _PAIRS[first]) else (start + 1, end - 1)
     if first in _PAIRS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
         return start + 1, end
     partners = {a for a, b in _PAIRS.items() if b == last}
     if partners and last not in _APOSTROPHES and not partners & set(inside):
         return start, end - 1
     return start, end
+
+
+def _closes_within(inside: str, closing: str) -> bool:
+    """Whether a quotation ends inside a text, and another begins: 'Up" and "Down' of '"Up" and'."""
+    return bool(re.search(rf"\S{re.escape(closing)}\s.*\s[\"“'‘]\S", inside))

@@ -40,7 +40,7 @@ def answer_kind(words: Sequence[Word]) -> str | None:
     if asking == "how":
         return f"how {following}"
     if asking in ("what", "which"):
-        return WHEN if following in TIMES else "what"
+        return WHEN if following.removesuffix("s") in TIMES else "what"
     return "who" if asking in ("whom", "whose") else asking
 
 

@@ -16,7 +16,7 @@ A response is no answer where it is, in this order,
 
 import re
 
-from anchorscope.anchors import answer_anchors, asking, english, restated
+from anchorscope.anchors import answer_anchors, asking, clauses, english, restated, sides
 from anchorscope.anchors.words import words_of
 
 REFUSAL = "refusal"
@@ -73,7 +73,7 @@ def no_answer(
     closed = response[anchor.end : anchor.end + 1] in tuple('"”»')
     rest = response[anchor.end :].strip(" ,;:-–")
     start, end = answer_anchors.sentence_of(response, anchor.start)
-    goes_on = end == len(response) and not restated.adds(response[start:end], question)
+    goes_on = end == len(response) and not clauses.adds(response[start:end], question)
     if not finished and (
         not rest or goes_on or (not closed and rest.isalnum() and len(rest) < MOST_CUT)
     ):
@@ -87,17 +87,17 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finishe
     sentence, text = response[start:end], response[anchor.start : anchor.end]
     if not finished and end == len(response):
         sentence = sentence.rpartition(" ")[0]  # its last word may be cut
-    said = restated.content_stems(question)
-    repeated = len(said & restated.content_stems(sentence))
-    is_clause = restated.is_clause(sentence)
+    said = clauses.content_stems(question)
+    repeated = len(said & clauses.content_stems(sentence))
+    is_clause = clauses.is_clause(sentence)
     if response[end : end + 1] in ("?", "？") or _first(sentence) == _first(question) != "":
-        half = len(said) <= 2 * repeated or not restated.adds(sentence, question)
+        half = len(said) <= 2 * repeated or not clauses.adds(sentence, question)
         return bool(said) and half and (is_clause or _in_small(sentence))
     n_words = len(words_of(sentence))
     long = n_words > answer_anchors.MOST_NAME
     if long and _plain(sentence) in _plain(question):
         return True
-    if restated.adds(sentence, question) or not (long or is_clause):
+    if clauses.adds(sentence, question) or not (long or is_clause):
         return False
     kind = asking.answer_kind(words_of(question))
     if _is_what_was_asked(text, question):
@@ -109,6 +109,8 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finishe
         return True
     if kind not in (asking.WHEN, *asking.HOW_MANY) and _describes(before, text, question):
         return True
+    if kind in ("who", "what") and english.DATE.fullmatch(text):
+        return True  # a date of the question, where none is asked for
     return 2 * repeated > len(said) and 2 * len(words_of(text)) > n_words
 
 
@@ -117,7 +119,7 @@ def _says_it_twice(before: str, text: str) -> bool:
     if len(words_of(text)) > 1 and re.match(r"(?:the |an? )?" + re.escape(text), before, re.I):
         return True  # "The Ravens are named the Ravens"
     small = not any(char.isdigit() or char.isupper() for char in text)
-    return small and not _quoted(before) and restated.stems(text) <= restated.stems(before)
+    return small and not _quoted(before) and clauses.stems(text) <= clauses.stems(before)
 
 
 def _is_what_was_asked(text: str, question: str) -> bool:
@@ -126,7 +128,7 @@ def _is_what_was_asked(text: str, question: str) -> bool:
     if not words or asking.answer_kind(asking_words) not in ("what", "who"):
         return False
     asked = [word.lower for word in asking.asked_phrase(asking_words)[: len(words)]]
-    if restated.is_clause(text) and _plain(text) in _plain(question):
+    if clauses.is_clause(text) and _plain(text) in _plain(question):
         return True
     return words[0].lower in english.WH or [word.lower for word in words] == asked
 
@@ -138,9 +140,9 @@ def _describes(before: str, text: str, question: str) -> bool:
     """
     words, first = words_of(before), words_of(text)[:1]
     article = bool(words) and words[-1].lower in english.ARTICLES and not _quoted(before)
-    if not article or not first or first[0].capital or restated.is_option(text, question):
+    if not article or not first or first[0].capital or sides.is_option(text, question):
         return False
-    return restated.is_clause(before) and not restated.tells_an_act(before + text, question)
+    return clauses.is_clause(before) and not clauses.tells_an_act(before + text, question)
 
 
 def _quoted(before: str) -> bool:
@@ -162,22 +164,42 @@ def _refuses(response: str, question: str, anchor: answer_anchors.Anchor) -> boo
     """Whether the answer's sentence refuses, or tells only what the answer is not."""
     kind = asking.answer_kind(words_of(question))
     text = response[anchor.start : anchor.end]
+    start, end = answer_anchors.sentence_of(response, anchor.start)
+    if _refuses_first(response[start:end], question):
+        return True
     if text.casefold() in ("yes", "no"):
         if kind not in (asking.YES_NO, None):
             return True
-        text = response[slice(*answer_anchors.sentence_of(response, anchor.start))]
+        text = response[start:end]
         if kind == asking.YES_NO and not _OF_THE_ANSWER.search(text):
             return False  # "No, they do not have wings"
     plain = english.without_quotations(text)
     if not _in_small(text):
         return False
     named = response[: anchor.start].endswith(("the ", "The "))  # "the fear of the unknown"
-    if (_WHOLE.match(text) and not named) or _REFUSES.search(plain):
+    if _WHOLE.match(text) and not named:
+        return True
+    refusal = _REFUSES.search(plain)
+    denied = clauses.stems(refusal[0].split()[-1]) if refusal else frozenset()
+    if refusal and not (kind == asking.YES_NO and denied <= clauses.stems(question)):
         return True
     if kind == asking.YES_NO or _DENIES.search(question):
         return False
     denial = _DENIES.search(plain)
-    return denial is not None and not restated.adds(text[: denial.start()], question)
+    return denial is not None and not clauses.adds(text[: denial.start()], question)
+
+
+def _refuses_first(sentence: str, question: str) -> bool:
+    """Whether "X is not stated" stands before a "but" behind which no name or number is new."""
+    first, _, rest = sentence.partition(", but ")
+    refusal = _REFUSES.search(first)
+    if not rest or refusal is None or refusal.end() < len(first):
+        return False
+    subject = first[: refusal.start()]
+    new = clauses.content_stems(rest) - clauses.stems(question)
+    names = clauses.content_stems(" ".join(re.findall(r"\b[^\W_a-z]\S*", rest)))
+    about = clauses.content_stems(subject) & clauses.content_stems(question)
+    return bool(about) and not clauses.adds(subject, question) and not new & names
 
 
 def _in_small(text: str) -> bool:

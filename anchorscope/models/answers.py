@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from anchorscope.anchors import answer_anchors, labels, outcomes, tokens
+from anchorscope.anchors import answer_anchors, labels, outcomes, sentences, tokens
 from anchorscope.models import families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate, settled
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
@@ -200,7 +200,7 @@ def trim(
     found = answer_anchors.locate(turn, question)
     cut_off = may_be_cut and len(body) == len(response) and not settled(text, ending.style)
     no_answer = outcomes.no_answer(turn, question, found, finished=not cut_off)
-    close = answer_anchors.closer(text, found.end if found else 0)
+    close = sentences.closer(text, found.end if found else 0)
     whole = (text if close is None else text[: close + 1]).strip()
     if found is None:
         return Trimmed(whole, no_answer=no_answer)
@@ -251,7 +251,7 @@ def _first_turn(text: str, style: str) -> str:
 
     Not in chats, where an answer may open with line breaks.
     """
-    breaks = (place for place, char in enumerate(text) if char in answer_anchors.NEWLINES)
+    breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
     return text if style == "chat" else text[: next(breaks, None)]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from anchorscope.anchors import answer_anchors
+from anchorscope.anchors import answer_anchors, sentences
 from anchorscope.models import cache, families
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
@@ -276,12 +276,12 @@ def settled(text: str, style: str) -> bool:
     In `plain` style a full stop with spaces around it ends an answer at once. Any other full stop
     does so two words later, when it cannot be part of an abbreviation or number any more.
     """
-    if any(char in answer_anchors.NEWLINES for char in text):
+    if any(char in sentences.NEWLINES for char in text):
         return True
     if style != "plain":
         return False
     anchor = answer_anchors.find(text)
-    close = answer_anchors.closer(text, anchor[1] if anchor else 0)
+    close = sentences.closer(text, anchor[1] if anchor else 0)
     if close is None:
         return False
     before, after = text[:close], text[close + 1 :]

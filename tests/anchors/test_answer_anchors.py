@@ -6,8 +6,9 @@ import pytest
 from hostile import cases, text
 from hypothesis import given, strategies as st
 
-from anchorscope.anchors import answer_anchors
-from anchorscope.anchors.answer_anchors import closer, find, locate
+from anchorscope.anchors import sentences
+from anchorscope.anchors.answer_anchors import find, locate
+from anchorscope.anchors.sentences import closer
 
 EXAMPLES = [
     # plain, and where a sentence or line ends
@@ -183,6 +184,28 @@ RESTATED = [
     ("Where was she born?", "She was born in Vienna, Austria, in 1900.", "Vienna, Austria"),
     ("What does Ann do?", "Ann is a doctor who works in Rome.", "doctor"),
     ("Who founded it?", "The founder was Ann Bo, a painter from Rome.", "Ann Bo"),
+    ("What is it called?", 'It is called "Up" by its fans.', "Up"),
+    ("What is it called?", 'It is called "Up" or "Down" by its fans.', '"Up" or "Down"'),
+    ("Which novel by Ann Bo has a cat?", 'A cat is in Ann Bo\'s novel "Drift".', "Drift"),
+    ("What is the device?", "The device is a device called a steam engine.", "steam engine"),
+    ("Which gods choose who dies?", "The beings who choose who dies are known as the Fates.",
+     "Fates"),
+    ("What weapon is it?", "The weapon is a bow made of oak, often with a long string.",
+     "bow made of oak"),
+    ("What lake is it?", "The lake is Loch Ness, a lake in Scotland.", "Loch Ness"),
+    ("What breed is it?", "The breed is a breed created by a farmer.", "breed created by a farmer"),
+    # a phrase, a heading or an aside that only repeats the question
+    ("In Ely what is a serpentine?", "In Ely, the serpentine is a type of bow.", "type of bow"),
+    ("When did Ann Bo win the cup?", "Ann Bo Won The Cup: 1994", "1994"),
+    ("What does Ann Bo do?", "The answer is: Ann Bo is a singer.", "singer"),
+    ("Who made it?", "The maker was:\n\nA. John B. Bo", "John B. Bo"),
+    ("The firm with the Remote Call (RC) has its seat in which city?",
+     "The firm with the Remote Call (RC) has its seat in Berlin.", "Berlin"),
+    # where the question asks before its end
+    ("It is the best name for which joint of the body?", "The best name for the joint is femur.",
+     "femur"),
+    ("The show sold more than how many copies?", "The show sold more than 1000 copies.", "1000"),
+    ("It was made for a war during what years?", "It was made in 2013.", "2013"),
     # answers that are no clauses, and titles that look like clauses
     ("Which film won?", "A Man Called Ove", "Man Called Ove"),
     ("Which film is it?", "The Man Who Knew Too Much", "Man Who Knew Too Much"),
@@ -240,7 +263,7 @@ def test_a_span_lies_on_one_line_without_white_space_at_its_edges(
     if span is not None:
         found = answer[slice(*span)]
         assert found and found == found.strip()
-        assert not set(found) & set(answer_anchors.NEWLINES)
+        assert not set(found) & set(sentences.NEWLINES)
 
 
 @cases

@@ -65,6 +65,10 @@ CASES = [
     ("Who is the sister of Anna Bo?", "Hanna Bo is the sister of Anna Bo.", None),
     ("Who is the son of Maria Curie?", "Marie Curie is.", None),
     ("Is it heavier, gold or silver, and which is it?", "The heavier is silver.", None),
+    ("Do Ann and Bo have the same job?", "Ann and Bo do not have the same job.", None),
+    ("Which event did Ann Bo found in 1999?", "Ann Bo was found in 1999.", ECHO),
+    ("What is the tale?", "The tale is not stated, but the tale is old.", REFUSAL),
+    ("Who is the author?", "The author is not known, but it may be Ann Bo.", None),
     ("Do bats and cats have wings?", "No, both bats and cats do not have wings.", None),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from instrument import greedy
 
-from anchorscope.anchors import answer_anchors, tokens
+from anchorscope.anchors import answer_anchors, sentences, tokens
 from anchorscope.models import answers, families, generation, inputs
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
@@ -192,7 +192,7 @@ def test_a_settled_answer_is_not_changed_by_what_follows(
 
         def cut(whole: str) -> Any:
             found = answer_anchors.find(answers._first_turn(whole, style))
-            return found, answer_anchors.closer(whole, found[1] if found else 0)
+            return found, sentences.closer(whole, found[1] if found else 0)
 
         assert cut(text) == cut(longer)
 

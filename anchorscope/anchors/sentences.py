@@ -1,0 +1,79 @@
+"""Where sentences and lines end in what a model wrote.
+
+A full stop ends a sentence where white space, a closing quote or the end of the text follows,
+unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
+a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
+then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
+where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
+"""
+
+import re
+
+from anchorscope.anchors.english import ANSWER_ABBREVIATIONS, MONTHS, word_set
+
+NEWLINES = "\n\r\v\f\x85\u2028\u2029"
+FULL_STOPS = ".。．｡।۔։"
+MARKS = FULL_STOPS + "!?！？؟…"
+_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
+_KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
+SENTENCE_OPENERS = word_set(
+    "The It He She This That These They There His Her Its Their However In On At As If"
+)
+_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
+_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
+_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line
+
+
+def closer(text: str, start: int) -> int | None:
+    """The first line break or sentence-ending full stop at or after a character, None without."""
+    stops = NEWLINES + FULL_STOPS
+    return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
+
+
+def sentence_end(text: str, start: int) -> int:
+    """Where the line or sentence that holds a character ends: its mark, or the text's end."""
+    return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
+
+
+def _ends(text: str, place: int) -> bool:
+    """Whether a line or sentence ends with the character at a place (rules above)."""
+    mark = text[place]
+    if mark in NEWLINES + _UNSPACED_MARKS:
+        return True
+    if mark not in MARKS:
+        return False
+    if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
+        return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
+    if mark in "!?":
+        closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song
+        following = _NEXT_WORD.match(text, closed)
+        return following is None or not following[1][0].islower()
+    return not _abbreviated(text, place)
+
+
+def _abbreviated(text: str, place: int) -> bool:
+    """Whether the full stop belongs to the word before it and the sentence goes on."""
+    following = _NEXT_WORD.match(text, place + 1)
+    if following is None:
+        return keeps_stop(text, place)
+    if following[1] in SENTENCE_OPENERS:
+        return False
+    word = _last_word(text, place)
+    if word.casefold() == "no":
+        return following[1][0].isdigit()
+    if word.isdecimal():
+        return len(word) <= 2 and following[1].casefold() in MONTHS
+    one_letter = len(word) == 1 and word.isalpha()
+    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ANSWER_ABBREVIATIONS
+
+
+def keeps_stop(text: str, place: int) -> bool:
+    """Whether the full stop is the spelling of the last word: "U.S.", "Jr."."""
+    word = _last_word(text, place)
+    return bool(_DOTTED.fullmatch(word)) or word.casefold() in _KEEP_STOP
+
+
+def _last_word(text: str, place: int) -> str:
+    word = _LAST_WORD.search(text[max(0, place - 40) : place])
+    return word[0].lstrip("'‘’") if word else ""
