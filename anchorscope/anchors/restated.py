@@ -34,6 +34,7 @@ from anchorscope.anchors.sides import (
 )
 from anchorscope.anchors.words import Word, words_of
 
+MOST_READ = 300  # words of a clause; reading takes time with the cube of a run of verbs
 _YES_NO = re.compile(r"(?i:yes|no)(?=\s*[,.;:!–—-]|$)")
 _OTHER_CLAUSE = re.compile(r",?\s(?:but|while|although|though|because)\s")
 _NONE_OF_THEM = re.compile(r"\bno [a-z]+")
@@ -67,6 +68,8 @@ def added(
     """
     asked = _read_question(question)
     whole = read_clause(text, question)
+    if len(whole.words) > MOST_READ:
+        return None
     if asked.kind == asking.YES_NO:
         verdict = _YES_NO.match(text)
         return verdict.span() if verdict else option(whole, asked.words)

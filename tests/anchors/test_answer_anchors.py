@@ -240,6 +240,11 @@ def test_a_whole_clause_is_said_not_to_be_sure(question: str, answer: str, sure:
     assert anchor is not None and anchor.sure is sure
 
 
+def test_a_clause_of_very_many_verbs_is_kept_whole() -> None:
+    answer = " ".join(["Ann", *["was"] * 5000, "Bo"])
+    assert find(answer, "Who wrote it?") == (0, len(answer))
+
+
 def test_the_finder_is_given_question_and_answer_alone() -> None:
     assert list(inspect.signature(find).parameters) == ["answer", "question"]
     assert list(inspect.signature(locate).parameters) == ["answer", "question"]
