@@ -23,7 +23,7 @@ articles are English; a clause that cannot be read stays whole, and `Anchor.sure
 import re
 from dataclasses import dataclass
 
-from anchorscope.anchors import clauses, edges, english, lead_ins, restated
+from anchorscope.anchors import clauses, edges, english, lead_ins, restated, sides
 from anchorscope.anchors.english import TWO_SPELLINGS, without_quotations
 from anchorscope.anchors.sentences import (
     MARKS,
@@ -230,11 +230,17 @@ def _after_question(text: str, start: int, question: str) -> int:
 
 
 def _after_phrase(text: str, start: int, question: str) -> int:
-    """Past a phrase in front that only says the question's words: "In Norse mythology, Odin"."""
+    """Past a phrase in front that only says the question's words: "In Norse mythology, Odin".
+
+    Not where it is the answer: an option of the question, or all that the sentence says.
+    """
     phrase = _PHRASE.match(text, start)
-    if phrase is None or not clauses.content_stems(phrase[0]):
+    if phrase is None or not clauses.content_stems(phrase[0]) or clauses.adds(phrase[0], question):
         return start
-    return start if clauses.adds(phrase[0], question) else phrase.end()
+    option = phrase[0].strip(" ,").partition(" ")[2]
+    rest = text[phrase.end() : sentence_end(text, start)]
+    answers = sides.is_option(option, question) or not clauses.adds(rest, question)
+    return start if answers else phrase.end()
 
 
 def _after_lead_in(text: str, start: int) -> int:

@@ -43,13 +43,15 @@ RELATIVE = re.compile(
             rf",\s{_any_of('specifically', 'namely')}\s",
             rf",?\sand\s{_any_of('is', 'was', 'are', 'were', 'has', 'had')}\s",
             rf",\sand\s(?=[^,]*\s{_IS}\s)",
-            rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('with', 'without', 'including')}\s",
+            rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('with', 'without')}\s(?![A-Z])",
+            r",\s(?:[a-z]+ly\s|often\s)?including\s",
             rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('after', 'before', 'during', 'by')}\s",
             rf"\s{_any_of('or', 'and', 'but')}$",
         )
     )
 )
-_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s")
+# Not in a title ("The Good, the Bad and the Ugly"), nor in a list ("a bird, a cat and a dog").
+_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s(?![A-Z])(?!.*\s(?:and|or|&)\s(?:an?|the)\s)")
 _BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|an?|the)\s")
 _BEHIND_A_NAME = re.compile(
     r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by|after|because|due)(?:\s|$)"

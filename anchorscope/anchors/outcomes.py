@@ -110,7 +110,8 @@ def _echoes(response: str, question: str, anchor: answer_anchors.Anchor, finishe
     if kind not in (asking.WHEN, *asking.HOW_MANY) and _describes(before, text, question):
         return True
     if kind in ("who", "what") and english.DATE.fullmatch(text):
-        return True  # a date of the question, where none is asked for
+        # A date of the question where none is asked for, unless it is a name: "1917 or Dunkirk?"
+        return not sides.is_option(text, question)
     return 2 * repeated > len(said) and 2 * len(words_of(text)) > n_words
 
 

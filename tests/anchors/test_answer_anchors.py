@@ -292,3 +292,25 @@ def test_the_closer_is_the_first_line_break_or_full_stop(
     text: str, start: int, expected: int | None
 ) -> None:
     assert closer(text, start) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("Which book did Ann write?", "The book is The Lion, the Witch and the Wardrobe.",
+         "Lion, the Witch and the Wardrobe"),
+        ("What did Bo make?", "Bo made The Good, the Bad and the Ugly.",
+         "Good, the Bad and the Ugly"),
+        ("What was the order?", "The order was a bird, a cat and a dog.", "bird, a cat and a dog"),
+        ("Who is it?", "It is Ann Bo, a painter from Rome.", "Ann Bo"),
+        ("What is the song?", "The song is Me and You, with Love", "Me and You, with Love"),
+        ("Was he born in France or Spain?", "In France, near Paris", "In France, near Paris"),
+        ("Was he born in France or Spain?", "In France, he was born.", "In France, he was born"),
+        ("Who is the god in Norse mythology?", "In Norse mythology, Odin is the god.", "Odin"),
+    ],
+)  # fmt: skip
+def test_titles_lists_and_options_are_not_cut_like_appositions_and_lead_ins(
+    question: str, answer: str, expected: str
+) -> None:
+    span = find(answer, question)
+    assert span is not None and answer[slice(*span)] == expected

@@ -69,6 +69,8 @@ CASES = [
     ("Which event did Ann Bo found in 1999?", "Ann Bo was found in 1999.", ECHO),
     ("What is the tale?", "The tale is not stated, but the tale is old.", REFUSAL),
     ("Who is the author?", "The author is not known, but it may be Ann Bo.", None),
+    ("Which film won more, 1917 or Dunkirk?", "1917 won more.", None),
+    ("Which number is larger, 1500 or 1400?", "The larger number is 1500.", None),
     ("Do bats and cats have wings?", "No, both bats and cats do not have wings.", None),
 ]  # fmt: skip
 
