@@ -58,7 +58,7 @@ class _Asked:
 def added(
     text: str, question: str, *, predicate: bool, naming: bool = False
 ) -> tuple[int, int] | None:
-    """Characters [start, end) of what an answer adds to its question; None: not to be told.
+    """Characters [start, end) of what an answer adds to its question; None if it cannot be told.
 
     Args:
         text: a clause of one sentence, without its lead-in.

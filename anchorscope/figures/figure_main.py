@@ -113,7 +113,7 @@ class _Pairs:
 
 
 def _pairs(crossing: pd.DataFrame, request: Request, readout: Pair) -> _Pairs:
-    """Raises AnchorscopeError: columns are missing."""
+    """Those of a table of crossing. Raises AnchorscopeError: columns are missing."""
     data.require(crossing, figure_pairs.NEEDED)
     rows = data.rows_at(crossing, readout)
     lines = [figure_pairs.panel_rows(rows, model, request.datasets) for model in request.panels]

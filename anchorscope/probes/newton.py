@@ -1,4 +1,4 @@
-"""Small logistic regressions, many at once, by Newton steps to the last digit.
+"""Small logistic regressions, many at once, by Newton's method.
 
 For a few columns; the probes themselves, with a column for each unit of a hidden state, are solved
 by `anchorscope.probes.lbfgs`.
@@ -16,10 +16,10 @@ def logistic_regressions(
     fixed: np.ndarray | float = 0.0,
     penalty: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n], fitted apart.
+    """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n], each fitted separately.
 
-    The loss is Σ weights · log-loss + ½ Σ penalty · w². Newton steps are halved while the loss
-    rises.
+    The loss is Σ weights · log-loss + ½ Σ penalty · w². A step is halved until
+    the loss no longer rises.
 
     Args:
         rows: a row for each feature; the constant is one, too.

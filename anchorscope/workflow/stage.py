@@ -17,10 +17,10 @@ from anchorscope.storage.records import check_funnel, check_inputs
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
 OBJECTS = 100_000
-"""New objects between two searches for garbage.
+"""New objects between two collections of garbage.
 
-Loading torch and transformers makes far more, all of which stay: at Python's own 700, a fifth of
-the time to load them goes into searching."""
+Loading torch and transformers makes far more, all of which stay: at Python's default (700 in 3.11)
+a fifth of the time to load them goes into collecting."""
 
 log = logging.getLogger("anchorscope")
 
@@ -40,6 +40,7 @@ def stage(snakemake: Any) -> Iterator[None]:
     than `most_dropped` allows. An AnchorscopeError is printed without a traceback and ends the job
     with exit code 1. Any other error is a bug of ours: exit code 2, with its traceback.
     """
+    thresholds = gc.get_threshold()
     gc.set_threshold(OBJECTS)
     _log_to(*snakemake.log[:1])
     try:
@@ -62,6 +63,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(1) from None
     finally:
         Progress.job = ""
+        gc.set_threshold(*thresholds)
 
 
 def _log_to(path: str | None = None) -> None:
