@@ -16,10 +16,10 @@ def logistic_regressions(
     fixed: np.ndarray | float = 0.0,
     penalty: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n], each fitted separately.
+    """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n].
 
-    The loss is Σ weights · log-loss + ½ Σ penalty · w². A step is halved until
-    the loss no longer rises.
+    Each layer's is fitted by itself. The loss is Σ weights · log-loss + ½ Σ penalty · w². A step is
+    halved until the loss no longer rises.
 
     Args:
         rows: a row for each feature; the constant is one, too.
