@@ -39,6 +39,11 @@ class Clause:
         """Of words [start, end): how many say something, and how many something new."""
         return sum(self.content[start:end]), sum(self.new[start:end])
 
+    def new_places(self, first: int, last: int) -> list[int]:
+        """Where the new words begin that begin in characters [first, last)."""
+        words = zip(self.words, self.new, strict=True)
+        return [word.start for word, new in words if new and first <= word.start < last]
+
     def after_verbs(self, verb: int) -> int:
         """Index of the word behind a verb and those that follow it: "has been called |"."""
         end = verb + 1

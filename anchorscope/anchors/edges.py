@@ -175,17 +175,8 @@ def _behind_naming(clause: Clause, first: int, last: int) -> int | None:
     """
     places = [naming.end() for naming in _NAMED.finditer(clause.text, first, last)]
     for naming in _NAMED_IN_SMALL.finditer(clause.text, first, last):
-        before = [
-            new
-            for word, new in zip(clause.words, clause.new, strict=True)
-            if first <= word.start < naming.start()
-        ]
-        behind = [
-            new
-            for word, new in zip(clause.words, clause.new, strict=True)
-            if naming.end() <= word.start < last
-        ]
-        if not any(before) and any(behind):
+        only_repeats = not clause.new_places(first, naming.start())
+        if only_repeats and clause.new_places(naming.end(), last):
             places.append(naming.end())
     return max(places, default=None)
 

@@ -30,11 +30,7 @@ def title_behind(clause: Clause, first: int, last: int) -> tuple[int, int] | Non
     if quotation is None:
         return None
     start, end = quotation.span(1)
-    places = [
-        word.start
-        for word, new in zip(clause.words, clause.new, strict=True)
-        if new and first <= word.start < last
-    ]
+    places = clause.new_places(first, last)
     only = bool(places) and all(start <= place < end for place in places)
     return (start, end) if only else None
 
