@@ -16,6 +16,7 @@ import pandas as pd
 
 from anchorscope.figures import (
     figure_data as data,
+    figure_notes as notes,
     figure_pairs,
     figure_panel,
     figure_style as draw,
@@ -208,7 +209,7 @@ def _choice(
     for i, lines in enumerate(pairs.lines):
         panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=pairs.axis)
     title = request.title if condition == "knockout" else title_of(condition)
-    preview = " (preview)" if data.is_preview(cells, condition) else ""
+    preview = " (preview)" if notes.is_preview(cells, condition) else ""
     subject = f"Read-out {'/'.join(readout)}"
     caption = caption_of(cells, subject, grouping, request.level, condition)
     below = figure_pairs.DETAIL if len(pairs.rows) else figure_pairs.NOT_CROSSED

@@ -8,7 +8,12 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout.figure_controls import auc_axis
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row, Source
 from anchorscope.figures.figure_fit import Request, fitted
@@ -354,12 +359,12 @@ def _caption(
     many = "The best of many heads tells more by chance: choose it on other samples."
     return Caption(
         [
-            f"{what}; {'/'.join(request.readout)}, {data.size_note(sizes['n_paired'])} a cell.",
+            f"{what}; {'/'.join(request.readout)}, {notes.size_note(sizes['n_paired'])} a cell.",
             verdict,
             CIRCULAR,
             loss,
             many if best_of_many else "",
-            data.grey_note(cells),
+            notes.grey_note(cells),
         ],
         [
             "Saliency: |Σ over heads A ⊙ ∂L/∂A|, A the attention weights after the softmax, L "
@@ -369,13 +374,13 @@ def _caption(
             "Targets: the exact answer tokens, or every later token outside the exact question "
             "tokens that the read-out has seen. Random: as many other question tokens, to the "
             "same targets, mean over the draws. Densities are for each factor of ten.",
-            f"Left out: {data.span(sizes['n'] - sizes['n_paired'])} of {data.span(sizes['n'])} "
+            f"Left out: {notes.span(sizes['n'] - sizes['n_paired'])} of {notes.span(sizes['n'])} "
             "samples of a cell, whose question has too few other tokens for the control.",
             f"Intervals: {100 * request.level:g}\u00a0% clustered bootstrap, probes held fixed.",
-            *data.no_signal_notes(
+            *notes.no_signal_notes(
                 {name: cell.assign(cell_signal=cell["signal"]) for name, cell in cells.items()}
             ),
-            *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+            *notes.missing_note([name for name, cell in cells.items() if cell.empty]),
             *request.notes,
         ],
     )
