@@ -93,30 +93,12 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
     drawn = pd.DataFrame([row for column in columns for rows in column for row in rows])
     series = draw.paper_series(request.datasets, drawn if len(drawn) else None)
     shared = draw.encodings(series, look, width)
-    views = []
-    for number, ((model, name), (flows, aucs)) in enumerate(
-        zip(request.panels, columns, strict=True)
-    ):
+    title, views = f"Saliency ({_unit(of_layers)})", []
+    for number, ((model, name), lines) in enumerate(zip(request.panels, columns, strict=True)):
         depth = data.layer_count(of_layers[of_layers["model"] == model])
-        unit = _unit(of_layers)
-        parts = [
-            (f"flow_{number}", flows, f"Saliency ({unit})", _linear_axis(_numbers(flows)), "~g"),
-            (f"auc_{number}", aucs, "AUC for Q", auc_axis(min([0.5, *_numbers(aucs)])), ".1f"),
-        ]
-        panels = []
-        for place, (key, points, title, axis, form) in enumerate(parts):
-            x = figure_panel.layer_axis(depth, "Layer" if place else None)
-            y = figure_panel.value_axis("value", title, *axis, look, number=form)
-            panel = figure_panel.line_panel(
-                *(points, x, y, shared, look, LAYER_TIPS),
-                name=key,
-                height=round(0.8 * look.panel_height),
-                chance=len(points) > 0,
-                crosses=len(points) > 0 and not place,
-            )
-            heading = {} if place else {"title": draw.panel_heading(name, look)}
-            panels.append(panel.properties(**heading))
-        views.append(alt.VConcatChart(vconcat=panels, spacing=12, resolve=draw.one_legend()))
+        flow, auc = _layer_panels(*lines, title, depth, shared, look, name=str(number))
+        both = [flow.properties(title=draw.panel_heading(name, look)), auc]
+        views.append(alt.VConcatChart(vconcat=both, spacing=12, resolve=draw.one_legend()))
     what = (
         f"From the exact question tokens to {TARGETS[arm]}, and how well it tells Q from A; "
         "dotted: from random ones"
@@ -285,6 +267,36 @@ def _density_panel(
     return figure_panel.line_panel(
         rows, x, y, shared, look, DENSITY_TIPS, name=name, chance=some, weight=1
     )
+
+
+def _layer_panels(
+    flows: list[Row],
+    aucs: list[Row],
+    title: str,
+    depth: int,
+    shared: draw.Encodings,
+    look: Style,
+    *,
+    name: str,
+) -> list[alt.LayerChart]:
+    """A model's flow by layer, its axis under the `title`, and the AUC below it."""
+    parts = [
+        (f"flow_{name}", flows, title, _linear_axis(_numbers(flows)), "~g"),
+        (f"auc_{name}", aucs, "AUC for Q", auc_axis(min([0.5, *_numbers(aucs)])), ".1f"),
+    ]
+    panels = []
+    for place, (key, points, words, axis, form) in enumerate(parts):
+        x = figure_panel.layer_axis(depth, "Layer" if place else None)
+        y = figure_panel.value_axis("value", words, *axis, look, number=form)
+        panel = figure_panel.line_panel(
+            *(points, x, y, shared, look, LAYER_TIPS),
+            name=key,
+            height=round(0.8 * look.panel_height),
+            chance=len(points) > 0,
+            crosses=len(points) > 0 and not place,
+        )
+        panels.append(panel)
+    return panels
 
 
 def _layer_rows(
