@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from anchorscope.figures.figure_answers import answer_details, no_answer_note, responses_of
-from anchorscope.figures.figure_data import model_notes
 from anchorscope.figures.figure_files import keywords, save
 from anchorscope.figures.figure_main import chart, choices, title_of
+from anchorscope.figures.figure_notes import model_notes
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage

@@ -8,9 +8,9 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments.knockout.views import view
-    from anchorscope.figures.figure_data import model_notes
     from anchorscope.figures.figure_files import keywords, save
     from anchorscope.figures.figure_main import title_of
+    from anchorscope.figures.figure_notes import model_notes
 
     tables = {name: read_csv(path) for name, path in snakemake.input.items()}
     request = keywords(snakemake.params, title_of("knockout"))

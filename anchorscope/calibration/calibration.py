@@ -113,12 +113,7 @@ def cell(
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
-        layers = np.arange(len(readout.clean))
-        signal = rows_where(controls, **readout.key)["cell_signal"]
-        here = {**fixed, **readout.key, "signal": bool(signal.any()) if len(signal) else None}
-        here |= {"layer": layers, "headline": layers == readout.headline}
-        crossed = rows_where(crossing, **readout.key).set_index("layer").reindex(layers)
-        here |= {name: crossed[name].to_numpy() for name in CROSSED}
+        here = {**fixed, **_of_readout(readout, controls, crossing)}
         for grouping, moved in _moved(readout).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(kinds, ("all", "0", "1")):
@@ -160,6 +155,22 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
             "verdict_flip": (verdict != cut).where((verdict + cut).notna()).astype(float),
         }
     )
+
+
+def _of_readout(
+    readout: Readout, controls: pd.DataFrame, crossing: pd.DataFrame
+) -> dict[str, object]:
+    """The columns that are the same for all samples of a read-out; arrays [layers] or values."""
+    layers = np.arange(len(readout.clean))
+    signal = rows_where(controls, **readout.key)["cell_signal"]
+    crossed = rows_where(crossing, **readout.key).set_index("layer").reindex(layers)
+    return {
+        **readout.key,
+        "signal": bool(signal.any()) if len(signal) else None,
+        "layer": layers,
+        "headline": layers == readout.headline,
+        **{name: crossed[name].to_numpy() for name in CROSSED},
+    }
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:

@@ -9,7 +9,12 @@ import pandas as pd
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_fit import Request, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
@@ -136,7 +141,7 @@ def _marks(
 
 def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
     """What a point is, n, and what is grey; measures, floors, blanks and gaps as details."""
-    q, a = (data.span(rows[f"n_truth_{name}"]) for name in "qa")
+    q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
     bars = f"Bars: {100 * request.level:g}\u00a0% bootstrap intervals."
     every = [f"{label} on {name}" for _, label in request.panels for _, name in request.datasets]
     names = rows["model"] + " on " + rows["series"]
@@ -155,8 +160,8 @@ def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
             "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
             "specificity: non-flips among truth A.",
             "Floors at the default read-out: dashed in the mean over datasets, dotted in each.",
-            *([f"{data.NO_SIGNAL} (hollow grey): {'; '.join(grey)}."] if grey else []),
-            *data.missing_note([name for name in every if name not in set(names)]),
+            *([f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(grey)}."] if grey else []),
+            *notes.missing_note([name for name in every if name not in set(names)]),
             *([f"Left out: {blank} values without a sample of that truth."] if blank else []),
         ],
     )

@@ -85,16 +85,12 @@ def truth(
     own_verdicts = _own_verdicts(verdicts.of_samples(loaded, passes, room=room))
     measured = answers[answers["id"].astype(str).isin(own_verdicts.index)]
     samples = _samples(measured, planned).join(own_verdicts, on="id")
-    swaps = choose(samples, seed)
-    by_id = samples.set_index("id")
+    by_id, swaps = samples.set_index("id"), choose(samples, seed)
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
-    pairs = zip(question["prompt_ids"], answer["answer_ids"], strict=True)
-    rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
-    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
-    is_wrong = np.array([logits[row] > 0 for row in rows], dtype=bool)
+    texts = zip(question["question"], answer["ea_text"], strict=True)
+    is_wrong = _verdicts_behind(question, answer, loaded, batch_tokens, room)
     varies = is_wrong != (answer["verdict"] == 1)
     follows = is_wrong == (answer["label"] == 0)
-    texts = zip(question["question"], answer["ea_text"], strict=True)
     swaps = swaps.assign(
         moved=np.where(swaps["random"], varies, follows),
         graded=np.array([pair in graded for pair in texts], dtype=bool),
@@ -187,6 +183,20 @@ def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
             "verdict_random": flips.mean(axis=1),
         }
     )
+
+
+def _verdicts_behind(
+    questions: pd.DataFrame,
+    answers: pd.DataFrame,
+    loaded: Loaded,
+    batch_tokens: int,
+    room: Room | None,
+) -> np.ndarray:
+    """Whether the model calls each answer wrong behind the question beside it, bool [pairs]."""
+    pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
+    rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
+    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
+    return np.array([logits[row] > 0 for row in rows], dtype=bool)
 
 
 def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,12 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Request
@@ -166,15 +171,15 @@ def _caption(
     if headline.empty:
         return Caption(["Not measured: no sample has what the experiment needs."])
     intervals = f"{100 * level:g}\u00a0% intervals"
-    size = f"{data.size_note([*headline['n_paired']])} samples a group"
+    size = f"{notes.size_note([*headline['n_paired']])} samples a group"
     left_out = (
-        f"Left out: {data.span(headline['n'] - headline['n_paired'])} of "
-        f"{data.span(headline['n'])} samples of a group at the headline layer."
+        f"Left out: {notes.span(headline['n'] - headline['n_paired'])} of "
+        f"{notes.span(headline['n'])} samples of a group at the headline layer."
     )
     thin = f"{thin_marks}: too few samples to rely on." if data.true(rows["thin"]).any() else ""
     grey = ""
     if "signal" in rows and not data.true(rows["signal"]).all():
-        grey = f"Grey: layers without a signal. {data.NO_MORE_THAN_TEXT}"
+        grey = f"Grey: layers without a signal. {notes.NO_MORE_THAN_TEXT}"
     return Caption(
         [f"{words.what}, {where}; {size}; {intervals}.", thin, grey],
         [

@@ -16,6 +16,7 @@ import pandas as pd
 
 from anchorscope.figures import (
     figure_data as data,
+    figure_notes as notes,
     figure_pairs,
     figure_panel,
     figure_style as draw,
@@ -208,24 +209,29 @@ def _choice(
     for i, lines in enumerate(pairs.lines):
         panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=pairs.axis)
     title = request.title if condition == "knockout" else title_of(condition)
-    preview = " (preview)" if data.is_preview(cells, condition) else ""
+    preview = " (preview)" if notes.is_preview(cells, condition) else ""
     subject = f"Read-out {'/'.join(readout)}"
     caption = caption_of(cells, subject, grouping, request.level, condition)
-    below = figure_pairs.DETAIL if len(pairs.rows) else figure_pairs.NOT_CROSSED
-    too_few = figure_pairs.too_few_note(pairs.rows, request.panels, request.datasets)
-    details = [below, *too_few, *caption.details, *request.notes]
-    basics, shown, grey, *others = caption.sentences
-    sentences = [basics, shown, grey, figure_pairs.verdict(pairs.rows), request.no_answers, *others]
     curves = pd.concat([part[0] for part in parts])
     return Choice(
         readout="/".join(readout),
         condition=condition,
         grouping=grouping,
         title=f"{title}{preview}",
-        caption=Caption(sentences, details),
+        caption=_with_pairs(caption, pairs.rows, request),
         panels=panels,
         colours=[one.colour for one in draw.paper_series(request.datasets, curves)],
     )
+
+
+def _with_pairs(caption: Caption, crossing: pd.DataFrame, request: Request) -> Caption:
+    """The caption of the curves with what is said of the crossed pairs and of the whole figure."""
+    below = figure_pairs.DETAIL if len(crossing) else figure_pairs.NOT_CROSSED
+    too_few = figure_pairs.too_few_note(crossing, request.panels, request.datasets)
+    details = [below, *too_few, *caption.details, *request.notes]
+    basics, shown, grey, *others = caption.sentences
+    verdict = figure_pairs.verdict(crossing)
+    return Caption([basics, shown, grey, verdict, request.no_answers, *others], details)
 
 
 def panel_parts(

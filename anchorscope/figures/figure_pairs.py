@@ -7,7 +7,12 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Style
@@ -136,7 +141,7 @@ def verdict(crossing: pd.DataFrame) -> str:
     if heads.empty:
         return ""
     shown = int((heads["reads"] == "truth").sum())
-    pairs = data.size_note([*heads["n_right"], *heads["n_wrong"]])
+    pairs = notes.size_note([*heads["n_right"], *heads["n_wrong"]])
     return (
         f"Lower row: the probe is shown to read truth by comparing answer and question (filled) "
         f"in {shown} of {len(heads)} cells ({pairs} pairs)."

@@ -174,13 +174,7 @@ def line_panel(
     views += [_part(line.encode(strokeDash=shared.dash), name, "line")]
     views += [_part(markers, name, "markers")]
     if crosses:
-        small = 0.5 * look.marker_size
-        cross = thin.mark_point(shape=CROSS, size=small, strokeWidth=1, opacity=1)
-        views.append(_part(cross, name, "crosses"))
-    if crosses and not chance:
-        counts = thin.transform_filter("datum.mark").encode(text=alt.Text("n:Q", format=",d"))
-        counts = counts.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size)
-        views.append(_part(counts, name, "counts"))
+        views += _crosses(thin, look, name, counts=not chance)
     reach = alt.Chart(table).transform_filter("!datum.edge").encode(x, y)
     views.append(_reach(reach, shared, look, tips, name))
     return _panel(views, table, look, name, height)
@@ -357,6 +351,17 @@ def _markers(
     points = kept.mark_point(filled=False, size=size, strokeWidth=1, opacity=0.8 if hollow else 1)
     markers = points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
     return markers if hollow else markers.encode(fill=shared.fill)
+
+
+def _crosses(thin: alt.Chart, look: Style, name: str, *, counts: bool) -> list[alt.Chart]:
+    """Crosses at `thin` points, and with `counts` their n above them."""
+    cross = thin.mark_point(shape=CROSS, size=0.5 * look.marker_size, strokeWidth=1, opacity=1)
+    views = [_part(cross, name, "crosses")]
+    if counts:
+        numbers = thin.transform_filter("datum.mark").encode(text=alt.Text("n:Q", format=",d"))
+        numbers = numbers.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size)
+        views.append(_part(numbers, name, "counts"))
+    return views
 
 
 def _reach(data: alt.Chart, shared: Encodings, look: Style, tips: Tips, name: str) -> alt.Chart:

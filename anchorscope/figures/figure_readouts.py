@@ -35,15 +35,7 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Figure:
     sites = [site for site in SITES if site in set(rows["site"])]
     across = [at for at in POSITIONS if at in set(rows["position"])]
     grid = {f"{site}/{at}": data.rows_at(rows, (site, at)) for site in sites for at in across}
-    sizes = {
-        "panel_width": round(0.6 * look.panel_width),
-        "panel_height": round(0.6 * look.panel_height),
-        "share_height": round(0.6 * look.share_height),
-        "marker_size": 0.6 * look.marker_size,
-        "line_width": 0.75 * look.line_width,
-        "panel_title_size": look.label_size,
-    }
-    small = look.model_copy(update=sizes)
+    small = _smaller(look)
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
     parts_by_model: list[dict[str, list[pd.DataFrame]]] = []
     cells: dict[str, pd.DataFrame] = {}
@@ -65,6 +57,19 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Figure:
     caption = caption_of(cells, subject, grouping, request.level)
     caption = Caption(caption.sentences, [*caption.details, *request.notes])
     return draw.figure_of(views, 1, width, request.title, caption, look)
+
+
+def _smaller(look: Style) -> Style:
+    """The sizes of panels of single read-outs."""
+    sizes = {
+        "panel_width": round(0.6 * look.panel_width),
+        "panel_height": round(0.6 * look.panel_height),
+        "share_height": round(0.6 * look.share_height),
+        "marker_size": 0.6 * look.marker_size,
+        "line_width": 0.75 * look.line_width,
+        "panel_title_size": look.label_size,
+    }
+    return look.model_copy(update=sizes)
 
 
 def _model(

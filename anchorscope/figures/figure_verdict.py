@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_style as draw
+from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.passes.interventions import REGISTRY, arms
 
@@ -41,12 +41,12 @@ def caption_of(
     `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
     """
     groups = BY_ARM if condition in arms() else GROUPINGS.get(grouping, grouping)
-    sizes = [data.sample_size(cell, condition) for cell in cells.values() if len(cell)]
+    sizes = [notes.sample_size(cell, condition) for cell in cells.values() if len(cell)]
     whole = pd.concat(list(cells.values()))
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
     paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna()
     refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
-    bands = data.BANDS if refitted else data.AUC_BANDS
+    bands = notes.BANDS if refitted else notes.AUC_BANDS
     missing = []
     for name, cell in cells.items():
         measured = set(cell["anchor"][cell["condition"] == condition])
@@ -54,21 +54,21 @@ def caption_of(
         missing += [name] if len(absent) == len(draw.ANCHORS) else absent
     return Caption(
         [
-            f"{subject}; {groups}; {data.size_note(sizes)} samples a cell; "
+            f"{subject}; {groups}; {notes.size_note(sizes)} samples a cell; "
             f"{100 * level:g}\u00a0% intervals.",
             verdict(whole, condition),
-            data.grey_note(cells),
-            data.cross_note(cells, condition),
+            notes.grey_note(cells),
+            notes.cross_note(cells, condition),
             small_note(everyone),
             f"{len(missing)} curves or cells were not measured." if missing else "",
         ],
         [
             *([BY_ARM_DETAIL] if condition in arms() else []),
-            *([f"Flips: {data.size_note(paired)} paired samples."] if len(paired) else []),
+            *([f"Flips: {notes.size_note(paired)} paired samples."] if len(paired) else []),
             f"Bands: pointwise {100 * level:g}\u00a0% {bands}.",
-            *data.no_signal_notes(cells),
-            *data.thin_note(cells, condition),
-            *data.missing_note(missing),
+            *notes.no_signal_notes(cells),
+            *notes.thin_note(cells, condition),
+            *notes.missing_note(missing),
         ],
     )
 
@@ -89,7 +89,7 @@ def small_note(everyone: pd.DataFrame) -> str:
     if not small:
         return ""
     cells = "1 cell is" if len(small) == 1 else f"{len(small)} cells are"
-    return f"{cells} too small to be called a signal ({data.size_note(small)})."
+    return f"{cells} too small to be called a signal ({notes.size_note(small)})."
 
 
 def verdict(rows: pd.DataFrame, condition: str) -> str:
@@ -112,10 +112,10 @@ def verdict(rows: pd.DataFrame, condition: str) -> str:
     shares = heads["flip_share"].dropna()
     if shares.empty:
         return f"{told}."
-    text = f"{told}; there {data.span(shares, 100)}\u00a0% flip"
+    text = f"{told}; there {notes.span(shares, 100)}\u00a0% flip"
     companion = REGISTRY[condition].companion
     beside = everyone[everyone["condition"] == companion].merge(heads[place])["flip_share"].dropna()
     if companion is None or beside.empty:
         return f"{text}."
     name = SHORT_NAMES.get(companion, companion)
-    return f"{text}, {data.span(beside, 100)}\u00a0% under {name}."
+    return f"{text}, {notes.span(beside, 100)}\u00a0% under {name}."

@@ -136,11 +136,6 @@ def answer(
             )
             record |= _answered(prompt, trimmed, settings, notes)
         records.append(record)
-    if settings.unlabelled:
-        for record in records:
-            if record["dropped"] == NO_GOLD:
-                record["dropped"] = None
-                notes[UNLABELLED] += 1
     if "replicate_prompt" in prompts:
         for record, second in zip(records, reader.second_prompts(rows), strict=True):
             record |= _replicate(record, second, notes)
@@ -285,9 +280,12 @@ def _answered(
     notes["last answer token tokenised anew"] += trimmed.split
     if trimmed.anchor is None:
         return {"answer": trimmed.text, "outcome": outcome, "dropped": NO_ANCHOR}
+    kept_unlabelled = label is None and settings.unlabelled
+    if kept_unlabelled:
+        notes[UNLABELLED] += 1
     return {
         "answer": trimmed.text,
-        "dropped": NO_GOLD if label is None else None,
+        "dropped": NO_GOLD if label is None and not kept_unlabelled else None,
         "input_ids": [*prompt.ids, *trimmed.ids],
         "prompt_length": shift,
         "ea_start": shift + trimmed.anchor[0],

@@ -74,14 +74,7 @@ def build(
         first, second = _heads(few_shot, examples, seed)
     rows = []
     for entry in questions.to_dict("records"):
-        spans = question_anchors.find(
-            entry["question"],
-            subject=entry["subject"],
-            property=entry["property"],
-            titles=entry["titles"],
-            own=entry.get("anchors"),
-        )
-        spans = [s for s in spans if anchors != "subject" or s.role == SUBJECT]
+        spans = _spans(entry, anchors)
         row = _row(entry, spans, style, first, tokenizer)
         if replicate:
             replica: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
@@ -93,6 +86,18 @@ def build(
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     places = [name for name in columns if name.endswith(("question_start", "question_end"))]
     return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, first.count("\n\n"))
+
+
+def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
+    """E_Q in a question: `subject+property` or `subject`, as `anchors` says."""
+    spans = question_anchors.find(
+        entry["question"],
+        subject=entry["subject"],
+        property=entry["property"],
+        titles=entry["titles"],
+        own=entry.get("anchors"),
+    )
+    return [span for span in spans if anchors != "subject" or span.role == SUBJECT]
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:

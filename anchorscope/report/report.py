@@ -20,8 +20,9 @@ from anchorscope.config.settings import Config
 from anchorscope.detectors.pictures import verdict
 from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.figures.figure_data import rows_at, span, true
+from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
+from anchorscope.figures.figure_notes import span
 from anchorscope.figures.figure_verdict import GROUPINGS
 from anchorscope.report import report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates

@@ -61,7 +61,7 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
 
 def labels(stem: str, record: str | Path) -> dict[str, str]:
     """What Snakemake's own report says beside a picture: its name, and n where recorded."""
-    from anchorscope.figures.figure_data import span  # loads altair, which rules can spare
+    from anchorscope.figures.figure_notes import span  # loads altair, which rules can spare
 
     by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
     counts = [int(cell["kept"]) for cell in by_cell.values()]

@@ -13,9 +13,9 @@ import pytest
 from figure_tables import READOUTS, caption, crossing_of, curve_of, details, drawing, points, views
 
 from anchorscope.figures import figure_pairs
-from anchorscope.figures.figure_data import model_notes
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
+from anchorscope.figures.figure_notes import model_notes
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
 from anchorscope.storage.errors import AnchorscopeError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from anchorscope.detectors.registry import METHODS
-from anchorscope.figures import figure_data as data, figure_style as draw
+from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Request
@@ -63,7 +63,7 @@ def forest_caption(table: pd.DataFrame, request: Request) -> Caption:
     return Caption(
         [
             f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of "
-            f"fold; {data.size_note(rows['n'])} samples a cell; {_level(request)} intervals.",
+            f"fold; {notes.size_note(rows['n'])} samples a cell; {_level(request)} intervals.",
             f"The probe is surely above {' and '.join(beaten)}." if beaten else "",
             f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
         ],
@@ -135,7 +135,7 @@ def reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
     cells = rows.groupby(["model", "dataset"]).ngroups
     truth = rows[rows["reads"] == "truth"].groupby("detector").size()
     reading = [label_of(name) for name in in_order(truth.index) if truth[name] > cells / 2]
-    pairs = data.size_note([*rows["n_right"], *rows["n_wrong"]]) if len(rows) else "no"
+    pairs = notes.size_note([*rows["n_right"], *rows["n_wrong"]]) if len(rows) else "no"
     return Caption(
         [
             f"Read-out {'/'.join(request.readout)}; two answers exchanged between their questions, "

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.detectors.pictures.figure_words import in_order, label_of
-from anchorscope.figures.figure_data import few
+from anchorscope.figures.figure_notes import few
 
 TEXTS = ("text", "question", "answer", "response")
 OUTPUT = ("output",)

@@ -10,7 +10,12 @@ import pandas as pd
 
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair
 from anchorscope.figures.figure_fit import Request, fitted
@@ -190,17 +195,17 @@ def _caption(headline: pd.DataFrame, level: float) -> Caption:
     """What is drawn, n and intervals; what it does not say."""
     if headline.empty:
         return Caption(["Not measured: no prompt can leave its question out."])
-    size = f"{data.size_note([*headline['n_paired']])} samples a group"
+    size = f"{notes.size_note([*headline['n_paired']])} samples a group"
     points = (
         "Points: single datasets behind their mean." if headline["dataset"].nunique() > 1 else ""
     )
     thin = "Pale: too few samples to rely on." if data.true(headline["thin"]).any() else ""
     hollow = ""
     if not data.true(headline["signal"]).all():
-        hollow = f"Hollow: no signal. {data.NO_MORE_THAN_TEXT}"
+        hollow = f"Hollow: no signal. {notes.NO_MORE_THAN_TEXT}"
     left_out = (
-        f"Left out: {data.span(headline['n'] - headline['n_paired'])} of "
-        f"{data.span(headline['n'])} samples of a group."
+        f"Left out: {notes.span(headline['n'] - headline['n_paired'])} of "
+        f"{notes.span(headline['n'])} samples of a group."
     )
     return Caption(
         [

@@ -9,7 +9,12 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.boundary import KNOCKOUT, RANDOM
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Request, fitted
@@ -132,11 +137,11 @@ def _caption(rows: pd.DataFrame, level: float) -> Caption:
     headline = by_knockout[data.true(by_knockout["headline"])]
     if headline.empty:
         return Caption(["Not measured: no sample has a control that is complete."])
-    size = f"{data.size_note([*headline['n_paired']])} samples a group at the headline layer"
+    size = f"{notes.size_note([*headline['n_paired']])} samples a group at the headline layer"
     thin = "Crosses: too few samples to rely on." if data.true(rows["thin"]).any() else ""
     grey = ""
     if not data.true(rows["signal"]).all():
-        grey = f"Grey: layers without a signal. {data.NO_MORE_THAN_TEXT}"
+        grey = f"Grey: layers without a signal. {notes.NO_MORE_THAN_TEXT}"
     return Caption(
         [
             "What the model knows, by layer and by the group that the knockout's flips form; "

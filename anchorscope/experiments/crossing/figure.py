@@ -8,6 +8,7 @@ import pandas as pd
 from anchorscope.experiments.crossing.table import PAIR, TERMS, TRUTH
 from anchorscope.figures import (
     figure_data as data,
+    figure_notes as notes,
     figure_pairs,
     figure_panel,
     figure_style as draw,
@@ -97,7 +98,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """What is drawn, n, intervals, and what is shown; from which layer on, as details."""
     cells = data.cells_of(rows, request.panels, request.datasets)
     heads = rows[data.true(rows["headline"])]
-    pairs = data.size_note([*heads["n_right"], *heads["n_wrong"]])
+    pairs = notes.size_note([*heads["n_right"], *heads["n_wrong"]])
     truth, pair = ((heads["reads"].isin(reads)).sum() for reads in ((TRUTH,), (TRUTH, PAIR)))
     return Caption(
         [
@@ -115,7 +116,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
             *_from_layers(cells),
             f"Bands: pointwise {100 * request.level:g}\u00a0% bootstrap intervals over pairs, with "
             "the probe's own variance.",
-            *data.missing_note([name for name, table in cells.items() if table.empty]),
+            *notes.missing_note([name for name, table in cells.items() if table.empty]),
             *request.notes,
         ],
     )

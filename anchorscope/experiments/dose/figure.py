@@ -13,7 +13,12 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.dose import WEIGHTS
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row, Source
 from anchorscope.figures.figure_fit import Request, fitted
@@ -258,7 +263,7 @@ def _caption(rows: pd.DataFrame, request: Request, where: str) -> Caption:
         [
             "Predictions that flip when attention to the exact question tokens (solid) or to as "
             f"many others (dotted) is multiplied by w, {where}; "
-            f"{data.size_note(headline['n_paired'])} samples; {level} intervals.",
+            f"{notes.size_note(headline['n_paired'])} samples; {level} intervals.",
             f"w = 0 is the knockout, 1 the clean pass. {steadily}",
             _grey(cells),
             "Crosses: too few samples to rely on." if data.true(rows["thin"]).any() else "",
@@ -270,11 +275,11 @@ def _caption(rows: pd.DataFrame, request: Request, where: str) -> Caption:
             "question, not only on whether it is; what the model does with the same tokens at "
             "weights that it never learned, they do not say. Above 1 flips need not rise.",
             "A sample counts if its control weighs as many tokens. Left out: "
-            f"{data.span(headline['n'] - headline['n_paired'])} of {data.span(headline['n'])} "
+            f"{notes.span(headline['n'] - headline['n_paired'])} of {notes.span(headline['n'])} "
             "samples of a cell.",
             f"Intervals: {level} clustered bootstrap, probes held fixed.",
             *_not_falling(monotone, request),
-            *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+            *notes.missing_note([name for name, cell in cells.items() if cell.empty]),
             *request.notes,
         ],
     )

@@ -9,7 +9,12 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout.curve import NO
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Request, fitted
@@ -165,20 +170,20 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
     return Caption(
         [
             f"Read-out {'/'.join(request.readout)}; "
-            f"{data.size_note(rows.groupby('cell')['n'].max())} samples a cell; "
+            f"{notes.size_note(rows.groupby('cell')['n'].max())} samples a cell; "
             f"upright line: headline layer; {100 * request.level:g}\u00a0% intervals.",
             quiet,
-            data.grey_note(cells),
+            notes.grey_note(cells),
         ],
         [
-            f"Bands: pointwise {100 * request.level:g}\u00a0% {data.BANDS}, those of AUCs with the "
-            "probes held fixed.",
+            f"Bands: pointwise {100 * request.level:g}\u00a0% {notes.BANDS}, those of AUCs with "
+            "the probes held fixed.",
             *([PERMUTED] if permuted else []),
             *_rerouted(rows),
             _floor(rows),
             *quiet_details,
-            *data.no_signal_notes(cells),
-            *data.missing_note([name for name, table in cells.items() if table.empty]),
+            *notes.no_signal_notes(cells),
+            *notes.missing_note([name for name, table in cells.items() if table.empty]),
             *request.notes,
         ],
     )
@@ -192,9 +197,9 @@ def _rerouted(rows: pd.DataFrame) -> list[str]:
     more = (heads["question_more_low"] > 0).sum()
     return [
         "Flips: question alone: flips when every question token is cut, and not under the knockout "
-        f"({data.span(heads['question_only'], 100)} % at the headline layer). Cutting every "
+        f"({notes.span(heads['question_only'], 100)} % at the headline layer). Cutting every "
         "token flips more samples than the knockout, with an interval above 0, in "
-        f"{more} of {len(heads)} cells, by {data.span(heads['question_more'], 100)} points."
+        f"{more} of {len(heads)} cells, by {notes.span(heads['question_more'], 100)} points."
     ]
 
 
@@ -216,7 +221,7 @@ def _equivalence(pairs: pd.DataFrame) -> tuple[str, list[str]]:
     if rows.empty:
         return "Effect of random tokens: not interpretable, no layer has a signal.", []
     open_at = rows[rows["effect"] != NO].groupby("cell", sort=False)["layer"].agg(list)
-    places = [f"{name} at {data.layer_list(layers)}" for name, layers in open_at.items()]
+    places = [f"{name} at {notes.layer_list(layers)}" for name, layers in open_at.items()]
     cells = rows["cell"].nunique()
     verdict = (
         "Random tokens leave the mean ΔP within ±5\u00a0points in "
@@ -225,6 +230,6 @@ def _equivalence(pairs: pd.DataFrame) -> tuple[str, list[str]]:
     return verdict, [
         "No effect of random tokens: the 90\u00a0% interval of the mean ΔP lies within "
         "±5\u00a0points at every layer with a signal, over the "
-        f"{data.span(rows['n'])} samples in which as many random tokens could be cut.",
+        f"{notes.span(rows['n'])} samples in which as many random tokens could be cut.",
         *([f"Not shown for {'; '.join(places)}."] if places else []),
     ]

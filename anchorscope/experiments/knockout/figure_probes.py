@@ -9,7 +9,12 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout.figure_controls import NEEDED, SIZE, auc_axis
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row, Source
 from anchorscope.figures.figure_fit import Request, fitted
@@ -150,21 +155,21 @@ def _caption(tables: Tables, grouping: str, request: Request) -> Caption:
     return Caption(
         [
             f"Read-out {'/'.join(request.readout)}; {GROUPINGS.get(grouping, grouping)}; "
-            f"{data.size_note(sizes)} samples a cell; {100 * request.level:g}\u00a0% intervals.",
-            data.grey_note(cells),
-            data.cross_note(groups, "knockout"),
+            f"{notes.size_note(sizes)} samples a cell; {100 * request.level:g}\u00a0% intervals.",
+            notes.grey_note(cells),
+            notes.cross_note(groups, "knockout"),
             DOTTED.format(before=BEFORE if before else ""),
             added,
         ],
         [
             HUMPS,
-            f"Bands: pointwise {100 * request.level:g}\u00a0% {data.AUC_BANDS}.",
+            f"Bands: pointwise {100 * request.level:g}\u00a0% {notes.AUC_BANDS}.",
             DOTTED_DETAIL.format(before=BEFORE_DETAIL if before else ""),
             COLOURS_DETAIL,
             *added_detail,
-            *data.thin_note(groups, "knockout"),
-            *data.no_signal_notes(cells),
-            *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+            *notes.thin_note(groups, "knockout"),
+            *notes.no_signal_notes(cells),
+            *notes.missing_note([name for name, cell in cells.items() if cell.empty]),
             *request.notes,
         ],
     )

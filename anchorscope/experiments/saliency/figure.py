@@ -8,7 +8,12 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout.figure_controls import auc_axis
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Pair, Row, Source
 from anchorscope.figures.figure_fit import Request, fitted
@@ -88,30 +93,12 @@ def layers(table: pd.DataFrame, request: Request) -> Figure:
     drawn = pd.DataFrame([row for column in columns for rows in column for row in rows])
     series = draw.paper_series(request.datasets, drawn if len(drawn) else None)
     shared = draw.encodings(series, look, width)
-    views = []
-    for number, ((model, name), (flows, aucs)) in enumerate(
-        zip(request.panels, columns, strict=True)
-    ):
+    title, views = f"Saliency ({_unit(of_layers)})", []
+    for number, ((model, name), lines) in enumerate(zip(request.panels, columns, strict=True)):
         depth = data.layer_count(of_layers[of_layers["model"] == model])
-        unit = _unit(of_layers)
-        parts = [
-            (f"flow_{number}", flows, f"Saliency ({unit})", _linear_axis(_numbers(flows)), "~g"),
-            (f"auc_{number}", aucs, "AUC for Q", auc_axis(min([0.5, *_numbers(aucs)])), ".1f"),
-        ]
-        panels = []
-        for place, (key, points, title, axis, form) in enumerate(parts):
-            x = figure_panel.layer_axis(depth, "Layer" if place else None)
-            y = figure_panel.value_axis("value", title, *axis, look, number=form)
-            panel = figure_panel.line_panel(
-                *(points, x, y, shared, look, LAYER_TIPS),
-                name=key,
-                height=round(0.8 * look.panel_height),
-                chance=len(points) > 0,
-                crosses=len(points) > 0 and not place,
-            )
-            heading = {} if place else {"title": draw.panel_heading(name, look)}
-            panels.append(panel.properties(**heading))
-        views.append(alt.VConcatChart(vconcat=panels, spacing=12, resolve=draw.one_legend()))
+        flow, auc = _layer_panels(*lines, title, depth, shared, look, name=str(number))
+        both = [flow.properties(title=draw.panel_heading(name, look)), auc]
+        views.append(alt.VConcatChart(vconcat=both, spacing=12, resolve=draw.one_legend()))
     what = (
         f"From the exact question tokens to {TARGETS[arm]}, and how well it tells Q from A; "
         "dotted: from random ones"
@@ -282,6 +269,36 @@ def _density_panel(
     )
 
 
+def _layer_panels(
+    flows: list[Row],
+    aucs: list[Row],
+    title: str,
+    depth: int,
+    shared: draw.Encodings,
+    look: Style,
+    *,
+    name: str,
+) -> list[alt.LayerChart]:
+    """A model's flow by layer, its axis under the `title`, and the AUC below it."""
+    parts = [
+        (f"flow_{name}", flows, title, _linear_axis(_numbers(flows)), "~g"),
+        (f"auc_{name}", aucs, "AUC for Q", auc_axis(min([0.5, *_numbers(aucs)])), ".1f"),
+    ]
+    panels = []
+    for place, (key, points, words, axis, form) in enumerate(parts):
+        x = figure_panel.layer_axis(depth, "Layer" if place else None)
+        y = figure_panel.value_axis("value", words, *axis, look, number=form)
+        panel = figure_panel.line_panel(
+            *(points, x, y, shared, look, LAYER_TIPS),
+            name=key,
+            height=round(0.8 * look.panel_height),
+            chance=len(points) > 0,
+            crosses=len(points) > 0 and not place,
+        )
+        panels.append(panel)
+    return panels
+
+
 def _layer_rows(
     table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]
 ) -> tuple[list[Row], list[Row]]:
@@ -354,12 +371,12 @@ def _caption(
     many = "The best of many heads tells more by chance: choose it on other samples."
     return Caption(
         [
-            f"{what}; {'/'.join(request.readout)}, {data.size_note(sizes['n_paired'])} a cell.",
+            f"{what}; {'/'.join(request.readout)}, {notes.size_note(sizes['n_paired'])} a cell.",
             verdict,
             CIRCULAR,
             loss,
             many if best_of_many else "",
-            data.grey_note(cells),
+            notes.grey_note(cells),
         ],
         [
             "Saliency: |Σ over heads A ⊙ ∂L/∂A|, A the attention weights after the softmax, L "
@@ -369,13 +386,13 @@ def _caption(
             "Targets: the exact answer tokens, or every later token outside the exact question "
             "tokens that the read-out has seen. Random: as many other question tokens, to the "
             "same targets, mean over the draws. Densities are for each factor of ten.",
-            f"Left out: {data.span(sizes['n'] - sizes['n_paired'])} of {data.span(sizes['n'])} "
+            f"Left out: {notes.span(sizes['n'] - sizes['n_paired'])} of {notes.span(sizes['n'])} "
             "samples of a cell, whose question has too few other tokens for the control.",
             f"Intervals: {100 * request.level:g}\u00a0% clustered bootstrap, probes held fixed.",
-            *data.no_signal_notes(
+            *notes.no_signal_notes(
                 {name: cell.assign(cell_signal=cell["signal"]) for name, cell in cells.items()}
             ),
-            *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+            *notes.missing_note([name for name, cell in cells.items() if cell.empty]),
             *request.notes,
         ],
     )

@@ -10,7 +10,12 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Request, fitted
@@ -177,10 +182,10 @@ def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Ca
     wide = [int((cell["last"] - cell["first"]).max()) + 1 for cell in measured]
     grey = sum(not data.true(cell["signal"]).all() for cell in measured)
     level = f"{100 * request.level:g}\u00a0%"
-    width = f"{data.span(wide)} layer{'' if max(wide) == 1 else 's'} wide"
+    width = f"{notes.span(wide)} layer{'' if max(wide) == 1 else 's'} wide"
     return Caption(
         [
-            f"{what}, {width}, by the layer read; {data.size_note(headline['n_paired'])} samples.",
+            f"{what}, {width}, by the layer read; {notes.size_note(headline['n_paired'])} samples.",
             "Blank: windows that lie above the layer read, which they cannot move.",
             unsure,
             f"Grey: layers without a signal (in {grey} of {len(measured)} cells)." if grey else "",
@@ -193,10 +198,10 @@ def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Ca
             "All later tokens are kept from the tokens, not the last position alone, and windows "
             "are clipped at the first and the last layer.",
             "All answers, whatever the knockout does to them. A sample counts if its control cuts "
-            f"as many tokens. Left out: {data.span(headline['n'] - headline['n_paired'])} of "
-            f"{data.span(headline['n'])} samples of a cell.",
+            f"as many tokens. Left out: {notes.span(headline['n'] - headline['n_paired'])} of "
+            f"{notes.span(headline['n'])} samples of a cell.",
             f"Intervals (pointed at): {level} clustered bootstrap, probes held fixed.",
-            *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+            *notes.missing_note([name for name, cell in cells.items() if cell.empty]),
             *request.notes,
         ],
     )

@@ -1,0 +1,1 @@
+"""The detectors, most of them on planted cells."""
