@@ -13,17 +13,18 @@ One procedure for every answer, right or wrong:
    afterthought ("X, I think", "X, not Y"), but keep a number's other spelling ("12 (twelve)");
 5. of a clause that says the question's words again, keep what it adds (`restated`), where the
    question is known;
-6. drop articles, then quotes, markup and punctuation at both ends.
+6. drop articles and "about" before a number, then quotes, markup and punctuation at both ends.
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
 Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
-articles are English; a clause that cannot be read stays whole, and `Anchor.sure` is False.
+articles are English; a clause that cannot be read stays whole. `Anchor.sure` is False there, and
+wherever something had to be chosen.
 """
 
 import re
 from dataclasses import dataclass
 
-from anchorscope.anchors import clauses, edges, english, lead_ins, restated, sides
+from anchorscope.anchors import asking, clauses, edges, english, lead_ins, restated, sides
 from anchorscope.anchors.english import TWO_SPELLINGS, without_quotations
 from anchorscope.anchors.sentences import (
     MARKS,
@@ -32,6 +33,7 @@ from anchorscope.anchors.sentences import (
     keeps_stop,
     sentence_end,
 )
+from anchorscope.anchors.words import words_of
 
 MOST_NAME = 7  # words of a name that may stand in the question as well
 MOST_WORDS = 15  # of an answer proper that is no clause
@@ -46,7 +48,8 @@ _CLOSING = frozenset(MARKS + ",;:،؛、，；：-–—")
 
 
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
-_ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
+# "the Baltic", "about 100"
+_NOT_PROPER = re.compile(rf"(?i:(?:the|an|a)\s+(?=\S)|{english.HEDGE}\s+(?=[\d$£€]))")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(SENTENCE_OPENERS))})\b)"
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
@@ -91,7 +94,7 @@ class Anchor:
 
     start: int
     end: int  # characters [start, end); no white space at either edge
-    sure: bool  # False where it may hold more than the answer proper: a clause, or a long text
+    sure: bool  # False where it is a clause or long, or where something had to be chosen
 
 
 def find(answer: str, question: str = "") -> tuple[int, int] | None:
@@ -122,8 +125,31 @@ def locate(answer: str, question: str = "") -> Anchor | None:
     if question:
         span = _beyond_aside(answer, start, span, question)
         span = _added(answer, span, sentence, question)
+    return Anchor(*span, _is_sure(answer, span, question))
+
+
+def _is_sure(answer: str, span: tuple[int, int], question: str) -> bool:
+    """Whether E_A is short, no clause, and nothing had to be chosen to find it.
+
+    Nothing had to be where it is all that its sentence says, or where the rest of the sentence says
+    the question's words again, and E_A, without prepositions, none of them.
+    """
     text = answer[slice(*span)]
-    return Anchor(*span, len(text.split()) <= MOST_WORDS and not clauses.is_clause(text))
+    if len(text.split()) > MOST_WORDS or clauses.is_clause(text):
+        return False
+    start, end = sentence_of(answer, span[0])
+    rest = answer[start : span[0]], answer[span[1] : end]
+    if not question or not any(map(clauses.content_stems, rest)):
+        return True
+    words = words_of(text)
+    if asking.answer_kind(words_of(question)) == asking.YES_NO:
+        return text.lower() in ("yes", "no")
+    return (
+        not any(clauses.adds(part, question) for part in rest)
+        and clauses.adds(text, question)
+        and not clauses.content_stems(text) & clauses.stems(question)
+        and not any(word.lower in english.PREPOSITIONS | asking.GOVERNING for word in words)
+    )
 
 
 def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
@@ -184,10 +210,10 @@ def _proper(answer: str, start: int, *, brackets_from: int = 0) -> tuple[int, in
 
 
 def _without_edges(answer: str, start: int, end: int) -> tuple[int, int] | None:
-    """Without articles at the front, and punctuation, quotes and markup at both ends."""
+    """Without articles and "about" at the front; punctuation, quotes, markup at both ends."""
     start, end = _strip(answer, start, end)
-    while article := _ARTICLE.match(answer, start, end):
-        start, end = _strip(answer, article.end(), end)
+    while small := _NOT_PROPER.match(answer, start, end):
+        start, end = _strip(answer, small.end(), end)
     return (start, end) if start < end else None
 
 

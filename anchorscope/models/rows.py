@@ -163,6 +163,7 @@ def answer(
         chosen.max_prompt_tokens,
         chosen.batch_tokens,
         chosen.no_answer,
+        chosen.unsure_answer,
         unlabelled=unlabelled,
     )
     table, counts = answers.answer(prompted, asked.questions, model, tokenizer, how)
