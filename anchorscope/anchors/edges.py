@@ -38,7 +38,8 @@ RELATIVE = re.compile(
     "|".join(
         (
             rf",?\s{_any_of('who', 'which', 'that', 'whose', 'whom', 'where')}\s(?=[a-z])",
-            rf",\s{_any_of('[a-z]+(?:ing|ed)', 'known', 'made', 'born', 'set', 'written')}\s",
+            rf",\s{_any_of('[a-z]+ing', 'known', 'made', 'born', 'set', 'written')}\s",
+            rf",\s[a-z]+ed\s{_any_of('in', 'on', 'at', 'by', 'to', 'for', 'from', 'as', 'with')}\s",
             rf",\s{_any_of('but', 'when', 'while', 'although', 'though', 'because', 'since')}\s",
             rf",\s{_any_of('specifically', 'namely')}\s",
             rf",?\sand\s{_any_of('is', 'was', 'are', 'were', 'has', 'had')}\s",
@@ -46,12 +47,12 @@ RELATIVE = re.compile(
             rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('with', 'without')}\s(?![A-Z])",
             r",\s(?:[a-z]+ly\s|often\s)?including\s",
             rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('after', 'before', 'during', 'by')}\s",
-            rf"\s{_any_of('or', 'and', 'but')}$",
+            rf"\s{_any_of('or', 'and', 'but', 'who', 'which', 'that', 'where', 'when')}$",
         )
     )
 )
 # Not in a title ("The Good, the Bad and the Ugly"), nor in a list ("a bird, a cat and a dog").
-_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the)\s(?![A-Z])(?!.*\s(?:and|or|&)\s(?:an?|the)\s)")
+_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the(?!\s[A-Z]))\s(?!.*\s(?:and|or|&)\s(?:an?|the)\s)")
 _BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|an?|the)\s")
 _BEHIND_A_NAME = re.compile(
     r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by|after|because|due)(?:\s|$)"
