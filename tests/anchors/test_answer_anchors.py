@@ -214,6 +214,10 @@ RESTATED = [
     ("What was it?", "War of 1812", "War of 1812"), ("Which band?", "The Who", "Who"),
     ("Which river runs through Rome?", "Tiber", "Tiber"),
     ("Which place?", "Which place? Rome", "Rome"),
+    # a description behind the name, and one before it
+    ("Who wrote Reds?", "Reds was written by Jo Bo, a British writer of novels.", "Jo Bo"),
+    ("Who plays Max?", "Max is played by a young, talented actor named Al Day.", "Al Day"),
+    ("What does it use as a fuel?", 'It uses a fuel called "Luminium" which', "Luminium"),
     # what is denied is never the answer
     ("Who wrote Emma?", "Emma was not written by Ann Bo.", "Emma was not written by Ann Bo"),
 ]  # fmt: skip
