@@ -225,8 +225,9 @@ def _without_second_clause(clause: Clause, start: int, first: int, last: int) ->
     for i in range(start + 1, len(words)):
         if words[i].end > last or words[i - 1].end <= first or i not in clause.verbs:
             continue
-        joined = words[i - 1].lower == "and" and not _describes(clause, i)
-        if joined and clause.count(start, i - 1)[1]:
+        if _describes(clause, i):
+            continue
+        if words[i - 1].lower == "and" and clause.count(start, i - 1)[1]:
             return len(clause.text[: words[i - 1].start].rstrip(" ,"))
         if words[i].breaks and clause.count(start, i)[1]:
             return words[i - 1].end
