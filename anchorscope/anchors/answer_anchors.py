@@ -131,25 +131,27 @@ def locate(answer: str, question: str = "") -> Anchor | None:
 def _is_sure(answer: str, span: tuple[int, int], question: str) -> bool:
     """Whether E_A is short, no clause, and nothing had to be chosen to find it.
 
-    Nothing had to be where it is all that its sentence says, or where the rest of the sentence says
-    the question's words again, and E_A, without prepositions, none of them.
+    Nothing had to be where E_A is all that its sentence says, and mostly new or without a
+    preposition; or where the rest of the sentence says the question's words again, and E_A, without
+    a preposition, none of them.
     """
     text = answer[slice(*span)]
     if len(text.split()) > MOST_WORDS or clauses.is_clause(text):
         return False
+    if not question:
+        return True
     start, end = sentence_of(answer, span[0])
     rest = answer[start : span[0]], answer[span[1] : end]
-    if not question or not any(map(clauses.content_stems, rest)):
-        return True
-    words = words_of(text)
+    said = clauses.content_stems(text)
+    repeated = said & clauses.stems(question)
+    prepositions = english.PREPOSITIONS | asking.GOVERNING
+    plain = not any(word.lower in prepositions for word in words_of(text))
+    if not any(map(clauses.content_stems, rest)):
+        return plain or 2 * len(repeated) <= len(said)
     if asking.answer_kind(words_of(question)) == asking.YES_NO:
         return text.lower() in ("yes", "no")
-    return (
-        not any(clauses.adds(part, question) for part in rest)
-        and clauses.adds(text, question)
-        and not clauses.content_stems(text) & clauses.stems(question)
-        and not any(word.lower in english.PREPOSITIONS | asking.GOVERNING for word in words)
-    )
+    adds_nothing = not any(clauses.adds(part, question) for part in rest)
+    return plain and adds_nothing and bool(said) and not repeated
 
 
 def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
