@@ -29,7 +29,6 @@ rule answers:
         max_prompt_tokens=cfg.max_prompt_tokens,
         batch_tokens=cfg.batch_tokens,
         no_answer=cfg.no_answer,
-        unsure_answer=cfg.unsure_answer,
     message:
         "answers of {wildcards.model} on {wildcards.dataset}: generating"
     script:

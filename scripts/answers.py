@@ -13,7 +13,7 @@ with stage(snakemake):
 
     chosen, product = snakemake.params, snakemake.output.answers
     located, loaded = jobs.model_of(snakemake)
-    names = "style max_new_tokens max_prompt_tokens batch_tokens no_answer unsure_answer".split()
+    names = ("style", "max_new_tokens", "max_prompt_tokens", "batch_tokens", "no_answer")
     settings = Settings(**{name: chosen[name] for name in names})
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
     device = loaded.device.type

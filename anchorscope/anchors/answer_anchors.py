@@ -13,12 +13,12 @@ One procedure for every answer, right or wrong:
    afterthought ("X, I think", "X, not Y"), but keep a number's other spelling ("12 (twelve)");
 5. of a clause that says the question's words again, keep what it adds (`restated`), where the
    question is known;
-6. drop articles and "about" before a number, then quotes, markup and punctuation at both ends.
+6. drop articles, then quotes, markup and punctuation at both ends.
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
 Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
 articles are English; a clause that cannot be read stays whole. `Anchor.sure` is False there, and
-wherever something had to be chosen.
+wherever something had to be chosen. Of another language than English, it says little.
 """
 
 import re
@@ -37,6 +37,7 @@ from anchorscope.anchors.words import words_of
 
 MOST_NAME = 7  # words of a name that may stand in the question as well
 MOST_WORDS = 15  # of an answer proper that is no clause
+MOST_OPTION = 4  # of an answer that says the question's words again: "Poor Old Lu"
 
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
@@ -48,8 +49,7 @@ _CLOSING = frozenset(MARKS + ",;:،؛、，；：-–—")
 
 
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
-# "the Baltic", "about 100"
-_NOT_PROPER = re.compile(rf"(?i:(?:the|an|a)\s+(?=\S)|{english.HEDGE}\s+(?=[\d$£€]))")
+_ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(SENTENCE_OPENERS))})\b)"
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
@@ -131,27 +131,28 @@ def locate(answer: str, question: str = "") -> Anchor | None:
 def _is_sure(answer: str, span: tuple[int, int], question: str) -> bool:
     """Whether E_A is short, no clause, and nothing had to be chosen to find it.
 
-    Nothing had to be where E_A is all that its sentence says, and mostly new or without a
-    preposition; or where the rest of the sentence says the question's words again, and E_A, without
-    a preposition, none of them.
+    Nothing had to be where E_A is all that its sentence says, and either adds to the question or is
+    as short as an option of it; or where the rest of the sentence only says the question's words
+    again, and E_A none of them and no preposition. A yes/no question has "yes" or "no".
     """
     text = answer[slice(*span)]
+    words = words_of(text)
     if len(text.split()) > MOST_WORDS or clauses.is_clause(text):
         return False
     if not question:
         return True
     start, end = sentence_of(answer, span[0])
-    rest = answer[start : span[0]], answer[span[1] : end]
-    said = clauses.content_stems(text)
-    repeated = said & clauses.stems(question)
-    prepositions = english.PREPOSITIONS | asking.GOVERNING
-    plain = not any(word.lower in prepositions for word in words_of(text))
-    if not any(map(clauses.content_stems, rest)):
-        return plain or 2 * len(repeated) <= len(said)
+    rest = words_of(answer[start : span[0]]), words_of(answer[span[1] : end])
+    repeated = clauses.content_stems(text) & clauses.stems(question)
+    plain = not any(word.lower in english.PREPOSITIONS | asking.GOVERNING for word in words)
+    if not any(word.content for part in rest for word in part) and not rest[1]:
+        heading = answer.startswith(":", span[1])
+        return not heading and (not repeated or (plain and len(words) <= MOST_OPTION))
     if asking.answer_kind(words_of(question)) == asking.YES_NO:
         return text.lower() in ("yes", "no")
-    adds_nothing = not any(clauses.adds(part, question) for part in rest)
-    return plain and adds_nothing and bool(said) and not repeated
+    adds = clauses.adds(answer[start : span[0]], question)
+    adds = adds or clauses.adds(answer[span[1] : end], question)
+    return plain and not repeated and not adds
 
 
 def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
@@ -212,10 +213,10 @@ def _proper(answer: str, start: int, *, brackets_from: int = 0) -> tuple[int, in
 
 
 def _without_edges(answer: str, start: int, end: int) -> tuple[int, int] | None:
-    """Without articles and "about" at the front; punctuation, quotes, markup at both ends."""
+    """Without articles at the front, and punctuation, quotes and markup at both ends."""
     start, end = _strip(answer, start, end)
-    while small := _NOT_PROPER.match(answer, start, end):
-        start, end = _strip(answer, small.end(), end)
+    while article := _ARTICLE.match(answer, start, end):
+        start, end = _strip(answer, article.end(), end)
     return (start, end) if start < end else None
 
 

@@ -17,7 +17,7 @@ _ENDS = english.word_set("in on at from for during")  # may lead to what the que
 _AT_THE_FRONT = re.compile(
     r"[\s,;:]*(?:(?:in|on|at|by|from|to(?=\s(?:[A-Z]|the\s))|as|for|with|of|after|between|the|an|a|be|been|"
     r"(?:likely )?to be|probably|likely|also|both|actually|currently|usually|always|mainly|mostly|"
-    r"none other than|"
+    r"none other than|(?:approximately|roughly|about|around)(?=\s[\d$£€])|"
     r"(?:title|name) of|(?:\w{3,}ed|done|made) by)\s+)+"
 )
 _NAMED = re.compile(
@@ -47,12 +47,15 @@ RELATIVE = re.compile(
             rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('with', 'without')}\s(?![A-Z])",
             r",\s(?:[a-z]+ly\s|often\s)?including\s",
             rf",\s(?:[a-z]+ly\s|often\s)?{_any_of('after', 'before', 'during', 'by')}\s",
-            rf"\s{_any_of('or', 'and', 'but', 'who', 'which', 'that', 'where', 'when')}$",
+            rf"\s{_any_of('or', 'and', 'but')}$",
+            rf"(?<=[\"”»])\s{_any_of('who', 'which', 'that', 'where')}$",
         )
     )
 )
 # Not in a title ("The Good, the Bad and the Ugly"), nor in a list ("a bird, a cat and a dog").
-_APPOSITION = re.compile(r"(?<=\w),\s(?:an?|the(?!\s[A-Z]))\s(?!.*\s(?:and|or|&)\s(?:an?|the)\s)")
+_NO_LIST = r"(?!.*\s(?:and|or|&)\s(?:an?|the)\s)"
+_APPOSITION = re.compile(rf"(?<=\w),\s(?:an?|the)\s(?![A-Z]){_NO_LIST}")
+_TO_A_PERSON = re.compile(rf"(?<=\w),\s(?:an?\s|the\s(?![A-Z])){_NO_LIST}")  # "Bo, a British"
 _BEHIND_A_QUOTATION = re.compile(r"(?<=[\"”»])\s(?:in|on|at|from|for|during|an?|the)\s")
 _BEHIND_A_NAME = re.compile(
     r"(?<=[\"”»])\s(?:in|on|at|from|for|during|by|after|because|due)(?:\s|$)"
@@ -117,7 +120,8 @@ def head_of(
     first = _behind_lead_in(clause, begin if named is None else named, noun)
     is_name = naming or named is not None or ends_with_naming(text[:first])
     tail = _BEHIND_A_NAME if is_name and (naming or kind != "who") else _BEHIND_A_QUOTATION
-    last = _before_apposition(text, first, _quotation_end(tail, text, first, end))
+    apposition = _TO_A_PERSON if kind == "who" else _APPOSITION
+    last = _before_apposition(apposition, text, first, _quotation_end(tail, text, first, end))
     head = words_of(text[first:last])
     if not any(word.content or word.capital or word.number for word in head):
         return None
@@ -203,9 +207,9 @@ def _quotation_end(tail: re.Pattern[str], text: str, first: int, last: int) -> i
     return behind.start() if behind else last
 
 
-def _before_apposition(text: str, first: int, last: int) -> int:
+def _before_apposition(pattern: re.Pattern[str], text: str, first: int, last: int) -> int:
     """Where a description behind a comma begins: "Ann Bo |, a painter from Rome"."""
-    apposition = _APPOSITION.search(text, first, last)
+    apposition = pattern.search(text, first, last)
     return apposition.start() if apposition else last
 
 

@@ -42,7 +42,6 @@ OPENERS = word_set("""
     today recently first one two three four five six seven eight nine ten
 """)
 ARTICLES = word_set("a an the")
-HEDGE = "(?:approximately|roughly|about|around)"  # before a number
 # Prepositions and conjunctions behind which another phrase begins.
 PREPOSITIONS = word_set("in on at by for from during as since until than that which whom whose per")
 # A title may open with one of these others.

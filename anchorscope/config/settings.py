@@ -253,9 +253,6 @@ class Config(Section):
     no_answer: Literal["drop", "wrong"] = "drop"
     """What becomes of a response that is no answer (a refusal, the question again, an unfinished
     sentence): `drop` leaves it out, counted by reason; `wrong` measures it like any other."""
-    unsure_answer: Literal["keep", "drop"] = "keep"
-    """What becomes of an answer whose exact tokens the finder had to choose (`ea_sure` is false):
-    `drop` leaves it out, counted."""
     batch_tokens: Count = 8192
     """Most tokens in a batch; lower it if the GPU runs out of memory."""
     keep_activations: bool = key(True, "Whether activations stay on disk once scored.")

@@ -60,8 +60,6 @@ class Settings:
     no_answer: Literal["drop", "wrong"] = "drop"
     """What becomes of a response that is no answer (`outcomes`): it is dropped, or labelled like
     any other, which makes it wrong."""
-    unsure_answer: Literal["keep", "drop"] = "keep"
-    """What becomes of an answer of which the finder is not sure, see `answer_anchors.Anchor`."""
     # whether an answer that no gold and no label of the user's tells right or wrong is kept
     unlabelled: bool = False
 
@@ -282,8 +280,6 @@ def _answered(
     notes["last answer token tokenised anew"] += trimmed.split
     if trimmed.anchor is None:
         return {"answer": trimmed.text, "outcome": outcome, "dropped": NO_ANCHOR}
-    if settings.unsure_answer == "drop" and not trimmed.sure:
-        return {"answer": trimmed.text, "outcome": outcome, "dropped": UNSURE}
     kept_unlabelled = label is None and settings.unlabelled
     if kept_unlabelled:
         notes[UNLABELLED] += 1

@@ -163,7 +163,6 @@ def answer(
         chosen.max_prompt_tokens,
         chosen.batch_tokens,
         chosen.no_answer,
-        chosen.unsure_answer,
         unlabelled=unlabelled,
     )
     table, counts = answers.answer(prompted, asked.questions, model, tokenizer, how)

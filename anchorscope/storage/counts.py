@@ -9,11 +9,11 @@ BEYOND_LIMIT = "beyond the limit of this run"
 OUTSIDE_SAMPLE = "outside the sample"
 NO_PARTNER = "no partner or no control"
 NO_ANSWER = "no answer"  # an outcome, and the beginning of reasons to drop
-UNSURE = "E_A not sure"  # note: kept answers of which the finder is not sure; or why dropped
+UNSURE = "E_A not sure"  # note: kept answers of which the finder is not sure
 TURN_STAYS = "chat template cannot leave the question out"
 BY_CHOICE = frozenset((
     BEYOND_LIMIT, OUTSIDE_SAMPLE, "held back for few-shot examples", "equal question folded",
-    NO_PARTNER, TURN_STAYS, UNSURE,
+    NO_PARTNER, TURN_STAYS,
 ))  # fmt: skip
 """Reasons for leaving rows out on purpose; they do not count as losses."""
 

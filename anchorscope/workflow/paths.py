@@ -19,7 +19,7 @@ from anchorscope.workflow import studies
 
 DETECTOR_SETTINGS = (
     "anchors", "batch_tokens", "bootstrap", "finder", "generation", "knockout",
-    "max_prompt_tokens", "no_answer", "probe", "seed", "unsure_answer",
+    "max_prompt_tokens", "no_answer", "probe", "seed",
 )  # fmt: skip
 """Keys of the config that a detector depends on."""
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")

@@ -218,6 +218,8 @@ RESTATED = [
     ("Who wrote Reds?", "Reds was written by Jo Bo, a British writer of novels.", "Jo Bo"),
     ("Who plays Max?", "Max is played by a young, talented actor named Al Day.", "Al Day"),
     ("What does it use as a fuel?", 'It uses a fuel called "Luminium" which', "Luminium"),
+    ("What did Perec write?", "Perec wrote Life, a User's Manual.", "Life, a User's Manual"),
+    ("What is the show?", "The show is doctor who.", "doctor who"),
     # what is denied is never the answer
     ("Who wrote Emma?", "Emma was not written by Ann Bo.", "Emma was not written by Ann Bo"),
 ]  # fmt: skip
@@ -318,3 +320,27 @@ def test_titles_lists_and_options_are_not_cut_like_appositions_and_lead_ins(
 ) -> None:
     span = find(answer, question)
     assert span is not None and answer[slice(*span)] == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "sure"),
+    [
+        ("What is the capital of Florida?", "The capital of Florida is Miami.", True),
+        ("What is the capital of Florida?", "Miami, I think.", True),
+        ("What is the capital of Florida?", "Miami", True),
+        # a preposition, another new part, words of the question, and a heading
+        ("What is the capital of Florida?", "The capital of Florida is Miami in Dade.", False),
+        ("Who wrote Emma?", "Ann Bo, who was born in Ely, wrote Emma.", False),
+        ("Who wrote Emma?", "Emma was written by the author of Emma.", False),
+        ("Who wrote Emma?", "The author:", False),
+        ("Who is the mother of Max Roe?", "Max Roe is the mother of Ida Roe.", False),
+        ("Which band is older, Poor Old Lu or Mumm?", "Poor Old Lu", True),
+        ("Is Ely in Essex?", "No, Ely is in Kent.", True),
+        ("Quelle est la capitale de la France ?", "La capitale de la France est Paris.", False),
+    ],
+)
+def test_the_finder_is_sure_only_where_nothing_had_to_be_chosen(
+    question: str, answer: str, sure: bool
+) -> None:
+    anchor = locate(answer, question)
+    assert anchor is not None and anchor.sure is sure

@@ -455,23 +455,6 @@ def test_no_answers_may_count_as_wrong(llama: Any) -> None:
     assert by_text["I don't know."] == ("no answer", 1) and by_text["Bo Lund"] == ("wrong", 1)
 
 
-def test_answers_of_unsure_exact_tokens_may_be_left_out(llama: Any) -> None:
-    """What the lead-in says besides the question leaves a choice: Bo, or the sister of Bo."""
-    said = {"Anna Bell": True, "The sister of Bo Lund wrote The Red House with Al Day.": False}
-    rows = [
-        {"id": text, "q": "Who wrote The Red House?", "a": "Anna Bell", "say": text}
-        for text in said
-    ]
-    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
-    asked, _ = questions.normalise(rows, fields, split=None)
-    built, _ = prompts.build(asked, style="plain")
-    kept, _ = _run(llama, tables=(built, asked))
-    assert dict(zip(kept["id"], kept["ea_sure"], strict=True)) == said
-    found, counts = _run(llama, tables=(built, asked), unsure_answer="drop")
-    assert list(found["dropped"]) == [None, "E_A not sure"]
-    assert counts.kept == 1 and counts.dropped == {"E_A not sure": 1}
-
-
 def test_a_label_of_the_users_own_makes_the_outcome(llama: Any) -> None:
     found, counts = _responses(llama, label=0, no_answer="drop")
     assert list(found["outcome"]) == ["right"] * len(NO_ANSWERS) and counts.kept == len(NO_ANSWERS)

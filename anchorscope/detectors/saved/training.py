@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 
 SETTINGS = frozenset(
     "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe"
-    " seed unsure_answer".split()
+    " seed".split()
 )
 """Keys of the config that `fit` takes."""
-PROMPTING = (
-    "anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer",
-    "unsure_answer",
-)  # fmt: skip
+PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
 """Those that scoring needs again."""
 CONDITIONS: Mapping[str, Mapping[str, int]] = {"knockout": {}, "crossed": {}}
 """Passes beside the clean one: for the pathway, and for what the probe reads."""
