@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from planted import READOUT, Planted, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import given_scores, out_of_fold
@@ -21,11 +22,15 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
-from detectors.planted import READOUT, Planted, planted
 
 BOOTSTRAP = Bootstrap(draws=50)
 NAMES = ("text", "question", "output", "before", "probe", "mixture-of-probes")
 MODELS, DATASETS = [("one", "Model One")], [("a", "Alpha"), ("b", "Beta")]
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
 
 
 @pytest.fixture(scope="module")

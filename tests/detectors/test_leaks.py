@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from planted import READOUT, Planted, made, planted, with_labels
 
 from anchorscope.detectors import out_of_fold, pathways
 from anchorscope.detectors.cell import Cell
@@ -13,7 +14,11 @@ from anchorscope.detectors.method import Method, Samples, Training
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
 from anchorscope.probes.intervals import auc
-from detectors.planted import READOUT, Planted, made, with_labels
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
 
 
 def corrupted(cell: Cell, fold: int) -> Cell:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
@@ -19,7 +20,11 @@ from anchorscope.detectors.tables import evaluation
 from anchorscope.probes import fitting
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
-from detectors.planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from planted import Planted, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import out_of_fold, pathways
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation, self_awareness
-from detectors.planted import Planted, planted
 
 NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")
 BOOTSTRAP = Bootstrap(draws=200)

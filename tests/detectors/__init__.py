@@ -1,1 +1,0 @@
-"""The detectors, most of them on planted cells."""
