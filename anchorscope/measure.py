@@ -129,10 +129,10 @@ def measure(
         table: a frame, or a list of dicts, with a row for each question: `question`, `answers` (a
             text or a list), and what is known of the other fields of a dataset in the config. Other
             columns are left alone.
-        style: `plain`, `few_shot` or `chat`.
-        examples: worked examples for `few_shot`, rows of the same columns; those that share a
-            question or subject with `table` are left out. By default a tenth of `table`, at most
-            20 rows, is held back for them and not measured.
+        style: of the prompts, a name of `styles.STYLES`.
+        examples: worked examples where the style shows any, rows of the same columns; those that
+            share a question or subject with `table` are left out. By default a tenth of `table`, at
+            most 20 rows, is held back for them and not measured.
         names: of model and dataset, in the table and in the figure.
         settings: as in config.yaml, those of `SETTINGS`.
 

@@ -16,6 +16,7 @@ from anchorscope.models import generation
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
 from anchorscope.probes import probes
+from anchorscope.styles import CHAT
 
 Result = Mapping[Any, Any]
 STAGES = ("generate", "measure", "fit", "end to end")
@@ -97,7 +98,7 @@ def generating(
 def _generated(
     loaded: Loaded, table: pd.DataFrame, new_tokens: int, ends: frozenset[int]
 ) -> Result:
-    ending = generation.Ending("chat", (0,), ends)
+    ending = generation.Ending(CHAT, (0,), ends)
     found = generation.generate(
         baselines.prompts(table),
         loaded.model,

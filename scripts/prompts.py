@@ -3,12 +3,13 @@
 from anchorscope.questions.prompts import build, of_run
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json, read_parquet, write_parquet
+from anchorscope.styles import style_of
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     given, chosen = snakemake.input, snakemake.params
     tokenizer = thinking = None
-    if chosen.style == "chat":
+    if style_of(chosen.style).templated:
         from anchorscope.models import vocabulary
 
         tokenizer = vocabulary.load(read_json(given[0])["path"])

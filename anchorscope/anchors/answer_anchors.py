@@ -1,355 +1,332 @@
-"""E_A: the answer proper inside what a model wrote, found without looking at gold or label.
+r"""E_A: the answer proper inside a short reply, and whether the reply answers at all.
 
-One procedure for every answer, right or wrong:
+Nothing here sees a gold answer. One procedure for every reply: begin behind bullets, lead-ins and
+the question said again; then take
 
-1. start behind the model's thoughts, at its own mark of the answer (`<answer>`) where it set one,
-   and behind sentences about the request ("Okay, so the user asks ...") that others follow;
-2. skip spaces, bullets, tags, the "1." of a list, the "(B)" or "b)" of a choice, opening
-   punctuation;
-3. strip a heading or a phrase in front that only says the question again ("In Norse mythology,")
-   and lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
-4. cut at the first line break, bracket (unless only the question was said before it), tag or
-   sentence end, before the next item of a list, at the end of what is emphasised, before an
-   afterthought ("X, I think", "X, not Y"), but keep a number's other spelling ("12 (twelve)");
-5. of a clause that says the question's words again, keep what it adds (`restated`), where the
-   question is known;
-6. drop articles, then quotes, markup and punctuation at both ends.
+1. a first "yes" or "no" where the question asks for it;
+2. the one date or number that the sentence adds to "when" or "how many";
+3. what follows the first is/was/are/were that has no new name or number before it, without "called"
+   or "born in" at its front, up to a relative clause or a preposition;
+4. else all up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
-"Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
-Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
-articles are English; a clause that cannot be read stays whole. `Anchor.sure` is False there, and
-wherever something had to be chosen. Of another language than English, it says little.
+Articles, quotation marks and closing punctuation go. Prompts show how short an answer is, so no
+more is done: `Anchor.sure` is False where more may have to go, such as in long answers, in clauses,
+and in what goes on with a preposition or repeats the question.
 """
 
 import re
 from dataclasses import dataclass
 
-from anchorscope.anchors import asking, clauses, edges, english, lead_ins, restated, sides
-from anchorscope.anchors.english import TWO_SPELLINGS, without_quotations
-from anchorscope.anchors.sentences import (
-    MARKS,
-    NEWLINES,
-    SENTENCE_OPENERS,
-    keeps_stop,
-    sentence_end,
+from anchorscope.anchors import english
+from anchorscope.anchors.sentences import keeps_stop, sentence_end
+
+MOST_WORDS = 8  # of an answer the finder is sure of
+MOST_OPTION = 4  # of one that only says words of the question: "Poor Old Lu"
+MOST_CUT = 5  # letters of a word that the reply's limit may have cut off
+MOST_LEAD_INS = 8  # one after the other: "Q: ...? A: The answer is: ..."
+REFUSAL, ECHO, UNFINISHED = REASONS = ("refusal", "echo of the question", "unfinished")
+
+# How models open their thoughts; an empty pair of tags, as some templates have it, is no thought.
+_THINKS = re.compile(
+    r"(?is:\s*(?!<(think\w*)>\s*</\1>)(?:</?\|?(?:\w+:)?(?:think|thought|reason|reflect|scratchpad)"
+    r"|\[/?think|◁/?think|<\|channel\|>\s*(?:analysis|commentary)|<unused\d+>\s*thought))"
 )
-from anchorscope.anchors.words import words_of
-
-MOST_NAME = 7  # words of a name that may stand in the question as well
-MOST_WORDS = 15  # of an answer proper that is no clause
-MOST_OPTION = 4  # of an answer that says the question's words again: "Poor Old Lu"
-
-_BRACKETS = "()[]{}（）［］｛｝【】〔〕"
-_INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
-
-_BLANK = re.compile(rf"[\s{_INVISIBLE}]")
-_PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』》*_`", strict=True))
-_APOSTROPHES = frozenset("'’‘")
-_CLOSING = frozenset(MARKS + ",;:،؛、，；：-–—")
-
-
-_MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
-_ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
-# A list starts at 1; "1. There is one" is an answer and a new sentence.
-_NEW_SENTENCE = rf"(?!(?:There|{'|'.join(sorted(SENTENCE_OPENERS))})\b)"
-_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+{_NEW_SENTENCE}(?=[*_]*\w)"
-_LIST = re.compile(r"\(?([1aA])([.)])\s+$")  # what stands before the first item
-# `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
-_TAG = (
-    r"<[/|]?[A-Za-z][^<>\n]{0,40}>(?:(?<=\|>)assistant\b)?|"
-    r"\[/?[A-Z]{2,}\](?=[^\S\n]*\w)|\[/[A-Z]{2,}\]|\\[a-z]+\{"
+_BEFORE = re.compile(r"(?is)\s*<(think\w*)>\s*</\1>|.*?(?:<(?:final[ _-]?)?answer>|\\boxed\{)")
+# `<b>`, `</s>`, `<|im_end|>`, `[/INST]`
+_TAG = r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\[/?[A-Z]{3,}\]"
+_FRONT = re.compile(
+    rf"(?:{_TAG}|[\s\u200b-\u200f\ufeff,;:¿¡…]|\.\.+|[-–—•*+>#]+\s|[*_`]+"
+    r"|\(?(?:[A-Ea-e]|1)\)\s+(?=\w)|1\.\s+(?=\w))+"
 )
-_TAGS = re.compile(_TAG)
-_THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
-_MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
-_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
-_CHOICE = r"\(?[A-Ea-e1-5]\)\s+(?=\w)|(?<=:\n)\n?[A-E]\.\s+(?=\w)"
-_SKIP = re.compile(
-    rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}{re.escape(_BRACKETS)}]|"
-    r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
+_LEAD_IN = re.compile(
+    r"(?i:(?:so,? |and )?(?:the |my )?(?:(?:only|best|correct|right|final|short|shortest|possible|"
+    r"available) )*ans(?:wer)?(?: (?:to|for)\b[^:.\n]{0,200}?| \([^()]{0,200}\))?"
+    r"(?:[*_]*\s?:| (?:is|was|would be)\b:?))"
+    r"|(?:A|Q|(?i:question|response|output|result|solution|assistant))[*_]*:(?=\s|$)|[QA]\.\s"
+    r"|(?i:sure|certainly|of course|(?:great|good) question)[!,.:](?=\s+\w)"
+    r"|(?i:as of|according to|based on)\b[^,.\n]{1,60},(?=\s)"
+    r"|(?:I\b|[Nn]ot) ?[^.,;\n]{0,60}?(?:sure|certain|know)\b[^.,;\n]{0,20},? but,?(?=\s)"
+    r"|I(?:['’]d| would)? (?:think|believe|guess|say|suppose)(?: that\b)?[,:]?(?=\s)"
+    r"|(?:[Pp]robably|[Pp]ossibly|[Pp]erhaps|[Mm]aybe),?(?=\s)"
+    r"|[Ii]t(?:['’]s(?=\s(?!an?\s[A-Z])[a-z])| is(?=\s[A-Z]))"
 )
-_YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
-
-_HEADING_END = re.compile(r"[:：][\s*\"“]*(?:(?i:the|an?)\s)?[*\"“]*$")
-_ASIDE = re.compile(r"(?<![\"”])\s*\([^()\n]*\)\s(?=\w)")
-_PHRASE = re.compile(
-    r"(?:In|On|At|During|For|From|Among|Between|By|Since) [^,.:;?!\n]{3,80},\s+(?=\w)"
+_AGAIN = re.compile(r"[^?]{3,1000}\?[\"”'*_]*")
+_YES_NO = re.compile(r"(?i:yes|no)(?=\W|$)(?! one\b)")
+_CUT = re.compile(
+    rf"{_TAG}|,?\s\(?[2bB]\)\s|"
+    r"(?<=\S)\s*[(\[{（［]|(?<=\w)[*_]+(?!\w)|,?\s(?:but|though|although)\s"
+    r"|[,–—-]?\s(?:if )?I(?:['’][a-z]+)? (?:[a-z]+ )?(?:think|guess|believe|suppose|sure|remember|"
+    r"mistaken)\b|,\s(?:not\b|(?:maybe|perhaps|probably|possibly)\W*$)"
 )
-
-# What a model adds to its answer: doubt, or what the answer is not.
-_COPULA = re.compile(r"\b(?:is|was|are|were|be|been)\b|['’]s\b")
-_REPEATED = re.compile(r"[^?？:：\n]{3,}[?？:：][\"”*_]*(?=\s)")
-_I = r"I(?:['’][a-z]+)? "  # a first person's clause; titles go on with a capital
-_AFTERTHOUGHT = re.compile(
-    rf"\s*[,–—]\s?(?:(?:(?:but|though|although|if) )?{_I}[a-z]|but don['’]t )"
-    rf"|(?:\s-)?\s(?:(?:but|though|although) {_I}[a-z]|{_I}(?:would )?{lead_ins.THINK}\b)"
-    r"|\s*[,–—]\s?(?:(?:maybe|perhaps|probably|possibly|presumably)\W*$|(?:and )?not\s)"
+_COPULA = re.compile(
+    r"(?<!\bthat )(?<!\bwhich )(?<!\bwho )\b(?:is|was|are|were|(?:has|have) been|"
+    r"(?:could|might|may|would) (?:have )?be(?:en)?)\b(?!\s+not\b)"
 )
-_FIRST_PERSON = re.compile(rf"{_I}[a-z]")  # "I'm sorry, but I can't say": no answer before "but"
+_WITHIN = re.compile(r"\b(?:when|while|because|if|where)\b")  # another clause's copula
+_LEADS_ON = re.compile(
+    r"[\s:]*(?:(?:[a-z]+ly|also|first|the|an?)\s)?(?:[a-z ]{0,40}\b(?:called|named|titled|by the "
+    r"name of)|(?:[a-z]+ed|born|known|held|found|written|made|won|set|built|sung|led)"
+    r"\s(?:by|in|at|on|from|to|as)|by|in|at|on|from|as|for|during|about|around|approximately)[\s:]+"
+)
+_TAIL = re.compile(
+    r",?\s(?:who|which|that|whose|where|when)\b|,\s(?:an?|the|one of)\s"
+    r"|\s(?:(?:[a-z]+ed|written|known|made|found|held|born) )?(?:by|in|at|on|from|during|since|"
+    r"before|after|for|as)\s"
+)
+_ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
+_BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
+_PARTED = re.compile(r"/\d|\W?\d+['’/-]\w")  # "14/4/1912" and "1990's", which no pattern knows
+_ASKS_DATE = re.compile(r"(?i:^when\b|\b(?:what|which) (?:year|date|day|month|decade)\b)")
+_ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
+_PAIRS = dict(zip("\"“„«「『'‘([{", "\"””»」』'’)]}", strict=True))
+_CLOSING = ".,;:!?…。．！？，،؛؟।-–—*_`\u200e\u200f"
+_PUNCTUATION = frozenset([*_CLOSING, *_PAIRS, *_PAIRS.values(), " "])
+# In small letters: what makes a text a clause, or speaks of whoever answers.
+_CLAUSE = re.compile(
+    r"\b(?:is|was|are|were|be|been|has|had|have|will|would|can|could|did|does|do|not|who|which|"
+    r"that|where|when|because|while|wrote|won|made|sang|became|began|[a-z]{2,}(?<!hundr)ed)\b"
+    r"|n['’]t\b|^(?:I(?:['’][a-z]+)? [a-z]|Not\b|(?i:let)(?:['’]s| me| us)\b|(?i:okay|hmm+|well),)"
+)
+# What leads on to more than the answer proper.
+_MORE = re.compile(
+    r"\s(?:in|on|at|by|from|for|with|before|during|after|as|since|until)\s|,\s(?:an?|the)\s"
+    r"|[a-z]:\s|\w\s[\"“]|\b[2bB][.)](?:\s|$)"
+)
+_WORD = re.compile(r"[^\W_](?:[^\s,;:!?()\[\]\"“”«»—–]*[^\W_])?")
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s|ers?|ors?|ly)$")
+_NAME = re.compile(r"\b[^\W_a-z]\S*")
+_QUOTED = re.compile(rf"\"[^\"\n]+\"|“[^”\n]+”|{english.TWO_SPELLINGS.pattern}")
+_REFUSES = re.compile(
+    r"(?i:\b(?:un(?:known|clear|certain|specified|disclosed|available)|n/a)\b"
+    r"|(?:\bnot|n['’]t|\bnever) (?:\w+ly |yet |been |be )*(?:mention|stat|giv|know|specif|provid|"
+    r"reveal|disclos|list|availab|identif|clear|possib|found|record|sure|certain|aware|applicab|able|"
+    r"say|exist|answer|have (?:\w+ )?(?:information|data|access|knowledge|answer))"
+    r"|\bno (?:information|mention|answer|record|data|evidence|such|specific|known)\b"
+    r"|\b(?:cannot|can['’]t|could not|couldn['’]t|unable to)\b|^i['’]?a?m? sorry"
+    r"|^(?:i|you)(?:['’]m|['’]re| am| are) (?:not )?(?:an? |the )?(?:\w+ )?(?:ai|assistant)\b)"
+)
+_DENIES = re.compile(
+    r"\b(?:is|was|are|were|did|does|do)(?: not\b|n['’]t\b)(?! (?:only|just|until|till|before)\b)"
+    r"(?!.{0,80}\bbut\b)|^not\b"
+)
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """Where E_A stands."""
+    """Where E_A stands: characters [start, end), no white space at either edge."""
 
     start: int
-    end: int  # characters [start, end); no white space at either edge
-    sure: bool  # False where it is a clause or long, or where something had to be chosen
+    end: int
+    sure: bool  # False where more may have to go
 
 
-def find(answer: str, question: str = "") -> tuple[int, int] | None:
-    """Characters [start, end) of the answer proper (E_A) in what a model wrote; None: nothing left.
+def locate(reply: str, question: str = "") -> Anchor | None:
+    """E_A in a reply, and whether the finder is sure of it; None: nothing left.
 
-    No white space stands at either edge.
+    Without the question, a sentence that says it again is kept whole.
     """
-    anchor = locate(answer, question)
-    return None if anchor is None else (anchor.start, anchor.end)
+    start = _begin(reply, question)
+    first, last = _trim(reply, start, _cut(reply, start))
+    verdict = _YES_NO.match(reply, first)
+    if verdict and (asks_yes_no(question) or re.match(r", [a-z]", reply[verdict.end() :])):
+        return Anchor(*verdict.span(), sure=True)
+    for find in (_asked_for, _behind_copula):
+        if question and (found := find(reply, start, question)):
+            return found
+    sure = _sure(reply[first:last], question) and not _BEHIND_BRACKET.match(reply, last)
+    return Anchor(first, last, sure) if first < last else None
 
 
-def locate(answer: str, question: str = "") -> Anchor | None:
-    """E_A in what a model wrote, and whether the finder is sure of it; None: nothing left.
+def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) -> str | None:
+    """Why a reply is no answer to its question, one of `REASONS`; None where it answers.
 
-    Without the question, an answer that restates it is kept whole.
+    Args:
+        anchor: where its E_A stands, None where nothing is left.
+        finished: whether the reply ended by itself, not at its longest length.
     """
-    sentence = _after_request(answer, _skip(answer, _opening(answer)))
-    start = sentence
-    if question:
-        start = _after_phrase(answer, _after_question(answer, sentence, question), question)
-    for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
-        if (after := _after_lead_in(answer, start)) == start:
-            break
-        start = _skip(answer, after)
-    span = _proper(answer, start)
-    if span is None:
-        return None
-    if question:
-        span = _beyond_aside(answer, start, span, question)
-        span = _added(answer, span, sentence, question)
-    return Anchor(*span, _is_sure(answer, span, question))
+    text = "" if anchor is None else reply[anchor.start : anchor.end]
+    if anchor is None or thinks(reply) or text.lower() in english.ARTICLES | english.PREPOSITIONS:
+        return UNFINISHED
+    start = min(_begin(reply, question), anchor.start)
+    sentence = reply[start : sentence_end(reply, anchor.start)]
+    decided = text.lower() in ("yes", "no")
+    if decided and not asks_yes_no(question):
+        return REFUSAL
+    if not decided and _refuses(sentence, text, question):
+        return REFUSAL
+    if not decided and not asks_yes_no(question) and _echoes(reply, start, anchor, question):
+        return ECHO
+    rest = reply[anchor.end :].strip(" ,;:-–\n")
+    if not finished and (not rest or (rest.isalnum() and len(rest) < MOST_CUT)):
+        return UNFINISHED
+    return None
 
 
-def _is_sure(answer: str, span: tuple[int, int], question: str) -> bool:
-    """Whether E_A is short, no clause, and nothing had to be chosen to find it.
+def _refuses(sentence: str, text: str, question: str) -> bool:
+    """Whether the answer's sentence says that it is unknown, or only what the answer is not."""
+    plain = _hidden(sentence)
+    refused = _REFUSES.search(plain) or (not asks_yes_no(question) and _DENIES.search(plain))
+    return bool(refused) and _in_small(text) and not _REFUSES.search(question)
 
-    Nothing had to be where E_A is all that its sentence says, and either adds to the question or is
-    as short as an option of it; or where the rest of the sentence only says the question's words
-    again, and E_A none of them and no preposition. A yes/no question has "yes" or "no".
-    """
-    text = answer[slice(*span)]
-    words = words_of(text)
-    if len(text.split()) > MOST_WORDS or clauses.is_clause(text):
-        return False
-    if not question:
+
+def _echoes(reply: str, start: int, anchor: Anchor, question: str) -> bool:
+    """Whether the answer's sentence asks the question again, or repeats it and adds nothing."""
+    text, end = reply[anchor.start : anchor.end], sentence_end(reply, anchor.start)
+    said, asked = _stems(reply[start:end]), _stems(question)
+    asks = reply.startswith("?", end)
+    first = question.lower().partition(" ")[0]
+    if asks and reply[start:end].lower().startswith(first) and len(said & asked) >= len(asked) / 2:
         return True
-    start, end = sentence_of(answer, span[0])
-    rest = words_of(answer[start : span[0]]), words_of(answer[span[1] : end])
-    repeated = clauses.content_stems(text) & clauses.stems(question)
-    plain = not any(word.lower in english.PREPOSITIONS | asking.GOVERNING for word in words)
-    if not any(word.content for part in rest for word in part) and not rest[1]:
-        heading = answer.startswith(":", span[1])
-        return not heading and (not repeated or (plain and len(words) <= MOST_OPTION))
-    if asking.answer_kind(words_of(question)) == asking.YES_NO:
-        return text.lower() in ("yes", "no")
-    adds = clauses.adds(answer[start : span[0]], question)
-    adds = adds or clauses.adds(answer[span[1] : end], question)
-    return plain and not repeated and not adds
+    if not _stems(text) or _adds(reply[start:end], question):
+        return False
+    if asks or len(text.split()) > MOST_WORDS:
+        return True
+    described = _in_small(text) and _stems(reply[start : anchor.start])
+    return " or " not in question and bool(described or _CLAUSE.search(text))
 
 
-def _beyond_aside(answer: str, start: int, span: tuple[int, int], question: str) -> tuple[int, int]:
-    """The span up to the sentence's end where a bracket cut it before it said anything new.
-
-    "The Gold Coast (Ghana) has its capital in | Accra"
-    """
-    aside = _ASIDE.match(answer, span[1])
-    if aside is None or clauses.adds(answer[slice(*span)], question):
-        return span
-    whole = _proper(answer, start, brackets_from=aside.end())
-    goes_on = whole is not None and clauses.adds(answer[aside.end() : whole[1]], question)
-    return whole if whole is not None and goes_on else span
+def thinks(reply: str) -> bool:
+    """Whether a reply opens with the model's thoughts, which its answer would stand behind."""
+    return bool(_THINKS.match(reply))
 
 
-def _added(answer: str, span: tuple[int, int], sentence: int, question: str) -> tuple[int, int]:
-    """What of a span answers the question, where that can be told; else the span."""
-    if _FIRST_PERSON.match(answer, span[0]):
-        return span
-    lead_in = answer[sentence : span[0]]
-    predicate = bool(_COPULA.search(lead_in)) and "?" not in lead_in
-    announced = ":" in lead_in or english.denial(answer[slice(*span)]) is not None
-    whole = _proper(answer, sentence) if predicate and not announced else None
-    if whole is not None:
-        text = answer[slice(*span)]
-        is_name = text != text.lower() and len(text.split()) <= MOST_NAME
-        repeats = not is_name and not clauses.adds(text, question)
-        answers = repeats and clauses.adds(answer[whole[0] : span[0]], question)
-        answered = restated.answered_before(answer[slice(*whole)], span[0] - whole[0], question)
-        if answers or answered or restated.continues(answer[slice(*whole)], question):
-            span, predicate = whole, False  # "The rabbit is the animal": the lead-in answers
-    heading = "\n" in lead_in or _HEADING_END.search(lead_in)
-    if heading and clauses.is_clause(answer[slice(*span)]):
-        predicate = False  # "The author was:", and then a sentence of its own
-    naming = edges.ends_with_naming(lead_in)
-    place = restated.added(answer[slice(*span)], question, predicate=predicate, naming=naming)
-    if place is None or place == (0, span[1] - span[0]):
-        return span
-    return _without_edges(answer, span[0] + place[0], span[0] + place[1]) or span
+def asks_yes_no(question: str) -> bool:
+    """Whether a question opens with an auxiliary: "Is it ...?"."""
+    return question.lower().lstrip().partition(" ")[0] in english.AUXILIARIES
 
 
-def sentence_of(answer: str, place: int) -> tuple[int, int]:
-    """Characters [start, end) of the sentence of E_A, its lead-in included; E_A is at `place`."""
-    start = _after_request(answer, _skip(answer, _opening(answer)))
-    end = sentence_end(answer, start)
-    return (start, end) if place < end else (place, sentence_end(answer, place))
-
-
-def _proper(answer: str, start: int, *, brackets_from: int = 0) -> tuple[int, int] | None:
-    """The answer that begins at a character, cut where it ends.
-
-    `brackets_from`: the character from which on brackets end it.
-    """
-    emphasis = _EMPHASIS.match(answer, start)
-    start = emphasis.start(2) if emphasis else start
-    end = min(_cut(answer, start, brackets_from), emphasis.end(2) if emphasis else len(answer))
-    return _without_edges(answer, start, end)
-
-
-def _without_edges(answer: str, start: int, end: int) -> tuple[int, int] | None:
-    """Without articles at the front, and punctuation, quotes and markup at both ends."""
-    start, end = _strip(answer, start, end)
-    while article := _ARTICLE.match(answer, start, end):
-        start, end = _strip(answer, article.end(), end)
-    return (start, end) if start < end else None
-
-
-def _skip(text: str, start: int) -> int:
-    """Past white space, bullets, brackets and what else stands before an answer."""
-    skipped = _SKIP.match(text, start)
-    return skipped.end() if skipped else start
-
-
-def _opening(text: str) -> int:
-    """Where to begin: behind the model's thoughts, or at its own mark of the answer."""
-    thoughts = _THOUGHTS.match(text)
-    start = thoughts.end() if thoughts else 0
-    marked = _MARKED.search(text, start)
-    return marked.end() if marked else start
-
-
-def _after_request(text: str, start: int) -> int:
-    """Past sentences about the request, if another sentence follows them."""
-    for _ in range(_MOST_LEAD_INS):
-        if not lead_ins.speaks_of_the_request(text, start):
+def _begin(reply: str, question: str) -> int:
+    """Where the answer's sentence begins, behind what leads to it."""
+    before = _BEFORE.match(reply)
+    start = before.end() if before else 0
+    for _ in range(MOST_LEAD_INS):
+        front = _FRONT.match(reply, start)
+        start = front.end() if front else start
+        inside = start + reply.startswith(('"', "“", "'"), start)
+        lead_in = _LEAD_IN.match(reply, inside)
+        end = lead_in.end() if lead_in else _behind_question(reply, inside, question)
+        if end == inside:
             break
-        after = _skip(text, sentence_end(text, start) + 1)
-        if not text[after:].strip():
-            break
-        start = after
+        start = end
     return start
 
 
-def _after_question(text: str, start: int, question: str) -> int:
-    """Past a part of the question that the model repeats first: "The winner? Ada"."""
-    repeated = _REPEATED.match(english.without_quotations(text), start)
-    if repeated is None or not text[repeated.end() :].strip():
+def _behind_question(reply: str, start: int, question: str) -> int:
+    """Past the question said again, up to its mark, if more follows; else `start`."""
+    again = _AGAIN.match(reply, start) if question else None
+    if again is None or _adds(again[0], question) or not reply[again.end() :].strip():
         return start
-    repetition = text[start : repeated.end()]
-    asks = repetition.rstrip()[-1] in "?？" or clauses.is_clause(repetition)
-    whole = clauses.content_stems(question) <= clauses.content_stems(repetition)
-    again = (asks or whole) and not clauses.adds(repetition, question)
-    return _skip(text, repeated.end()) if again else start
+    return again.end()
 
 
-def _after_phrase(text: str, start: int, question: str) -> int:
-    """Past a phrase in front that only says the question's words: "In Norse mythology, Odin".
-
-    Not where it is the answer: an option of the question, or all that the sentence says.
-    """
-    phrase = _PHRASE.match(text, start)
-    if phrase is None or not clauses.content_stems(phrase[0]) or clauses.adds(phrase[0], question):
-        return start
-    option = phrase[0].strip(" ,").partition(" ")[2]
-    rest = text[phrase.end() : sentence_end(text, start)]
-    answers = sides.is_option(option, question) or not clauses.adds(rest, question)
-    return start if answers else phrase.end()
+def _cut(reply: str, start: int) -> int:
+    """Where the answer that starts at a character ends at the latest."""
+    end = sentence_end(reply, start)
+    opening = re.compile(r"\W*").match(reply, start)  # "(What's the Story) Morning Glory?"
+    cut = _CUT.search(_hidden(reply), min(opening.end() + 1, end) if opening else start, end)
+    return cut.start() if cut else end
 
 
-def _after_lead_in(text: str, start: int) -> int:
-    """Where a lead-in ends, else `start`; quotes and markup may open before it."""
-    opened = _within_quotes(text, start)
-    after = lead_ins.after(text, opened, sentence_end(text, opened))
-    return start if after == opened else after
+def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
+    """The one date or number that a sentence adds to a question that asks for one."""
+    end = sentence_end(reply, start)
+    by_number = _ASKS_NUMBER.search(question) and _CLAUSE.search(reply, start, end)
+    pattern = english.DATE if _ASKS_DATE.search(question) else english.NUMBER if by_number else None
+    found = pattern.finditer(reply, start, end) if pattern else ()
+    if english.denial(reply, start, end):
+        return None
+    new = [match for match in found if match[0].lower() not in question.lower()]
+    in_parts = any(_PARTED.match(reply, max(0, one.start() - 1), one.end() + 2) for one in new)
+    if len({match[0] for match in new}) != 1 or in_parts:
+        return None
+    first, last = _trim(reply, *new[0].span())
+    only = not _adds(reply[start:first] + " " + reply[last:end], question)
+    return Anchor(first, last, only)
 
 
-def _within_quotes(text: str, start: int) -> int:
-    """Past quotes and markup that open at a character."""
-    while start < len(text) and text[start] in _PAIRS:
-        start += 1
-    return start
+def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
+    """What follows the first copula, if no name or number before it is new, and it adds a word."""
+    copula = _COPULA.search(_hidden(reply), start, sentence_end(reply, start))
+    if copula is None or _WITHIN.search(reply, start, copula.start()):
+        return None
+    if english.denial(reply, start, copula.end()):
+        return None
+    before, first = reply[start : copula.start()], copula.end()
+    names = " ".join(_NAME.findall(re.sub(r"\([^()]*\)", "", before)))
+    while lead := _LEADS_ON.match(reply, first):
+        first = lead.end()
+    first, last = _trim(reply, first, _cut(reply, first))
+    tail = _TAIL.search(_hidden(reply), first + 1, last)
+    first, last = _trim(reply, first, tail.start()) if tail else (first, last)
+    text = reply[first:last]
+    if (
+        not text
+        or _adds(names, question)
+        or (_adds(before, question) and not _adds(text, question))
+    ):
+        return None
+    return Anchor(first, last, not tail and _sure(text, question, repeated=0))
 
 
-def _cut(text: str, start: int, brackets_from: int) -> int:
-    """Where the answer that starts at a character ends."""
-    if yes_no := _YES_NO.match(text, start):
-        return yes_no.end()
-    end = sentence_end(text, start)
-    end = min(end, _second_item(text, start))
-    spellings = TWO_SPELLINGS.finditer(text, start, end)
-    spelt_twice = {place for number in spellings for place in range(*number.span())}
-    for place in range(start, end):
-        bracket = text[place] in _BRACKETS and place not in spelt_twice
-        bracket = bracket and place >= brackets_from
-        if bracket or _TAGS.match(text, place):
-            end = place
-            break
-    if _FIRST_PERSON.match(text, _within_quotes(text, start)):
-        return end
-    afterthought = _AFTERTHOUGHT.search(without_quotations(text), start + 1, end)
-    return afterthought.start() if afterthought else end
-
-
-def _second_item(text: str, start: int) -> int:
-    """Where the next item of a list begins if the answer is the first: "1) Mercury 2) Venus"."""
-    first = _LIST.search(text, 0, start)
-    if first and first[0].strip() != "A.":  # its "B." may be an initial: "A. John B. Bo"
-        number, closing = chr(ord(first[1]) + 1), re.escape(first[2])
-        item = re.compile(rf"[^\S{NEWLINES}]+\(?{number}{closing}\s+{_NEW_SENTENCE}(?=\w)")
-        if second := item.search(text, start):
-            return second.start()
-    return len(text)
-
-
-def _strip(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without white space, punctuation, quotes and markup at both ends."""
-    while start < end:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without white space, articles, quotation marks, brackets and punctuation at the edges."""
+    before = None
+    while start < end and before != (start, end):
         before = (start, end)
-        while start < end and _BLANK.match(text, start):
-            start += 1
-        while start < end and _BLANK.match(text, end - 1):
-            end -= 1
-        start, end = _strip_quotes(text, start, end)
+        start += len(text[start:end]) - len(text[start:end].lstrip().lstrip("*_`\u200e\u200f"))
+        end = start + len(text[start:end].rstrip())
+        start, end = _without_quotes(text, start, end)
         if start < end and text[end - 1] in _CLOSING:
-            spelt = text[end - 1] == "." and keeps_stop(text[start:end], end - 1 - start)
-            end -= not spelt
-        if (start, end) == before:
-            break
-    return start, end
+            end -= not (text[end - 1] == "." and keeps_stop(text[start:end], end - 1 - start))
+        article = _ARTICLE.match(text, start, end)
+        start = article.end() if article else start
+    said = start < end and not _PUNCTUATION.issuperset(text[start:end])
+    return (start, end) if said else (start, start)
 
 
-def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without quotes at the ends whose partner is not inside; an apostrophe goes in pairs only."""
-    if end - start < 1:
+def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without a mark at an edge whose partner is at the other edge, or nowhere inside."""
+    if start >= end:
         return start, end
-    first, last = text[start], text[end - 1]
-    inside = text[start + 1 : end - 1]
-    if end - start > 1 and first in _PAIRS and last in {_PAIRS[first], first}:
-        return (start, end) if _closes_within(inside, _PAIRS[first]) else (start + 1, end - 1)
-    if first in _PAIRS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
+    first, last, inside = text[start], text[end - 1], text[start + 1 : end - 1]
+    closing, openings = _PAIRS.get(first), {a for a, b in _PAIRS.items() if b == last}
+    if closing and closing == last and end - start > 1:
+        return (start, end) if closing in inside else (start + 1, end - 1)
+    if closing and first not in "'‘" and closing not in inside:
         return start + 1, end
-    partners = {a for a, b in _PAIRS.items() if b == last}
-    if partners and last not in _APOSTROPHES and not partners & set(inside):
-        return start, end - 1
-    return start, end
+    lonely = openings and last not in "'’" and not openings & {first, *inside}
+    return start, end - bool(lonely)
 
 
-def _closes_within(inside: str, closing: str) -> bool:
-    """Whether a quotation ends inside a text, and another begins: 'Up" and "Down' of '"Up" and'."""
-    return bool(re.search(rf"\S{re.escape(closing)}\s.*\s[\"“'‘]\S", inside))
+def _sure(text: str, question: str, *, repeated: int = 1) -> bool:
+    """Whether E_A is short, no clause, and repeats no more than some words of the question."""
+    n_words = len(text.split())
+    clause = _CLAUSE.search(_hidden(text)) or _MORE.search(text)
+    if n_words > MOST_WORDS or clause or asks_yes_no(question):
+        return False
+    if question and not _adds(text, question):
+        return 0 < n_words * repeated <= MOST_OPTION
+    return n_words <= 2 * repeated or len(_stems(text) & _stems(question)) <= repeated
+
+
+def _in_small(text: str) -> bool:
+    """Whether a text is no title: most of the words behind the first are written small."""
+    words = text.split()
+    return words[0].islower() or 2 * sum(w[0].isupper() for w in words[1:]) < len(words)
+
+
+def _hidden(text: str) -> str:
+    """The text with every quoted character as "x", so that places stay what they are."""
+    return _QUOTED.sub(lambda quotation: "x" * len(quotation[0]), text)
+
+
+def _adds(text: str, question: str) -> bool:
+    """Whether a text has a word that says something and that the question lacks."""
+    return bool(_stems(text) - _stems(question, function=True))
+
+
+def _stems(text: str, *, function: bool = False) -> frozenset[str]:
+    """The words of a text without their endings; function words on request."""
+    words = [word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)]
+    chosen = [word for word in words if function or word not in english.FUNCTION]
+    return frozenset(_ENDING.sub("", part) for word in chosen for part in word.split("-"))

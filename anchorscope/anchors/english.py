@@ -9,8 +9,6 @@ def word_set(words: str) -> frozenset[str]:
 
 WH = word_set("what which who whom whose when where why how")
 BE = word_set("is are was were")
-# Nouns that only say again what follows their "of": "the genre of fantasy fiction".
-APPOSED = word_set("title name genre sport religion language profession role game color colour")
 # Words that open a yes/no question.
 AUXILIARIES = BE | word_set("do does did has have had can could will would should")
 # Nouns that ask for a time: "In what year".
@@ -131,23 +129,6 @@ DATE = re.compile(
     r"|\b\d{4}-\d\d-\d\d\b|\b(?:early |late |mid-?)?(?:the )?\d{1,2}(?:st|nd|rd|th) century\b"
     r"|\b(?:early |late |mid-?)?\d{3,4}s?\b(?:\s(?:bc|ad|bce|ce)\b)?)"
 )
-# Irregular verbs that questions ask with, each line one verb.
-IRREGULAR = {
-    form: forms.split()[0]
-    for forms in (
-        "write wrote written", "sing sang sung", "win won", "make made", "build built",
-        "bear born", "begin began begun", "hold held", "find found", "leave left",
-        "become became", "lead led", "fight fought", "beat beaten", "run ran", "lose lost",
-        "wear wore worn", "speak spoke spoken", "grow grew grown", "sell sold", "buy bought",
-        "draw drew drawn", "rise rose risen", "fall fell fallen", "choose chose chosen",
-        "drive drove driven", "meet met", "shoot shot", "spend spent", "teach taught",
-        "keep kept", "send sent", "bring brought", "take took taken", "come came",
-        "give gave given",
-        "sink sank sunk", "die dead", "know knew known", "see saw seen", "say said",
-        "is are was were be been", "use used uses using",
-    )
-    for form in forms.split()
-}  # fmt: skip
 # Words that deny what follows; "not only", "not until 1971" and titles ("Don't Look Now") do not.
 _DENIAL = re.compile(
     r"(?:\b(?:[Nn]ot|never|Never(?=\s[^\W\d_A-Z])|cannot|[Nn]either|nor|no|none|[Nn]o one|"

@@ -1,9 +1,9 @@
 """The label z: does an answer match a gold answer?
 
 Both are normalised as SQuAD does, after what SQuAD does not know of: the order of a date, spaces
-between initials, a number spelt twice. What an answer denies does not count as said. Where a
-script puts no spaces between words, a word ends where the script changes, at punctuation, or at a
-function character.
+between initials, accents, numbers in words, a number spelt twice. What an answer denies does not
+count as said. Where a script puts no spaces between words, a word ends where the script changes, at
+punctuation, or at a function character.
 """
 
 import re
@@ -47,6 +47,19 @@ _JOINTS = frozenset("是在为為于於叫的和与與或及即由はがをに�
 _UNDIVIDED = 0  # Thai, Lao, Khmer, Burmese
 _PAUSES = re.compile("[、，。．！？；：,;:!?…「」『』《》〈〉（）()\\s]+")
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
+_UNITS = "one two three four five six seven eight nine".split()
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_NUMBERS = {word: n for n, word in enumerate(["zero", *_UNITS, *_TEENS])}
+_NUMBERS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
+_IN_WORDS = re.compile(
+    r"\b(?:(?:one |a )hundred(?!\s(?:and|thousand|[mb]illion)\b)"
+    rf"|(?P<tens>{'|'.join(_TENS)})[\s-](?P<unit>{'|'.join(_UNITS)})"
+    rf"|(?P<one>{'|'.join(_NUMBERS)}))\b",
+    re.IGNORECASE,
+)
 
 
 @lru_cache(maxsize=65536)
@@ -69,29 +82,52 @@ def squad_normalise(text: str) -> str:
 def matches(answer: str, golds: Iterable[str]) -> bool:
     """Whether the answer equals a gold, or contains one of at least 3 characters as whole words.
 
-    Both sides are normalised first. A gold that normalises to nothing never matches. What the
-    answer denies ("not Paris", "never won the Nobel Prize") is not looked for golds, unless the
+    Both sides are normalised first, and compared once more with the numbers up to a hundred that
+    they have in words as digits. A gold that normalises to nothing never matches. What the answer
+    denies ("not Paris", "never won the Nobel Prize") is not looked for golds, unless the
     gold is such a phrase itself ("Not Fade Away").
     """
     for gold in filter(squad_normalise, golds):
-        wanted = _normalise(gold)
         claimed = answer if denial(gold) else _without_denials(answer)
-        readings = _readings(claimed)
-        if wanted == _normalise(answer) or wanted in readings:
-            return True
-        if _long_enough(wanted) and any(_contains(text, wanted) for text in readings):
-            return True
-        if _contains_unspaced(claimed, wanted):
+        long_enough = _long_enough(_normalise(gold))
+        for said, whole, wanted in (
+            (claimed, answer, gold),
+            map(_in_digits, (claimed, answer, gold)),
+        ):
+            if _says(said, whole, _normalise(wanted), long_enough):
+                return True
+        if _contains_unspaced(claimed, _normalise(gold)):
             return True
     return False
 
 
+def _says(claimed: str, answer: str, gold: str, long_enough: bool) -> bool:
+    """Whether an answer is a normalised gold, or claims it within a longer text."""
+    readings = _readings(claimed)
+    if gold == _normalise(answer) or gold in readings:
+        return True
+    return long_enough and any(_contains(text, gold) for text in readings)
+
+
+@lru_cache(maxsize=65536)
+def _in_digits(text: str) -> str:
+    """A text with its numbers up to a hundred in digits: "twenty-one" as "21"."""
+
+    def digits(number: re.Match[str]) -> str:
+        if number["tens"]:
+            return str(_NUMBERS[number["tens"].lower()] + _NUMBERS[number["unit"].lower()])
+        return str(_NUMBERS[number["one"].lower()] if number["one"] else 100)
+
+    return _IN_WORDS.sub(digits, text)
+
+
 @lru_cache(maxsize=65536)
 def _normalise(text: str) -> str:
-    """As SQuAD, with dates in one order and initials joined."""
+    """As SQuAD, with dates in one order, initials joined, and letters without accents."""
     for pattern in _DATES:
         text = pattern.sub(_day_first, text)
-    return squad_normalise(_INITIAL.sub(r"\1\2", text))
+    plain = squad_normalise(_INITIAL.sub(r"\1\2", text))
+    return normalize("NFC", _ACCENTS.sub("", normalize("NFD", plain))).translate(_STROKES)
 
 
 def _day_first(date: re.Match[str]) -> str:

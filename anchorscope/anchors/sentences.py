@@ -19,7 +19,8 @@ _KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
 SENTENCE_OPENERS = word_set(
     "The It He She This That These They There His Her Its Their However In On At As If"
 )
-_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
+# What may follow a full stop: base models run on with the next question ("Paris.Q: What").
+_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$|[QA]:|Question:)")
 _LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
 _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line

@@ -144,6 +144,18 @@ def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ..
     return tuple(both[len(anchor) :])
 
 
+def first_control(tokenizer: PreTrainedTokenizerFast, text: str) -> int | None:
+    """The added token, such as `<|im_end|>`, that a text begins with; None if it begins otherwise.
+
+    White space in front does not count.
+    """
+    ids = tokenizer.encode(text.lstrip(), add_special_tokens=False)
+    added = [place for place, id_ in enumerate(ids) if id_ in tokenizer.added_tokens_decoder]
+    if not added or _decode(tokenizer, ids[: added[0]]).strip():
+        return None
+    return int(ids[added[0]])
+
+
 def cut(
     tokenizer: PreTrainedTokenizerFast,
     ids: Sequence[int],

@@ -13,8 +13,9 @@ from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
-from anchorscope.questions import datasets, folds, hub, prompts, reading, revisions
+from anchorscope.questions import datasets, folds, hub, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import Example, style_of
 from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
@@ -156,8 +157,8 @@ def checkpoint(folder: Path, prompt: str) -> str:
     if gguf_files.is_gguf(folder):
         header = gguf_files.read_header(folder)
         return f"{folder}, to be dequantised from {header.quantisation or 'floats'}"
-    if prompt == "chat":
-        prompts.check_template(vocabulary.load(folder))
+    if (style := style_of(prompt)).templated:
+        style.around([Example("Who wrote it?", "Ann Bo")], vocabulary.load(folder))
     return str(folder)
 
 
@@ -200,7 +201,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
             config.datasets[name].numbers() | {"local": local},
             sample_size=samples(config, name),
             seed=config.seed,
-            hold_back="few_shot" in styles,
+            hold_back=any(style_of(name).shows_examples for name in styles),
             n_folds=config.probe.folds,
             where=local,
         )

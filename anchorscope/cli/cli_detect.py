@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope import styles
 from anchorscope.config.sections import Fields
 from anchorscope.models import loading
 from anchorscope.questions.reading import file_rows, local_files
@@ -58,7 +59,7 @@ def fit(
         model.model,
         model.tokenizer,
         rows.rows,
-        style=style or guessed_style(model),
+        style=style or styles.natural(model.tokenizer).name,
         readout=readout,
         examples=None if examples is None else file_rows(examples),
         fields=rows.fields,
@@ -66,11 +67,6 @@ def fit(
         seed=seed,
         **more,
     )
-
-
-def guessed_style(model: Loaded) -> str:
-    """`chat` where the tokenizer has a chat template, else `few_shot`."""
-    return "chat" if model.tokenizer.chat_template else "few_shot"
 
 
 def load_model(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from anchorscope.config.sections import StyleName
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
@@ -126,8 +127,7 @@ def add_model(
     source: Annotated[str, typer.Argument(help="Hub id owner/name, or a folder.")],
     key: Annotated[str | None, typer.Option(help="Its name in the catalogue.")] = None,
     prompt: Annotated[
-        Literal["plain", "few_shot", "chat"] | None,
-        typer.Option(help="How it is asked; guessed where left out."),
+        StyleName | None, typer.Option(help="How it is asked; guessed where left out.")
     ] = None,
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"], typer.Option(help="Format of its weights.")
@@ -199,7 +199,7 @@ def detect_fit(
     rows: RowsPath,
     out: Annotated[Path, typer.Option(help="Folder for the detector.")],
     style: Annotated[
-        Literal["plain", "few_shot", "chat"] | None,
+        StyleName | None,
         typer.Option(help="How the model is asked; chat where it has a template, else few_shot."),
     ] = None,
     readout: Annotated[str, typer.Option(help="<site>/final: mlp, attn or resid.")] = "mlp/final",

@@ -17,11 +17,14 @@ from pydantic_core import PydanticCustomError
 
 from anchorscope.config.readouts import READOUTS
 from anchorscope.storage.errors import nearest
+from anchorscope.styles import STYLES
 
 if TYPE_CHECKING:
     Readout = str
+    StyleName = str
 else:
     Readout = Literal[READOUTS]
+    StyleName = Literal[tuple(STYLES)]
 Claim = Literal["signal", "pair"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
@@ -218,9 +221,9 @@ class Model(Section):
     revision: Text | None = None
     """Commit, branch or tag; null: the newest, then the one in `revisions.lock.yaml`."""
     label: str = key("", "Name in figures; by default the key.")
-    prompt: Literal["plain", "few_shot", "chat"] = "few_shot"
-    """`plain`: the bare question. `few_shot`: worked examples first, for base models. `chat`: the
-    tokenizer's chat template."""
+    prompt: StyleName = key(
+        "few_shot", "; ".join(f"`{style.name}`: {style.about}" for style in STYLES.values()) + "."
+    )
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Number format of the weights."""
     answers_of: ModelKey | None = None
@@ -234,8 +237,8 @@ class Model(Section):
     def _one_source(self) -> Self:
         self.one_of("hub", "local", "train")
         self.only_with("hub", "revision")
-        if self.train and self.prompt == "chat":
-            what = "a model trained here has no chat template, so `prompt` cannot be `chat`"
+        if self.train and STYLES[self.prompt].templated:
+            what = f"a model trained here has no chat template for `prompt: {self.prompt}`"
             raise mistake(what, "use `plain`")
         return self
 

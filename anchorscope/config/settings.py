@@ -31,6 +31,7 @@ from anchorscope.config.sections import (
     mistake,
 )
 from anchorscope.storage.identity import identity
+from anchorscope.styles import STYLES
 
 RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
@@ -84,7 +85,7 @@ class Generation(Section):
     """How answers are generated."""
 
     max_new_tokens: Count = key(32, "Longest answer, in tokens.")
-    few_shot_examples: Amount = key(5, "Worked examples in a `few_shot` prompt.")
+    few_shot_examples: Amount = key(5, "Worked examples in a `few_shot` or `chat` prompt.")
 
 
 class Probe(Section):
@@ -332,7 +333,8 @@ class Config(Section):
         if self.sensitivity is not None:
             cells |= {*product(self.sensitivity.models, self.sensitivity.datasets)}
         models = {self.models[model].answers_of or model for model, on in cells if on == dataset}
-        return any(self.models[model].prompt == "few_shot" for model in models)
+        styles = {STYLES[self.models[model].prompt] for model in models}
+        return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
 
     def local_of(self, dataset: str) -> str | None:
         """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""

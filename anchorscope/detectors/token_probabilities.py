@@ -19,7 +19,7 @@ from anchorscope.passes import outputs
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.planning import behind, sample_of
 from anchorscope.probes.samples import sigmoid
-from anchorscope.questions.prompts import check_template
+from anchorscope.styles import gap, style_of
 
 COLUMNS = ("id", "condition", *FEATURES, P_TRUE)
 ORDERS = (("True", "False"), ("False", "True"))
@@ -46,7 +46,7 @@ def table(
 
     Args:
         answers: see `activations.measured`.
-        style: of the prompts; in `chat` the model is asked through its template.
+        style: of the prompts; a chat asks the model through its template.
         batch_tokens: most rows × padded length of a call.
         p_true: whether the model is asked. The two questions take most of the time.
 
@@ -132,20 +132,10 @@ def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tupl
 
     Whatever both answers begin with, such as a blank and a bracket, belongs to the question.
     """
-    ending = " ({})"
-    if style == "chat":
-        template = check_template(loaded.tokenizer).apply_chat_template
-        text = str(
-            template(
-                [{"role": "user", "content": text}],
-                tokenize=False,
-                add_generation_prompt=True,
-                enable_thinking=False,
-            )
-        )
-        ending = "({})"
-    texts = [text + ending.format(letter) for letter in "AB"]
-    special = style != "chat"
+    how = style_of(style)
+    asked = how.message(text, loaded.tokenizer)
+    texts = [f"{asked}{gap(asked)}({letter})" for letter in "AB"]
+    special = not how.templated
     both = [one.ids for one in tokens.encode(loaded.tokenizer, texts, add_special_tokens=special)]
     same = next(at for at, (a, b) in enumerate(zip(*both, strict=False)) if a != b)
     return both[0][:same], (both[0][same], both[1][same])

@@ -46,7 +46,7 @@ class Cell:
     activations: str | Path | None = None
     # the main run's table of prompts, for experiments that need `prompts`
     prompts: pd.DataFrame | None = None
-    style: str = "plain"  # of the prompts, one of `prompts.STYLES`
+    style: str = "plain"  # of the prompts, one of `styles.STYLES`
     # id → why a sample cannot be passed; an experiment's `measure` fills it
     left_out: dict[str, str] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ Token ids are frozen here: every later stage passes exactly these ids through th
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from anchorscope.anchors import answer_anchors, labels, outcomes, sentences, tokens
+from anchorscope.anchors import answer_anchors, labels, sentences, tokens
 from anchorscope.models import families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate, settled
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
-from anchorscope.storage.counts import NO_ANSWER, UNSURE, Counts
+from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
 from anchorscope.storage.room import Room
+from anchorscope.styles import Style, style_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-CLOSING = {"plain": " .", "few_shot": "\n\n"}
+MANY_THOUGHTS = 0.1  # share of replies that open with thoughts, above which it is said
+log = logging.getLogger(__name__)
 
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
@@ -50,16 +53,14 @@ TYPES = {
 class Settings:
     """How prompts are answered."""
 
-    # `plain` (an answer ends with a full stop), `few_shot` (with an empty line) or `chat` (with an
-    # end-of-sequence token; the prompt's text holds its special tokens)
-    style: str
+    style: str  # of the prompts, a name of `styles.STYLES`
     # max_new_tokens, batch_tokens: see `generate`
     max_new_tokens: int = 32
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     batch_tokens: int = 8192
     no_answer: Literal["drop", "wrong"] = "drop"
-    """What becomes of a response that is no answer (`outcomes`): it is dropped, or labelled like
-    any other, which makes it wrong."""
+    """What becomes of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
+    labelled like any other, which makes it wrong."""
     # whether an answer that no gold and no label of the user's tells right or wrong is kept
     unlabelled: bool = False
 
@@ -76,7 +77,8 @@ class Trimmed:
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None  # what E_A says
     sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
-    no_answer: str | None = None  # why this is no answer, one of `outcomes.REASONS`
+    no_answer: str | None = None  # why this is no answer, one of `answer_anchors.REASONS`
+    thinks: bool = False  # whether it opens with the model's thoughts
     # whether E_A's last token held more than E_A ("Paris." as one token), and was tokenised anew
     split: bool = False
 
@@ -110,7 +112,7 @@ def answer(
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
             end-of-sequence token, not enough memory, logits that are not finite.
     """
-    ending = _ending(model, tokenizer, settings.style)
+    ending = ending_of(model, tokenizer, style_of(settings.style))
     needed = settings.max_new_tokens + len(ending.closing)
     limits = {
         TOO_LONG: (settings.max_prompt_tokens, 0),
@@ -140,6 +142,7 @@ def answer(
         for record, second in zip(records, reader.second_prompts(rows), strict=True):
             record |= _replicate(record, second, notes)
     columns = [*(records[0] if records else COLUMNS)]
+    _warn_of_thoughts(notes[THOUGHT], len(written), model)
     table = pd.DataFrame(records, columns=columns, dtype=object).astype(TYPES)
     return table, _counts(records, notes)
 
@@ -191,40 +194,57 @@ def trim(
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
     text, spans = tokens.char_spans(tokenizer, body, context)
-    turn = _first_turn(text, ending.style)
+    turn = first_turn(text, ending)
     found = answer_anchors.locate(turn, question)
-    cut_off = may_be_cut and len(body) == len(response) and not settled(text, ending.style)
-    no_answer = outcomes.no_answer(turn, question, found, finished=not cut_off)
+    cut_off = may_be_cut and len(body) == len(response) and not settled(text, ending)
+    no_answer = answer_anchors.no_answer(turn, question, found, finished=not cut_off)
     close = sentences.closer(text, found.end if found else 0)
     whole = (text if close is None else text[: close + 1]).strip()
+    thinks = answer_anchors.thinks(turn)
     if found is None:
-        return Trimmed(whole, no_answer=no_answer)
+        return Trimmed(whole, no_answer=no_answer, thinks=thinks)
     span = (found.start, found.end)
     inside = tokens.overlapping(text, spans, *span)
     if split := spans[inside[-1]][1] > span[1]:
         cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
         if cut is None:
-            return Trimmed(whole, no_answer=no_answer)
+            return Trimmed(whole, no_answer=no_answer, thinks=thinks)
         body = cut
         text, spans = tokens.char_spans(tokenizer, body, context)
         inside = tokens.overlapping(text, spans, *span)
     fed = body[: inside[-1] + 1] + ending.closing
     fed_text, _ = tokens.char_spans(tokenizer, fed, context)
     anchor = inside[0], inside[-1] + 1
-    return Trimmed(whole, fed, fed_text, anchor, text[slice(*span)], found.sure, no_answer, split)
+    ea_text = text[slice(*span)]
+    return Trimmed(whole, fed, fed_text, anchor, ea_text, found.sure, no_answer, thinks, split)
 
 
-def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
+def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: Style) -> Ending:
+    """How answers of a style end: in a chat, with what the template writes after a turn.
+
+    Any token ends a response that the generation config or the tokenizer names, or the template.
+    Raises AnchorscopeError: a chat in which nothing ends a turn.
+    """
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
     eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
-    if style == "chat" and not eos:
-        what = "the tokenizer has no end-of-sequence token, so a chat answer never ends"
+    text, mark = style.closing(tokenizer), ""
+    if text:
+        closing = tokens.continuation(tokenizer, text)
+        # A full stop is put whole; of an empty line, or a turn's mark, what begins it is enough.
+        closing = closing if style.ends == "sentence" else closing[:1]
+    else:
+        closing = tuple(eos[:1])
+    if style.ends == "turn" and text:
+        if (control := tokens.first_control(tokenizer, text)) is not None:
+            closing, eos = (control,), [*eos, control]
+        else:
+            mark = text.strip()
+    if not closing:
+        what = "neither tokenizer nor chat template has a token that ends an answer"
         do = "name the token there, or use the prompt style `few_shot`"
         raise AnchorscopeError(what, "tokenizer_config.json, eos_token", do, see="chat-template")
-    closing = tuple(eos) if style == "chat" else tokens.continuation(tokenizer, CLOSING[style])
-    # Examples end in an empty line; where that is one token, an answer's own end is too.
-    return Ending(style, closing if style == "plain" else closing[:1], frozenset(eos))
+    return Ending(style, closing, frozenset(eos), mark)
 
 
 def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -241,13 +261,13 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     return rows
 
 
-def _first_turn(text: str, style: str) -> str:
-    """Up to the first line break, which ends an answer even if nothing stands before it.
-
-    Not in chats, where an answer may open with line breaks.
-    """
+def first_turn(text: str, ending: Ending) -> str:
+    """What may hold the answer: the first line, or in a chat, whose answers may open with line
+    breaks, the text up to the mark of the turn's end."""
+    if ending.style.ends == "turn":
+        return text.partition(ending.mark)[0] if ending.mark else text
     breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
-    return text if style == "chat" else text[: next(breaks, None)]
+    return text[: next(breaks, None)]
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:
@@ -269,6 +289,7 @@ def _answered(
     """The columns of a prompt that was answered."""
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     outcome = None if label is None else ("right", "wrong")[label]
+    notes[THOUGHT] += trimmed.thinks
     if trimmed.no_answer is not None and not _labelled_by_user(row):
         outcome = NO_ANSWER
         if settings.no_answer == "drop":
@@ -278,6 +299,8 @@ def _answered(
         success = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {success}, {('right', 'wrong')[label]}"] += 1
     notes["last answer token tokenised anew"] += trimmed.split
+    said = labels.squad_normalise(trimmed.anchor_text or "")
+    notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
     if trimmed.anchor is None:
         return {"answer": trimmed.text, "outcome": outcome, "dropped": NO_ANCHOR}
     kept_unlabelled = label is None and settings.unlabelled
@@ -312,6 +335,16 @@ def _replicate(
         return {name: [] for name in REPLICATE}
     columns = (second.ids, second.eq_tokens, second.question_tokens)
     return {name: list(column) for name, column in zip(REPLICATE, columns, strict=True)}
+
+
+def _warn_of_thoughts(n_thoughts: int, n_replies: int, model: PreTrainedModel) -> None:
+    """One warning of a model that thinks before it answers, for which there is no room."""
+    if n_thoughts > MANY_THOUGHTS * n_replies:
+        log.warning(
+            "%s opens %d of %d replies with its thoughts, which leave no room for an answer: they "
+            "are left out as unfinished; measure a model that answers at once",
+            getattr(model, "name_or_path", "the model"), n_thoughts, n_replies,
+        )  # fmt: skip
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:

@@ -21,6 +21,7 @@ from anchorscope.models import cache, families
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
+from anchorscope.styles import Style
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -38,9 +39,10 @@ Leaving costs a copy of the cache, staying costs their passes.
 class Ending:
     """How an answer ends."""
 
-    style: str  # prompt style, see `answers.Settings`
+    style: Style
     closing: tuple[int, ...]  # token ids put after E_A in every sample; the last one closes
-    eos: frozenset[int]  # ids of all end-of-sequence tokens
+    eos: frozenset[int]  # ids of all tokens that end a response
+    mark: str = ""  # text that ends a turn of a chat where no single token does
 
 
 def generate(
@@ -261,27 +263,32 @@ def _ended(
     new: Sequence[int], prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
 ) -> bool:
     """Whether nothing written after these tokens could change the trimmed answer."""
-    if new[-1] in ending.eos or ending.style == "chat":
-        return new[-1] in ending.eos
+    if new[-1] in ending.eos:
+        return True
+    if ending.style.ends == "turn" and not ending.mark:
+        return False
     before, text = (
         str(tokenizer.decode([*prompt[-CONTEXT:], *ids], clean_up_tokenization_spaces=False))
         for ids in ((), new)
     )
-    return settled(text[len(before) :], ending.style)
+    return settled(text[len(before) :], ending)
 
 
-def settled(text: str, style: str) -> bool:
+def settled(text: str, ending: Ending) -> bool:
     """Whether an answer is over for its prompt style, whatever the model would write next.
 
-    In `plain` style a full stop with spaces around it ends an answer at once. Any other full stop
-    does so two words later, when it cannot be part of an abbreviation or number any more.
+    A chat ends its turn. Elsewhere a line break ends an answer. Where a sentence does, a full stop
+    with spaces around it ends it at once; any other full stop does so two words later, when it
+    cannot be part of an abbreviation or number any more.
     """
+    if ending.style.ends == "turn":
+        return bool(ending.mark) and ending.mark in text
     if any(char in sentences.NEWLINES for char in text):
         return True
-    if style != "plain":
+    if ending.style.ends == "line":
         return False
-    anchor = answer_anchors.find(text)
-    close = sentences.closer(text, anchor[1] if anchor else 0)
+    anchor = answer_anchors.locate(text)
+    close = sentences.closer(text, anchor.end if anchor else 0)
     if close is None:
         return False
     before, after = text[:close], text[close + 1 :]

@@ -15,6 +15,7 @@ import pandas as pd
 from anchorscope.anchors import tokens
 from anchorscope.models.generation import CONTEXT, Ending
 from anchorscope.questions.prompts import PLACES
+from anchorscope.styles import gap
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -80,7 +81,7 @@ class Reader:
         return prompts
 
     def _encoded(self, texts: Sequence[str]) -> list[tokens.Encoded]:
-        special = self.ending.style != "chat"  # a chat's text already has its special tokens
+        special = not self.ending.style.templated
         return tokens.encode(self.tokenizer, texts, add_special_tokens=special)
 
     def _prompt(self, row: Mapping[str, Any], encoded: tokens.Encoded, control: set[int]) -> Prompt:
@@ -115,14 +116,15 @@ class Reader:
     ) -> bool:
         """Whether control tokens stand where there should be text.
 
-        That is anywhere in the question, and, except in chats, anywhere in the prompt; only unknown
-        characters are allowed there. Tokens that the tokenizer puts before the text do not count.
+        That is anywhere in the question, and, without a chat template, anywhere in the prompt; only
+        unknown characters are allowed there. Tokens that the tokenizer puts before the text do not
+        count.
         """
         text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
         places = {i for i, id_ in enumerate(encoded.ids) if i >= text_start and id_ in control}
         if places & set(question):
             return True
-        if self.ending.style == "chat":
+        if self.ending.style.templated:
             return False
         return any(encoded.ids[i] != self.tokenizer.unk_token_id for i in places)
 
@@ -133,8 +135,7 @@ class Reader:
         response = row["response"].lstrip().rstrip(" \t")
         if not response:
             return ()
-        if self.ending.style != "chat":
-            response = f" {response}"
+        response = gap(prompt.text) + response
         (whole,) = self._encoded([prompt.text + response])
         if whole.ids[: len(prompt.ids)] == prompt.ids:
             return whole.ids[len(prompt.ids) :]

@@ -16,6 +16,7 @@ from anchorscope.models import answers
 from anchorscope.questions import fields, prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import Around, style_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -45,12 +46,11 @@ class Answered:
     counts: Counts  # rows given, questions asked, and what was left out before them
 
 
-def head_of(prompted: pd.DataFrame) -> str:
-    """The text before every question of a table of prompts: worked examples, or nothing."""
-    for prompt, start in zip(prompted["prompt"], prompted["question_start"], strict=True):
-        if start >= 0:
-            return str(prompt)[:start].removesuffix("Q: ")
-    return ""
+def around_of(prompted: pd.DataFrame) -> Around:
+    """The text around the first question of a table of prompts, worked examples included."""
+    row = prompted.iloc[0]
+    text = str(row["prompt"])
+    return Around(text[: row["question_start"]], text[row["question_end"] :])
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
@@ -110,7 +110,7 @@ def ask(
     source: object = TABLE,
     unlabelled: bool = False,
 ) -> Asked:
-    """The questions to ask, and with `few_shot` the candidates for worked examples.
+    """The questions to ask, and the candidates for worked examples where the style shows any.
 
     Args:
         table, style, examples, unlabelled: see `answer_rows`.
@@ -121,7 +121,7 @@ def ask(
         AnchorscopeError: missing columns, an empty response, no row that can be used.
     """
     frame, counts = question_rows(table, names, source=source, unlabelled=unlabelled)
-    if style != "few_shot":
+    if not style_of(style).shows_examples:
         return Asked(frame, None, counts)
     if examples is not None:
         pool, _ = question_rows(examples, names, source="the examples")
@@ -138,12 +138,12 @@ def answer(
     chosen: Config,
     *,
     style: str,
-    head: str | None = None,
+    around: Around | None = None,
     unlabelled: bool = False,
 ) -> Answered:
     """Prompt a model with questions, or take their responses, and find the anchors.
 
-    `head` is shown before every question as it stands, in place of worked examples chosen here.
+    `around` stands around every question as it is, in place of worked examples chosen here.
     Raises AnchorscopeError: see `answers.answer`.
     """
     prompted, _ = prompts.build(
@@ -155,7 +155,7 @@ def answer(
         examples=chosen.generation.few_shot_examples,
         replicate=chosen.conditions.replicate is not None,
         seed=chosen.seed,
-        head=head,
+        around=around,
     )
     how = answers.Settings(
         style,

@@ -9,30 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import yaml
-from jinja2 import TemplateError
 
 from anchorscope.anchors import question_anchors
+from anchorscope.anchors.labels import squad_normalise
 from anchorscope.anchors.words import SUBJECT, Span
 from anchorscope.questions.fields import digest
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import Around, Example, Style, style_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-STYLES = ("plain", "few_shot", "chat")
-INSTRUCTION = "Answer with only the shortest possible answer."
 SHORT_ANSWER = 5  # words
 EXAMPLE_FIELDS = {
     "question": "question", "answers": "answer", "subject": "subject", "property": "property",
     "relation": "relation",
 }  # fmt: skip
 NO_ANCHOR = "no question anchor"
-ALTERED = "question altered by the chat template"
 
 COLUMNS = (
     "id", "question", "prompt", "question_start", "question_end",
-    "eq_start", "eq_end", "eq_role", "eq_found_by", "dropped",
+    "eq_start", "eq_end", "eq_role", "eq_found_by", "shown", "dropped",
 )  # fmt: skip
 PLACES = ("prompt", "question_start", "question_end", "eq_start", "eq_end")
 REPLICATE = tuple(f"replicate_{name}" for name in PLACES)
@@ -48,44 +46,48 @@ def build(
     examples: int = 5,
     replicate: bool = False,
     seed: int = 0,
-    head: str | None = None,
+    around: Around | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    r"""One prompt per question, with character spans of the question and of E_Q in it.
+    """One prompt per question, with character spans of the question and of E_Q in it.
 
-    `plain` is `Q: <question> A:`; `few_shot` puts blocks `Q: ...\nA: ...\n\n` before
-    `Q: <question>\nA:`, the same for every question: at most `examples` of the candidates
-    `few_shot` (`questions.candidates`), chosen by the seed, or in place of them the text `head` as
-    it stands; `chat` is the tokenizer's template
-    around one user message, thinking switched off (its text carries the special tokens already).
-    E_Q is `subject+property` or `subject`, as `anchors` says.
+    A style (`anchorscope.styles`) that shows worked examples shows at most `examples` of the
+    candidates `few_shot` (`questions.candidates`), chosen by the seed; in a chat none of the
+    question's own relation. `around`: the text around every question as it stands, in place of what
+    the style would write. E_Q is `subject+property` or `subject`, as `anchors` says.
 
     The table has the columns `COLUMNS` and all questions (`dropped` holds the reason or None);
-    `notes` of its counts say how many questions each rule found spans in. With `replicate` there
-    are the columns `REPLICATE` of a second prompt too, made from other examples where there are
-    enough; None, -1 and empty lists where there is none.
+    `shown` the answers of its worked examples; `notes` of its counts say how many questions each
+    rule found spans in. With `replicate` there are the columns `REPLICATE` of a second prompt too,
+    made from other examples where there are enough; None, -1 and empty lists where there is none.
 
-    Raises AnchorscopeError: unknown style, no example to show, no chat template.
+    Raises AnchorscopeError: unknown style, no example to show, no chat template, or one that
+    refuses or alters the turns.
     """
-    if style not in STYLES:
-        what, do = f"unknown prompt style `{style}`", f"use one of {', '.join(STYLES)}"
-        raise AnchorscopeError(what, "key prompt", do, see="config")
-    first, second = (head or "", None)
-    if style == "few_shot" and head is None:
-        first, second = _heads(few_shot, examples, seed)
+    how = style_of(style)
+    if not how.shows_examples or around is not None:
+        examples = 0
+    pool = checked_examples(few_shot) if examples else None
+    second = _second(pool, how, examples, seed) if replicate and pool is not None else None
+    frames: dict[str | None, tuple[tuple[Example, ...], Around]] = {}
     rows = []
     for entry in questions.to_dict("records"):
+        relation = entry["relation"] if how.apart else None
+        if relation not in frames:
+            shown = _shown(pool, how, examples, seed, relation)
+            frames[relation] = shown, around or how.around(shown, tokenizer)
         spans = _spans(entry, anchors)
-        row = _row(entry, spans, style, first, tokenizer)
+        row = _row(entry, spans, *frames[relation])
         if replicate:
             replica: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
             if second is not None:
-                replica = _row(entry, spans, style, second)
+                replica = _row(entry, spans, (), second)
             row |= {f"replicate_{name}": replica[name] for name in PLACES}
         rows.append(row)
     columns = [*COLUMNS, *REPLICATE] if replicate else [*COLUMNS]
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     places = [name for name in columns if name.endswith(("question_start", "question_end"))]
-    return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, first.count("\n\n"))
+    most = max((len(shown) for shown, _ in frames.values()), default=0)
+    return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, most)
 
 
 def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
@@ -119,6 +121,16 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
     return order[few_shot.columns].iloc[number.argsort(kind="stable")[:examples]]
 
 
+def apart(ordered: pd.DataFrame, examples: int, relation: str | None) -> pd.DataFrame:
+    """The first examples of other relations than a question's, no two with the same answer.
+
+    A chatty model likes to give an example's answer again, most of all to a question of its kind.
+    """
+    other = ordered["relation"].isna() | (ordered["relation"] != relation)
+    answer = ordered["answers"].map(lambda golds: squad_normalise(golds[0]))
+    return ordered[other][~answer[other].duplicated()].head(examples)
+
+
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
     """The candidates for worked examples; raises AnchorscopeError if there is none."""
     if few_shot is None or few_shot.empty:
@@ -142,132 +154,80 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
     return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 
 
-def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
-    """The worked examples before every question, and others for a second prompt (or None)."""
-    if not examples:
-        return "", None
-    few_shot = checked_examples(few_shot)
-    first = choose_examples(few_shot, examples, seed)
-    in_first = few_shot["id"].isin(first["id"])
-    new = choose_examples(few_shot[~in_first], examples, seed + 1)
-    repeated = choose_examples(few_shot[in_first], examples - len(new), seed + 1)
-    return _text(first), _text(new) + _text(repeated) if len(new) else None
+def _shown(
+    pool: pd.DataFrame | None, style: Style, examples: int, seed: int, relation: str | None
+) -> tuple[Example, ...]:
+    """The worked examples that a question of some relation is shown."""
+    if pool is None:
+        return ()
+    if style.apart:
+        return _lines(apart(choose_examples(pool, len(pool), seed), examples, relation))
+    return _lines(choose_examples(pool, examples, seed))
 
 
-def _text(examples: pd.DataFrame) -> str:
+def _second(pool: pd.DataFrame, style: Style, examples: int, seed: int) -> Around | None:
+    """The text of a second prompt around its question, behind other examples; None without."""
+    if style.templated:
+        return None
+    first = choose_examples(pool, examples, seed)
+    in_first = pool["id"].isin(first["id"])
+    new = choose_examples(pool[~in_first], examples, seed + 1)
+    repeated = choose_examples(pool[in_first], examples - len(new), seed + 1)
+    return style.around(_lines(new) + _lines(repeated), None) if len(new) else None
+
+
+def _lines(examples: pd.DataFrame) -> tuple[Example, ...]:
+    """Worked examples in one line each, or one with a newline in it would look like two turns."""
     pairs = zip(examples["question"], examples["answers"].str[0], strict=True)
-    # One line each, or a question with a newline in it would look like two turns.
-    lines = ([" ".join(text.split()) for text in pair] for pair in pairs)
-    return "".join(f"Q: {question}\nA: {answer}\n\n" for question, answer in lines)
+    return tuple(Example(*(" ".join(text.split()) for text in pair)) for pair in pairs)
 
 
-def check_template(tokenizer: PreTrainedTokenizerFast | None) -> PreTrainedTokenizerFast:
-    """The tokenizer, refused where it has no chat template."""
-    if tokenizer is None or not getattr(tokenizer, "chat_template", True):
-        what = "the model's tokenizer has no chat template"
-        do = "use the prompt style `few_shot`, or an instruct model"
-        raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
-    return tokenizer
-
-
-def without_question(
-    row: Mapping[Any, Any], style: str, tokenizer: PreTrainedTokenizerFast | None = None
-) -> str | None:
+def without_question(row: Mapping[Any, Any], style: str) -> str:
     r"""The prompt of a row of `build`'s table with its question left out.
 
-    `plain`: `Q: A:`; `few_shot`: the worked examples, then `Q:\nA:`; `chat`: the template around an
-    empty user message, so that the instruction is left out, too. None where the template refuses
-    such a message, or does not write with it what it writes around others.
+    `plain`: `Q: A:`; `few_shot`: the worked examples, then `Q:\nA:`; `chat`: the last user message
+    is empty, so that its instruction is left out, too.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
-    if style != "chat":
-        return str(before.rstrip(" ") + after)
-    try:
-        prompt = _templated("", tokenizer)
-    except TemplateError:
-        return None
-    around = before[: before.rindex(INSTRUCTION)] + after
-    return prompt if prompt.split() == around.split() else None
+    return style_of(style).without_question(before, after)
 
 
-def with_instruction(
-    prompts: pd.DataFrame, text: str, style: str, tokenizer: PreTrainedTokenizerFast | None = None
-) -> pd.DataFrame:
+def with_instruction(prompts: pd.DataFrame, text: str, style: str) -> pd.DataFrame:
     """`build`'s table with one more instruction in every prompt, and the spans moved along.
 
     It stands in a line of its own before everything (`plain`: in the prompt's line), in a `chat`
-    behind the instruction to answer shortly. A prompt that the template then alters is dropped.
+    behind the last instruction to answer shortly.
     """
     rows = []
     for row in prompts[list(COLUMNS)].to_dict("records"):
-        old_start, length = row["question_start"], row["question_end"] - row["question_start"]
-        if style == "chat" and pd.isna(row["dropped"]):
-            prompt, start, question = _chat(row["question"], tokenizer, f"{INSTRUCTION} {text}\n")
-            length = len(question)
-            row["dropped"] = None if start >= 0 else ALTERED
-        else:
-            lead = f"{text} " if style == "plain" else f"{text}\n\n"
-            prompt, start = f"{lead}{row['prompt']}", old_start + len(lead)
-        row |= {"prompt": prompt, "question_start": start, "question_end": start + length}
+        start = row["question_start"]
+        before = style_of(style).with_instruction(row["prompt"][:start], text)
+        moved = len(before) - start
+        row |= {"prompt": before + row["prompt"][start:], "question_start": start + moved}
+        row["question_end"] += moved
         for name in ("eq_start", "eq_end"):
-            row[name] = [place + start - old_start for place in row[name]]
+            row[name] = [place + moved for place in row[name]]
         rows.append(row)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _templated(message: str, tokenizer: PreTrainedTokenizerFast | None) -> str:
-    """The tokenizer's chat template around one user message, up to where the model answers."""
-    templated = check_template(tokenizer).apply_chat_template(
-        [{"role": "user", "content": message}],
-        tokenize=False,
-        add_generation_prompt=True,
-        enable_thinking=False,
-        date_string="26 Jul 2024",  # some templates write today's date, another prompt every day
-    )
-    return str(templated)
-
-
-def _chat(
-    question: str, tokenizer: PreTrainedTokenizerFast | None, lead: str = f"{INSTRUCTION}\n"
-) -> tuple[str, int, str]:
-    """The prompt, where the question starts in it (-1: nowhere), and the question as it stands.
-
-    `lead` stands before the question in the user's message.
-    """
-    prompt = _templated(f"{lead}{question}", tokenizer)
-    # By what stands before it: a question such as "user" may occur in the template itself.
-    start = prompt.find(lead) + len(lead)
-    for text in (question, question.rstrip()):  # a template may strip its user's text
-        if start >= len(lead) and prompt.startswith(text, start):
-            return prompt, start, text
-    return prompt, -1, question
-
-
 def _row(
-    entry: Mapping[Any, Any],
-    spans: Sequence[Span],
-    style: str,
-    head: str,
-    tokenizer: PreTrainedTokenizerFast | None = None,
+    entry: Mapping[Any, Any], spans: Sequence[Span], shown: Sequence[Example], around: Around
 ) -> dict[str, Any]:
-    text = entry["question"]
-    if style == "chat":
-        prompt, start, text = _chat(text, tokenizer)
-    else:
-        before, after = f"{head}Q: ", " A:" if style == "plain" else "\nA:"
-        prompt, start = f"{before}{text}{after}", len(before)
-    kept = [] if start < 0 else spans
+    text = entry["question"].rstrip() if around.strips else entry["question"]
+    start = len(around.before)
     return {
         "id": entry["id"],
         "question": entry["question"],
-        "prompt": prompt,
+        "prompt": f"{around.before}{text}{around.after}",
         "question_start": start,
-        "question_end": start + len(text) if start >= 0 else -1,
-        "eq_start": [s.start + start for s in kept],
-        "eq_end": [s.end + start for s in kept],
-        "eq_role": [s.role for s in kept],
-        "eq_found_by": [s.found_by for s in kept],
-        "dropped": ALTERED if start < 0 else None if spans else NO_ANCHOR,
+        "question_end": start + len(text),
+        "eq_start": [s.start + start for s in spans],
+        "eq_end": [s.end + start for s in spans],
+        "eq_role": [s.role for s in spans],
+        "eq_found_by": [s.found_by for s in spans],
+        "shown": [example.answer for example in shown],
+        "dropped": None if spans else NO_ANCHOR,
     }
 
 

@@ -131,8 +131,8 @@ def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, 
 
 def _answer_span(answer: str, anchor: str, question: str) -> list[tuple[int, int]]:
     """Where E_A stands in the answer: where the finder finds it, else where its text first is."""
-    span = answer_anchors.find(answer, question)
-    if span and answer[slice(*span)] == anchor:
-        return [span]
+    found = answer_anchors.locate(answer, question)
+    if found and answer[found.start : found.end] == anchor:
+        return [(found.start, found.end)]
     at = answer.find(anchor) if anchor else -1
     return [(at, at + len(anchor))] if at >= 0 else []

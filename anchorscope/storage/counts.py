@@ -10,10 +10,11 @@ OUTSIDE_SAMPLE = "outside the sample"
 NO_PARTNER = "no partner or no control"
 NO_ANSWER = "no answer"  # an outcome, and the beginning of reasons to drop
 UNSURE = "E_A not sure"  # note: kept answers of which the finder is not sure
-TURN_STAYS = "chat template cannot leave the question out"
+COPIED = "an example's answer again"  # note: kept answers that are that of a worked example
+THOUGHT = "opens with thoughts"  # note: replies that do, which are no answers
 BY_CHOICE = frozenset((
     BEYOND_LIMIT, OUTSIDE_SAMPLE, "held back for few-shot examples", "equal question folded",
-    NO_PARTNER, TURN_STAYS,
+    NO_PARTNER,
 ))  # fmt: skip
 """Reasons for leaving rows out on purpose; they do not count as losses."""
 

@@ -15,6 +15,7 @@ from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
+from anchorscope.styles import style_of
 from anchorscope.workflow import studies
 
 DETECTOR_SETTINGS = (
@@ -229,8 +230,8 @@ class Paths:
 
     def template(self, wildcards: Any) -> list[str]:
         """The model whose chat template the prompts need, if they do."""
-        chat = self.config.models[wildcards.model].prompt == "chat"
-        return [f"{self.results}/models/{wildcards.model}.json"] if chat else []
+        style = style_of(self.config.models[wildcards.model].prompt)
+        return [f"{self.results}/models/{wildcards.model}.json"] if style.templated else []
 
     def built(self, end: str) -> list[str]:
         """Tables of the figures that are there."""

@@ -17,6 +17,7 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
+from anchorscope.styles import style_of
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
@@ -91,8 +92,9 @@ def _calibration(config: RunConfig) -> Study:
     }
     study = _study(config, calibration_root(config), more)
     # The replicate of a few-shot prompt is a second prompt.
-    few_shot = any(config.models[name].prompt == "few_shot" for name, _ in config.calibrated())
-    return replace(study, first="prompts") if few_shot else study
+    styles = [style_of(config.models[name].prompt) for name, _ in config.calibrated()]
+    shown = any(style.shows_examples for style in styles)
+    return replace(study, first="prompts") if shown else study
 
 
 def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:

@@ -1,13 +1,18 @@
 """No answer: refusals, echoes and cut sentences, told from answers without any gold answer."""
 
-import inspect
-
 import pytest
 from hostile import cases, text
 from hypothesis import given, strategies as st
 
-from anchorscope.anchors import answer_anchors, outcomes
-from anchorscope.anchors.outcomes import ECHO, REASONS, REFUSAL, UNFINISHED
+from anchorscope.anchors.answer_anchors import (
+    ECHO,
+    REASONS,
+    REFUSAL,
+    UNFINISHED,
+    locate,
+    no_answer,
+    thinks,
+)
 
 CASES = [
     # refusals
@@ -20,7 +25,6 @@ CASES = [
     ("Who wrote it?", "I'm sorry, but I cannot answer that.", REFUSAL),
     ("Who wrote it?", "As an AI language model, I cannot know that.", REFUSAL),
     ("Who wrote it?", "You're a helpful AI assistant.", REFUSAL),
-    ("Is Ann older than Bo?", "No, the answer to this question is not possible.", REFUSAL),
     # only what it is not, or yes and no where neither was asked for
     ("Who wrote it?", "It was not Ann Bo.", REFUSAL), ("Who wrote it?", "Yes.", REFUSAL),
     ("Who wrote it?", "The author was not the one who wrote it.", REFUSAL),
@@ -38,8 +42,6 @@ CASES = [
     ("In what city was Ann Bo born?", "In what city was Ann Bo born?", ECHO),
     ("in what city was ann bo born", "in what city was ann bo born", ECHO),
     ("Who wrote The Red House?", "Who is the author of The Red House?", ECHO),
-    ("The town of Ayr and the city of Ely are near what?",
-     "The town of Ayr and the city of Ely are near.", ECHO),
     ("Which Italian sauce contains tomato, olives, capers and red peppers?",
      "Italian sauce contains tomato, olives, capers, and red peppers.", ECHO),
     ("Which family of insects is it?", "The family of insects is the family of insects.", ECHO),
@@ -53,12 +55,10 @@ CASES = [
     ("Bo had a role in which 2008 comedy film?", "Bo had a role in 2008 comedy film.", ECHO),
     ("Whose song led to a craze for the dance of that name?",
      "Who is the craze for the dance of that name?", ECHO),
-    ("Who was born first, Ann or Bo?", 'The answer is "who was born first"', ECHO),
     # what repeats words of the question and answers
     ("Who played Luke Skywalker?", "Luke Skywalker", None),
     ("Which came first, the Battle of the Ch'ongch'on River or the Battle of Tarawa?",
      "The Battle of the Ch'ongch'on River", None),
-    ("What is the capital of Dubai?", "The capital of Dubai is Dubai.", None),
     ("When did the film of 2006 begin?", "The film of 2006 began in 2006.", None),
     ("Which play is it?", "Who's Afraid of Virginia Woolf?", None),
     ("Are Ann and Bo actors?", "Ann and Bo are actors.", None),
@@ -68,7 +68,6 @@ CASES = [
     ("Do Ann and Bo have the same job?", "Ann and Bo do not have the same job.", None),
     ("Which event did Ann Bo found in 1999?", "Ann Bo was found in 1999.", ECHO),
     ("What is the tale?", "The tale is not stated, but the tale is old.", REFUSAL),
-    ("Who is the author?", "The author is not known, but it may be Ann Bo.", None),
     ("Which film won more, 1917 or Dunkirk?", "1917 won more.", None),
     ("Which number is larger, 1500 or 1400?", "The larger number is 1500.", None),
     ("Do bats and cats have wings?", "No, both bats and cats do not have wings.", None),
@@ -76,8 +75,7 @@ CASES = [
 
 
 def reason(question: str, answer: str, finished: bool = True) -> str | None:
-    anchor = answer_anchors.locate(answer, question)
-    return outcomes.no_answer(answer, question, anchor, finished)
+    return no_answer(answer, question, locate(answer, question), finished)
 
 
 @pytest.mark.parametrize(("question", "answer", "expected"), CASES)
@@ -102,9 +100,27 @@ def test_an_answer_cut_inside_its_anchor_is_unfinished(
     assert reason("Who wrote it?", answer, finished) == expected
 
 
-def test_the_outcome_is_decided_without_gold_answers() -> None:
-    names = ["response", "question", "anchor", "finished"]
-    assert list(inspect.signature(outcomes.no_answer).parameters) == names
+THOUGHTS = [
+    "<think>\nOkay, I remember that it was Ann Bo", "<think>It was Ann.</think> Ann Bo",
+    "<think", "<think>Let me see</think", " <thinking>Hm</thinking>\n\nAnn Bo",
+    "<|channel|>analysis<|message|>Let us see", "[THINK]I think[/THINK]Ann Bo", "</think>\nAnn Bo",
+    "<reasoning>Ann", "◁think▷Ann", "<seed:think>Ann", "<unused94>thought\nAnn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", THOUGHTS)
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_reply_that_opens_with_thoughts_is_unfinished(answer: str, finished: bool) -> None:
+    assert thinks(answer) and reason("Who wrote it?", answer, finished) == UNFINISHED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["<think>\n\n</think>\n\nAnn Bo", "Think Ann Bo", "Thinking, Fast and Slow", "<b>Ann Bo"],
+)
+def test_an_empty_pair_of_tags_and_a_title_are_no_thoughts(answer: str) -> None:
+    assert not thinks(answer) and reason("Who wrote it?", answer) is None
+    assert locate("<think></think>Ann Bo", "Who wrote it?") == locate("<think></think>Ann Bo", "")
 
 
 @cases

@@ -5,22 +5,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chats import simple_chat
 from hostile import cases, huge, pieces, short, text
 from hypothesis import given, strategies as st
 
-from anchorscope.anchors import labels, tokens
+from anchorscope.anchors import labels
 from anchorscope.models import answers, inputs
 from anchorscope.models.generation import Ending
 from anchorscope.questions import prompts, questions
+from anchorscope.styles import STYLES
 
-STYLES = st.sampled_from(prompts.STYLES)
+NAMES = st.sampled_from(list(STYLES))
 
 
 def ending_of(tokenizer: Any, style: str) -> Ending:
-    closing = {"plain": " .", "few_shot": "\n\n", "chat": None}[style]
-    eos = tokenizer.eos_token_id
-    ids = (eos,) if closing is None else tokens.continuation(tokenizer, closing)[:1]
-    return Ending(style, ids, frozenset([eos]))
+    tokenizer = simple_chat(tokenizer) if STYLES[style].templated else tokenizer
+    return answers.ending_of(Scripted(), tokenizer, STYLES[style])
 
 
 @cases
@@ -52,7 +52,7 @@ def check_trimmed(tokenizer: Any, said: tuple[int, ...], ending: Ending, prompt:
 
 
 @cases
-@given(st.lists(st.integers(0, 339), max_size=24) | short, STYLES, st.booleans())
+@given(st.lists(st.integers(0, 339), max_size=24) | short, NAMES, st.booleans())
 def test_whatever_a_model_may_write_is_trimmed(
     byte_level: Any, metaspace: Any, written: list[int] | str, style: str, meta: bool
 ) -> None:
@@ -120,14 +120,14 @@ FIELDS = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
 def answered(tokenizer: Any, rows: list[dict[str, Any]], style: str, **more: Any) -> Any:
     """The table of answers to questions with responses of their own."""
     frame, _ = questions.normalise(rows, FIELDS, split=None)
-    chat = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
-    built, _ = prompts.build(frame, style=style, tokenizer=chat, **{"examples": 0, **more})
+    tokenizer = simple_chat(tokenizer)
+    built, _ = prompts.build(frame, style=style, tokenizer=tokenizer, **{"examples": 0, **more})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(answers, "generate", lambda *_, **__: [])
         return answers.answer(built, frame, Scripted(), tokenizer, answers.Settings(style))
 
 
-@pytest.mark.parametrize("style", prompts.STYLES)
+@pytest.mark.parametrize("style", list(STYLES))
 @pytest.mark.parametrize(
     ("asked", "said", "dropped"),
     [

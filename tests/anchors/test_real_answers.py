@@ -4,13 +4,13 @@ import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
 import yaml
 
-from anchorscope.anchors import answer_anchors, labels, outcomes
-from anchorscope.models.answers import _first_turn
+from anchorscope.anchors import answer_anchors, labels, sentences
 from anchorscope.questions.fields import Cells
 
 TESTS = Path(__file__).parents[1]
@@ -22,22 +22,13 @@ FILES = {
     "nq_open": "nq_open/validation.jsonl",
 }
 GOLDS = {"trivia_qa": ["answer.value", "answer.aliases"]}
-# Shares of exact spans, of outcomes and of labels that the rules reach, by the marks as they are.
+# Parts behind one prompt → least shares of exact spans, outcomes, labels; of answers whose span the
+# finder is sure of; and of these, of exact spans. `chat` are replies to a single user turn.
 LEAST = {
-    "develop": (0.95, 0.97, 0.98),
-    "second": (0.92, 0.97, 0.98),
-    "third": (0.91, 0.96, 0.98),
-    "fresh": (0.79, 0.96, 0.98),
-    "chat develop": (0.79, 0.93, 0.98),
-    "chat second": (0.80, 0.92, 0.98),
-    "chat third": (0.79, 0.96, 0.98),
-    "fourth": (0.97, 0.98, 0.98),
-    "chat fourth": (0.71, 0.91, 0.98),
-    "chat fifth": (0.71, 0.87, 0.98),
-    "chat sixth": (0.65, 0.90, 0.98),
+    "few_shot": (0.985, 0.99, 0.99, 0.94, 0.985),
+    "chat turns": (0.85, 0.93, 0.98, 0.52, 0.94),
+    "chat": (0.54, 0.86, 0.97, 0.35, 0.92),
 }
-SURE = {"few_shot": (0.92, 0.98), "chat": (0.31, 0.93)}
-"""Least share of answers whose span the finder is sure of, and of these, of exact spans."""
 
 
 @cache
@@ -73,16 +64,22 @@ def all_rows(chosen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [case for case in cases if case is not None]
 
 
+def first_line(text: str, style: str) -> str:
+    """What may hold the answer, as `answers.first_turn` has it."""
+    breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
+    return text if style == "chat" else text[: next(breaks, None)]
+
+
 def located(case: dict[str, Any]) -> tuple[str, answer_anchors.Anchor | None]:
     """The answer of a case, and where the finder puts E_A in it."""
-    said = _first_turn(case["output"], case.get("prompt", "few_shot"))
+    said = first_line(case["output"], case.get("prompt", "few_shot"))
     return said, answer_anchors.locate(said, case["question"])
 
 
 def judged(case: dict[str, Any]) -> tuple[str | None, str]:
     """E_A and outcome of a case, as the answers stage finds them."""
     said, anchor = located(case)
-    if outcomes.no_answer(said, case["question"], anchor, not case.get("cut", False)):
+    if answer_anchors.no_answer(said, case["question"], anchor, not case.get("cut", False)):
         return (None if anchor is None else said[anchor.start : anchor.end]), "no answer"
     assert anchor is not None
     text = said[anchor.start : anchor.end]
@@ -103,32 +100,35 @@ def test_the_marks_follow_from_the_rows_that_they_name(dataset: str) -> None:
             assert case["outcome"] == ("right" if right else "wrong")
 
 
-@pytest.mark.parametrize("part", list(LEAST))
-def test_spans_outcomes_and_labels_are_those_marked_by_eye(part: str) -> None:
-    cases = all_rows([group for group in groups() if group["part"] == part])
-    found = [(case, *judged(case)) for case in cases]
-    answered = [(case, text, outcome) for case, text, outcome in found if case["ea"] is not None]
-    exact = sum(case["ea"] == text for case, text, _ in answered) / len(answered)
-    is_answer = sum(
-        (case["outcome"] == "no answer") == (outcome == "no answer") for case, _, outcome in found
+def prompt_of(group: dict[str, Any], case: dict[str, Any]) -> str:
+    """Which prompt a case's reply stands behind, a key of LEAST."""
+    return "chat turns" if group["part"] == "chat turns" else case.get("prompt", "few_shot")
+
+
+@pytest.mark.parametrize("prompt", list(LEAST))
+def test_spans_outcomes_and_labels_are_those_marked_by_eye(prompt: str) -> None:
+    chosen = [
+        group | {"cases": [case for case in group["cases"] if prompt_of(group, case) == prompt]}
+        for group in groups()
+    ]
+    found = [(case, *judged(case), located(case)[1]) for case in all_rows(chosen)]
+    answered = [(case, text) for case, text, _, _ in found if case["ea"] is not None]
+    outcomes = [(case["outcome"], outcome) for case, _, outcome, _ in found]
+    sure = [
+        (anchor.sure, text == case["ea"])
+        for case, text, outcome, anchor in found
+        if anchor and outcome != "no answer"
+    ]
+    exact = [is_exact for is_sure, is_exact in sure if is_sure]
+    shares = (
+        mean(case["ea"] == text for case, text in answered),
+        mean((marked == "no answer") == (found == "no answer") for marked, found in outcomes),
+        mean(
+            labels.matches(text or "", case["golds"]) == (case["outcome"] == "right")
+            for case, text in answered
+        ),
+        len(exact) / len(sure),
+        mean(exact),
     )
-    same_label = sum(
-        labels.matches(text or "", case["golds"]) == (case["outcome"] == "right")
-        for case, text, _ in answered
-    )
-    shares = exact, is_answer / len(found), same_label / len(answered)
-    least = LEAST[part]
+    least = LEAST[prompt]
     assert all(share >= bound for share, bound in zip(shares, least, strict=True)), shares
-
-
-@pytest.mark.parametrize("style", list(SURE))
-def test_spans_of_which_the_finder_is_sure_are_exact(style: str) -> None:
-    answered = []
-    for case in all_rows(groups()):
-        text, outcome = judged(case)
-        anchor = located(case)[1]
-        if case.get("prompt", "few_shot") == style and outcome != "no answer" and anchor:
-            answered.append((anchor.sure, text == case["ea"]))
-    exact = [is_exact for is_sure, is_exact in answered if is_sure]
-    shares = len(exact) / len(answered), sum(exact) / len(exact)
-    assert all(share >= bound for share, bound in zip(shares, SURE[style], strict=True)), shares

@@ -192,14 +192,19 @@ def test_an_overlay_switches_every_condition_on(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("style", "measured", "held"),
-    [("few_shot", True, True), ("few_shot", False, False), ("chat", True, False)],
+    [
+        ("few_shot", True, True),
+        ("few_shot", False, False),
+        ("chat", True, True),
+        ("plain", True, False),
+    ],
 )
 def test_examples_are_held_back_where_a_measured_model_is_shown_some(style, measured, held):
     raw = changed("models/mine", {"local": "folder", "prompt": style})
     raw["datasets"]["rows"] = {
         "local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}
     }  # fmt: skip
-    models = ["qwen3-8b", "mine"] if measured else ["qwen3-8b"]
+    models = ["calibration-qwen3", "mine"] if measured else ["calibration-qwen3"]
     raw["figures"]["own"] = {"models": models, "datasets": ["rows"]}
     assert load(raw).shows_examples("rows") is held
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from chats import simple_chat
 from hypothesis import given, settings, strategies as st
 from instrument import greedy
 
@@ -16,6 +17,7 @@ from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import STYLES
 
 ASKED = [
     ("What is George Rankin's occupation?", "George Rankin"),
@@ -41,7 +43,7 @@ def _tables(style: str = "plain", rows: Any = None) -> tuple[pd.DataFrame, pd.Da
         spans = {"question_start": start, "question_end": start + len(question)}
         spans |= {"eq_start": [place], "eq_end": [place + len(subject)]}
         text = f"{HEAD[style]}{question}{TAIL[style]}"
-        prompts.append(own | spans | {"prompt": text, "dropped": None})
+        prompts.append(own | spans | {"prompt": text, "shown": [], "dropped": None})
         known = {"subject": subject, "relation": "r", "answers": ["Paris"], "kind": None}
         known |= {"response": None, "label": None} | (rows[number] if rows else {})
         questions.append(own | known)
@@ -52,7 +54,8 @@ def _run(
     loaded: Any, style: str = "plain", rows: Any = None, tables: Any = None, **options: Any
 ) -> Any:
     """What `answer` makes of some tables, by default those of ASKED."""
-    given = (*(tables or _tables(style, rows)), loaded.model, loaded.tokenizer)
+    tokenizer = simple_chat(loaded.tokenizer) if style == "chat" else loaded.tokenizer
+    given = (*(tables or _tables(style, rows)), loaded.model, tokenizer)
     # The small random models write on until they are cut, which is no answer.
     return answer(*given, Settings(style, **{"no_answer": "wrong"} | options))
 
@@ -102,7 +105,12 @@ def _end_of(tokenizer: Any, style: str) -> Ending:
     closing = {"plain": " .", "few_shot": "\n\n"}.get(style)
     eos = tokenizer.eos_token_id
     ids = tokens.continuation(tokenizer, closing) if closing else (eos,)
-    return Ending(style, ids if style == "plain" else ids[:1], frozenset([eos]))
+    return Ending(STYLES[style], ids if style == "plain" else ids[:1], frozenset([eos]))
+
+
+def _ending_of(loaded: Any, style: str) -> Ending:
+    tokenizer = simple_chat(loaded.tokenizer) if style == "chat" else loaded.tokenizer
+    return answers.ending_of(loaded.model, tokenizer, STYLES[style])
 
 
 def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
@@ -188,11 +196,12 @@ def test_a_settled_answer_is_not_changed_by_what_follows(
     said: list[str], more: list[str], style: str
 ) -> None:
     text, longer = "".join(said), "".join(said + more)
-    if settled(text, style):
+    ending = Ending(STYLES[style], (), frozenset())
+    if settled(text, ending):
 
         def cut(whole: str) -> Any:
-            found = answer_anchors.find(answers._first_turn(whole, style))
-            return found, sentences.closer(whole, found[1] if found else 0)
+            found = answer_anchors.locate(answers.first_turn(whole, ending))
+            return found, sentences.closer(whole, found.end if found else 0)
 
         assert cut(text) == cut(longer)
 
@@ -200,7 +209,7 @@ def test_a_settled_answer_is_not_changed_by_what_follows(
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
 def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) -> None:
     frame, _ = _run(loaded, style, max_new_tokens=12)
-    ending = answers._ending(loaded.model, loaded.tokenizer, style)
+    ending = _ending_of(loaded, style)
     compared = 0
     for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
@@ -224,14 +233,14 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With texts that the model does write declared to be settled, rows stop early."""
     tokenizer = llama.tokenizer
-    ending = answers._ending(llama.model, tokenizer, "few_shot")
+    ending = _ending_of(llama, "few_shot")
     prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
     full = [greedy(llama, ids, ending.eos, 12) for ids in prompts]
     texts = [
         tokens.char_spans(tokenizer, new[: place + 1], ids[-8:])[0]
         for place, (ids, new) in enumerate(zip(prompts, full, strict=True))
     ]
-    monkeypatch.setattr(generation, "settled", lambda text, style: text in texts)
+    monkeypatch.setattr(generation, "settled", lambda text, ending: text in texts)
     found = generation.generate(
         prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
     )
@@ -315,7 +324,7 @@ def test_prompts_without_room_are_dropped_and_counted(
     frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
     assert counts.dropped[inputs.TOO_LONG] == sum(longer) > 0
     assert (frame["dropped"] == inputs.TOO_LONG).tolist() == longer
-    close = answers._ending(llama.model, llama.tokenizer, "plain").closing
+    close = _ending_of(llama, "plain").closing
     for window in (limit + 4 + len(close), limit + 3 + len(close)):
         monkeypatch.setattr(families, "window", lambda _, window=window: window)
         _, counts = _run(llama, max_new_tokens=4)
@@ -358,7 +367,7 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
     assert list(frame["label"][:4]) == [0, 1, 1, 0]
     assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
     assert counts.notes["from the user"] == 4
-    close = answers._ending(loaded.model, loaded.tokenizer, style).closing
+    close = _ending_of(loaded, style).closing
     prompts = _tables(style)[0]["prompt"]
     for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
@@ -406,13 +415,39 @@ def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
         _run(llama, tables=(prompts, questions[:7]))
 
 
-def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
-    from transformers import GenerationConfig
+def _said(llama: Any, texts: list[str], caplog: pytest.LogCaptureFixture) -> Any:
+    """What becomes of replies of the model."""
+    ids = [tuple(tokens.continuation(llama.tokenizer, text)) for text in texts]
+    with pytest.MonkeyPatch.context() as patched, caplog.at_level("WARNING"):
+        patched.setattr(answers, "generate", lambda asked, *_, **__: ids[: len(asked)])
+        return _run(llama, "few_shot", no_answer="drop")
 
-    model, tokenizer = deepcopy(llama.model), deepcopy(llama.tokenizer)
-    model.generation_config, tokenizer.eos_token = GenerationConfig(), None
-    with pytest.raises(AnchorscopeError, match="end-of-sequence"):
-        _run(replace(llama, model=model, tokenizer=tokenizer), "chat")
+
+def test_replies_that_open_with_thoughts_are_unfinished_and_named_in_one_warning(
+    llama: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    frame, counts = _said(
+        llama, [" <think>Hm", " <think>Ah</think> Paris\n"] + [" Paris\n"] * 6, caplog
+    )
+    assert counts.notes["opens with thoughts"] == 2
+    assert counts.dropped == {"no answer: unfinished": 2} and frame["dropped"][:2].notna().all()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    caplog.clear()
+    _said(llama, [" Paris\n"] * 8, caplog)
+    assert not caplog.records
+
+
+def test_replies_that_give_an_examples_answer_again_are_counted(
+    llama: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables = _tables("few_shot")
+    tables[0]["shown"] = [["Anna Lund", "The Paris"]] * len(ASKED)
+    ids = [tuple(tokens.continuation(llama.tokenizer, f" {said}\n")) for said in
+           ("Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo")]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(answers, "generate", lambda *_, **__: ids)
+        counts = _run(llama, "few_shot", tables=tables)[1]
+    assert counts.notes["an example's answer again"] == 3
 
 
 NO_ANSWERS = {

@@ -8,6 +8,7 @@ import pytest
 from anchorscope.models import inputs
 from anchorscope.models.generation import Ending
 from anchorscope.questions import prompts, questions
+from anchorscope.styles import PLAIN
 
 KNOWN = "What is George Rankin's occupation?"
 
@@ -35,7 +36,7 @@ def dropped(
     fields = {"question": "question", "answers": ["answers"], "response": "response"}
     table, _ = questions.normalise([row], fields, split=None)
     prompted, _ = prompts.build(table, style="plain", tokenizer=tokenizer)
-    ending = Ending("plain", (tokenizer.convert_tokens_to_ids("."),), frozenset([1]))
+    ending = Ending(PLAIN, (tokenizer.convert_tokens_to_ids("."),), frozenset([1]))
     reader = inputs.Reader(tokenizer, ending, {}, Counter())
     merged = {**table.to_dict("records")[0], **prompted.to_dict("records")[0]}
     return reader.prompts([merged])[0].dropped

@@ -10,6 +10,7 @@ from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behi
 
 from anchorscope.models import generation, loading
 from anchorscope.probes import scores
+from anchorscope.styles import CHAT
 
 DEVICE = "cuda"
 FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
@@ -77,7 +78,7 @@ def test_float32_answers_are_the_cpus(checkpoint, family, head):
     tokenizer = loaded[0].tokenizer
     prompts = [tokenizer(head + text[: text.index("A:") + 2])["input_ids"] for text in CORPUS]
     prompts = [ids for ids in prompts if len(ids) + 8 <= (loaded[0].window or 1000)]
-    ending = generation.Ending("chat", (0,), frozenset({tokenizer("Q")["input_ids"][-1]}))
+    ending = generation.Ending(CHAT, (0,), frozenset({tokenizer("Q")["input_ids"][-1]}))
     expected, found = (
         generation.generate(
             prompts, one.model, tokenizer, ending, max_new_tokens=8, batch_tokens=500

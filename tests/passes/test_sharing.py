@@ -24,6 +24,7 @@ from test_batches import with_second
 from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import cache, families, generation, loading
 from anchorscope.passes import sharing
+from anchorscope.styles import CHAT
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
@@ -200,7 +201,7 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     common = [loaded.tokenizer(head)["input_ids"]] if head else []  # the head alone is a prompt too
     free = [greedy(loaded, ids, (), 8) for ids in prompts]
     eos = frozenset([free[0][2], free[3][5]])
-    ending = generation.Ending("chat", (0,), eos)
+    ending = generation.Ending(CHAT, (0,), eos)
     found = generation.generate(
         [*prompts, *common], loaded.model, loaded.tokenizer, ending, max_new_tokens=8,
         batch_tokens=500,
@@ -222,7 +223,7 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
 
     handle = loaded.model.register_forward_hook(see, with_kwargs=True)
     found = generation.generate(
-        prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), eos),
+        prompts, loaded.model, loaded.tokenizer, generation.Ending(CHAT, (0,), eos),
         max_new_tokens=12, batch_tokens=10**6,
     )  # fmt: skip
     handle.remove()

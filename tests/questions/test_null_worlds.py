@@ -30,12 +30,18 @@ def table(style: str) -> pd.DataFrame:
     return prepared(style)
 
 
+def _exact(said: str) -> str:
+    """The text of E_A."""
+    anchor = answer_anchors.locate(said)
+    return said[anchor.start : anchor.end] if anchor else ""
+
+
 @cache
 def prepared(style: str) -> pd.DataFrame:
     """A world as the DAG prepares it, with the text of E_A and the label."""
     found = datasets.prepare({"world": {"style": style, "seed": 0}}, sample_size=9, seed=0)
     table = found.sampled
-    table["text"] = [said[slice(*answer_anchors.find(said))] for said in table["response"]]
+    table["text"] = [_exact(said) for said in table["response"]]
     pairs = zip(table["text"], table["answers"], strict=True)
     return table.assign(label=[int(not labels.matches(*pair)) for pair in pairs])
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from chats import CHATS, with_chat
 
+from anchorscope.anchors.labels import squad_normalise
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import INSTRUCTION
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW_SHOT = ROOT / "resources" / "few_shot" / "popqa.yaml"
@@ -28,20 +31,6 @@ def examples(n: int = 12) -> pd.DataFrame:
     fields = {"question": "question", "answers": ["answer"], "relation": "relation"}
     rows = [dict(zip(("question", "answer", "relation"), row, strict=True)) for row in said]
     return questions.normalise(rows, fields, split="test")[0]
-
-
-class Template:
-    """A chat template that strips the user's text, as Llama's and Qwen's do."""
-
-    chat_template = "{{ ... }}"
-
-    def __init__(self, change=str.strip) -> None:
-        self.change, self.options = change, {}
-
-    def apply_chat_template(self, conversation, **options) -> str:
-        self.options = options
-        (turn,) = conversation
-        return f"<|user|>{self.change(turn['content'])}<|end|><|assistant|>"
 
 
 def assert_spans_decode(frame: pd.DataFrame) -> None:
@@ -113,20 +102,39 @@ def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> No
     assert again["id"].tolist() == chosen["id"].tolist()
 
 
-def test_chat_prompts_find_the_question_behind_the_template() -> None:
-    template = Template()
-    frame, _ = prompts.build(asked(), style="chat", tokenizer=template)
-    assert_spans_decode(frame)
-    assert frame["prompt"][0].startswith(f"<|user|>{prompts.INSTRUCTION}\n")
-    switches = ("enable_thinking", "tokenize", "add_generation_prompt")
-    assert [template.options[name] for name in switches] == [False, False, True]
-    assert "date_string" in template.options, "a prompt must not change with the day"
-    said = asked().assign(question=["user", "assistant", "end"])  # what the template says, too
-    places = prompts.build(said, style="chat", tokenizer=template)[0]["question_start"]
-    assert set(places) == {len(f"<|user|>{prompts.INSTRUCTION}\n")}
-    altered, counts = prompts.build(asked(), style="chat", tokenizer=Template(str.upper))
-    assert counts.dropped == {"question altered by the chat template": 3}
-    assert altered["eq_start"].tolist() == [[], [], []]
+@pytest.mark.parametrize("name", ["llama-3", "qwen3", "falcon"])
+def test_chat_prompts_find_the_question_behind_the_template(byte_level, name: str) -> None:
+    tokenizer = with_chat(byte_level, CHATS[name])
+    for shown in (0, 3):
+        made = prompts.build(
+            asked(), examples(), style="chat", tokenizer=tokenizer, examples=shown, seed=1
+        )
+        frame, counts = made
+        assert_spans_decode(frame)
+        assert [len(answers) for answers in frame["shown"]] == [shown] * 3
+        assert frame["prompt"][0].count(INSTRUCTION) == shown + 1
+        assert counts.notes.get("few-shot examples shown", 0) == shown
+        assert frame["dropped"].tolist() == [None, None, "no question anchor"]
+    said = asked().assign(question=["user", "assistant", "end"])  # what templates say, too
+    frame = prompts.build(said, style="chat", tokenizer=tokenizer, examples=0)[0]
+    for row in frame.to_dict("records"):
+        before = row["prompt"][: row["question_start"]]
+        assert before.endswith(f"{INSTRUCTION}\n")
+
+
+def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_level) -> None:
+    tokenizer = with_chat(byte_level, CHATS["smollm2"])
+    pool = examples()
+    pool["answers"] = [[answer] for answer in ["The same", "same", "other"] * 4]
+    questions_asked = asked().assign(relation=["r0", "r1", None])
+    frame, _ = prompts.build(questions_asked, pool, style="chat", tokenizer=tokenizer, examples=5)
+    for relation, row in zip(["r0", "r1", None], frame.to_dict("records"), strict=True):
+        shown = pool[[f"\nExample {n}?<" in row["prompt"] for n in range(len(pool))]]
+        assert relation not in set(shown["relation"])
+        said = [squad_normalise(answer) for answer in row["shown"]]
+        assert len(said) == len(set(said)) == len(shown) >= 1
+    same = prompts.build(questions_asked, pool, style="few_shot", examples=5)[0]
+    assert len(set(map(tuple, same["shown"]))) == 1
 
 
 def test_a_users_own_anchors_come_before_any_finder() -> None:

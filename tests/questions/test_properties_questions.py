@@ -1,11 +1,11 @@
 """Whatever the rows of a dataset hold: no traceback, all counted, spans where they say."""
 
-from collections.abc import Callable
-from types import SimpleNamespace
+from functools import cache
 from typing import Any
 
 import pandas as pd
 import pytest
+from chats import CHATS, with_chat
 from hostile import cases, short, text
 from hypothesis import given, strategies as st
 
@@ -19,18 +19,6 @@ FIELDS = {
 }  # fmt: skip
 
 
-def chat(template: str, change: Callable[[str], str]) -> SimpleNamespace:
-    """A tokenizer whose chat template changes what it is given."""
-    return SimpleNamespace(
-        apply_chat_template=lambda said, **_: template.format(change(said[0]["content"]))
-    )
-
-
-CHATS = {
-    "im": chat("<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n", str),
-    "stripped": chat("[user]{}[/user]assistant: ", str.strip),
-    "escaped": chat("<u>{}</u>", lambda said: said.replace("<", "&lt;")),
-}
 numbers = st.one_of(st.integers(), st.floats())
 texts = text | st.none() | st.just(float("nan"))
 values = texts | numbers | st.lists(texts | numbers, max_size=3) | st.just("['a', \"b\"]")
@@ -127,17 +115,22 @@ def test_the_same_rows_give_the_same_table_whatever_their_order(
         assert comparable(normalised(given[::-1])[0]) == comparable(once)
 
 
+@cache
+def chat_of(tokenizer: Any, name: str) -> Any:
+    return with_chat(tokenizer, CHATS[name])
+
+
 EXAMPLES = [{"q": "Who wrote Emma?", "a": "Jane Austen"}]
 
 
 @cases
 @given(rows(), st.sampled_from(["plain", "few_shot", *CHATS]))
 def test_prompts_hold_the_question_and_its_spans_where_they_say(
-    given: list[dict[str, Any]], style: str
+    byte_level: Any, given: list[dict[str, Any]], style: str
 ) -> None:
     frame, _ = normalised(given)
     examples, _ = questions.normalise(EXAMPLES, {"question": "q", "answers": ["a"]}, split=None)
-    kind, tokenizer = ("chat", CHATS[style]) if style in CHATS else (style, None)
+    kind, tokenizer = ("chat", chat_of(byte_level, style)) if style in CHATS else (style, None)
     built, counts = prompts.build(frame, examples, style=kind, tokenizer=tokenizer)
     assert list(built["id"]) == list(frame["id"])
     assert counts.total == len(frame) and counts.kept == int(built["dropped"].isna().sum())

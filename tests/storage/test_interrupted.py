@@ -14,8 +14,9 @@ from anchorscope.models import generation
 from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory
+from anchorscope.styles import CHAT
 
-ENDING = generation.Ending("chat", (0,), frozenset())
+ENDING = generation.Ending(CHAT, (0,), frozenset())
 
 
 @contextmanager

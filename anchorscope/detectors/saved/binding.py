@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import style_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +62,7 @@ class Binding:
             width,
             weights_hash(loaded.model),
             tokenizer_hash(loaded.tokenizer),
-            _hash(loaded.tokenizer.chat_template) if style == "chat" else None,
+            _hash(loaded.tokenizer.chat_template) if style_of(style).templated else None,
             style,
             str(loaded.model.dtype).removeprefix("torch."),
         )

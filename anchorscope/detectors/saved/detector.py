@@ -20,6 +20,7 @@ from anchorscope.detectors.saved.binding import RESIDUAL, Binding
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
+from anchorscope.styles import Around
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from anchorscope.detectors.saved.evaluating import Evaluation
     from anchorscope.models.rows import FieldNames, Rows
 
-FORMAT = 2
+FORMAT = 3
 """Version of the folder's format; raise it when files or keys change."""
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 PATHWAY = "pathway"
@@ -68,7 +69,7 @@ class LayerProbe:
 class Prompting:
     """How questions are put to the model."""
 
-    head: str  # the text before every question: worked examples, or nothing
+    around: Around  # the text around every question, worked examples included
     settings: Mapping[str, Any]  # keys of the config that decide prompts and anchors
 
 
@@ -204,7 +205,7 @@ class Detector:
             pathway = config["pathway"] and _probe(config["pathway"], arrays, folder, binding)
             return cls(
                 binding,
-                Prompting(**config["prompting"]),
+                _prompting(config["prompting"]),
                 tuple(probes),
                 pathway,
                 config["report"],
@@ -263,6 +264,11 @@ def probabilities(probe: LayerProbe, logits: np.ndarray) -> pd.DataFrame:
 def with_source(detector: Detector, name: str | None, revision: str | None = None) -> Detector:
     """The detector with the name of its model."""
     return replace(detector, source={"name": name, "revision": revision})
+
+
+def _prompting(config: Mapping[str, Any]) -> Prompting:
+    """What config.json says of the prompts."""
+    return Prompting(Around(**config["around"]), config["settings"])
 
 
 def _entry(tensors: str, probe: LayerProbe) -> dict[str, Any]:

@@ -65,8 +65,8 @@ def scored(
     given = _numbered(as_list(rows), fields, source)
     style = detector.binding.style
     asked = ask(given.rows, "plain", 0, names=given.fields, source=source, unlabelled=True)
-    head = detector.prompting.head
-    answered = answer(model, tokenizer, asked, chosen, style=style, head=head, unlabelled=True)
+    around = detector.prompting.around
+    answered = answer(model, tokenizer, asked, chosen, style=style, around=around, unlabelled=True)
     pathway = detector.pathway
     probes = [probe] if pathway is None else [probe, pathway]
     logits = _logits(loaded, answered.answers, probes, chosen.batch_tokens)

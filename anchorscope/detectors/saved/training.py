@@ -19,12 +19,13 @@ from anchorscope.detectors.saved.detector import Detector, LayerProbe, Prompting
 from anchorscope.detectors.saved.evidence import Evidence, TrainingStates
 from anchorscope.experiments.main_run import main_run
 from anchorscope.models import loading
-from anchorscope.models.rows import FieldNames, Rows, added, answer, ask, head_of, settings_of
+from anchorscope.models.rows import FieldNames, Rows, added, answer, around_of, ask, settings_of
 from anchorscope.passes.features import blocks
 from anchorscope.probes import fitting, samples
 from anchorscope.probes.fitting import Design
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import Around
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -61,7 +62,7 @@ def fit(
         rows: `question` and `answers`; `response` where the model does not answer itself, and then
             `label` (1 wrong, 0 right) in place of gold answers; `subject` and `property` where
             known.
-        style: `plain`, `few_shot` or `chat`.
+        style: of the prompts, one of `styles.STYLES`.
         readout: such as `mlp/final`; the position is `final`.
         examples: worked examples for `few_shot`; by default held back from `rows`.
         fields: which column holds which field, if they do not share names.
@@ -82,7 +83,7 @@ def fit(
         answered.answers,
         chosen,
         style=style,
-        head=head_of(answered.prompts),
+        around=around_of(answered.prompts),
         readout=readout,
         before=answered.counts,
     )
@@ -96,7 +97,7 @@ def of_answers(
     chosen: Config,
     *,
     style: str,
-    head: str,
+    around: Around,
     readout: str = "mlp/final",
     before: Counts | None = None,
     device: Any = None,
@@ -106,7 +107,7 @@ def of_answers(
     Args:
         answered: the table of answers.
         chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
-        style, head: how they were asked, see `Prompting`.
+        style, around: how they were asked, see `Prompting`.
         before: rows left out before the answers.
         device: where probes are fitted; by default where the model is.
 
@@ -129,7 +130,7 @@ def of_answers(
     settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
     return Detector(
         Binding.of(loaded, style),
-        Prompting(head if style == "few_shot" else "", settings),
+        Prompting(around, settings),
         tuple(probes),
         pathway,
         report,

@@ -11,7 +11,7 @@ from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.planning import behind
 from anchorscope.questions.prompts import without_question
-from anchorscope.storage.counts import TURN_STAYS
+from anchorscope.styles import style_of
 
 CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
 
@@ -19,11 +19,9 @@ CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
 def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
     """Score every answer of a cell without its question, and with all of it cut.
 
-    Samples are left out whose chat template cannot leave the question out. `n_tokens` is how many
-    tokens of the question are gone.
+    `n_tokens` is how many tokens of the question are gone.
     """
     prompts = bare_prompts(cell)
-    cell.left_out.update({id_: TURN_STAYS for id_ in cell.samples if id_ not in prompts})
     alone = {id_: without_prompt(cell.samples[id_], ids) for id_, ids in prompts.items()}
     passed = [
         replace(cell.samples[id_], others={ANSWER_ONLY.name: one}) for id_, one in alone.items()
@@ -34,16 +32,12 @@ def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
 
 
 def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
-    """Id → token ids of the prompt without its question, where the question can be left out."""
-    tokenizer = cell.loaded.tokenizer
-    texts = {}
-    for row in cell.prompts_of_samples().to_dict("records"):
-        text = without_question(row, cell.style, tokenizer)
-        if text is not None:
-            texts[str(row["id"])] = text
+    """Id → token ids of the prompt without its question."""
+    rows = cell.prompts_of_samples().to_dict("records")
+    texts = {str(row["id"]): without_question(row, cell.style) for row in rows}
     different = list(dict.fromkeys(texts.values()))  # often one for all
-    special = cell.style != "chat"  # a chat's text has its special tokens already
-    encoded = tokens.encode(tokenizer, different, add_special_tokens=special)
+    special = not style_of(cell.style).templated
+    encoded = tokens.encode(cell.loaded.tokenizer, different, add_special_tokens=special)
     ids = {one.text: one.ids for one in encoded}
     return {id_: ids[text] for id_, text in texts.items()}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from anchorscope.anchors.outcomes import REFUSAL
+from anchorscope.anchors.answer_anchors import REFUSAL
 from anchorscope.experiments.boundary import RANDOM, Boundary
 from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.models import answers
@@ -37,13 +37,11 @@ def certainty(cell: Cell) -> pd.DataFrame:
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:
     """By id, whether the model refuses its question once the prompt allows it: `unknown`, 0 or 1.
 
-    A new answer is generated; a refusal is what `anchors.outcomes` takes for one. NaN where the
-    longer prompt cannot be passed.
+    A new answer is generated; a refusal is what `answer_anchors.no_answer` takes for one. NaN
+    where the longer prompt cannot be passed.
     """
     tokenizer = cell.loaded.tokenizer
-    prompts = with_instruction(
-        cell.prompts_of_samples(), settings.permission, cell.style, tokenizer
-    )
+    prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]
     questions = cell.answers[["id", "question", *columns]].assign(answers=cell.answers["golds"])
     chosen = answers.Settings(

@@ -22,11 +22,12 @@ from anchorscope.passes.planning import plan
 from anchorscope.passes.runner import measure as passes
 from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import prompts
-from anchorscope.storage.counts import BY_CHOICE, TURN_STAYS
+from anchorscope.styles import CHAT
 
-TEMPLATE = "<|user|>{{ messages[0]['content'] | trim }}<|end|>"
-SKIPS = "{% if messages[0]['content'] %}<|user|>{{ messages[0]['content'] }}<|end|>{% endif %}"
-REFUSES = "{% if not messages[0]['content'] %}{{ raise_exception('empty') }}{% endif %}" + TEMPLATE
+TEMPLATE = (
+    "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] | trim + '<|end|>' }}"
+    "{% endfor %}"
+)
 
 
 def cell_of(loaded: Any, style: str = "plain", template: str = "", n: int = 4) -> scored.Cell:
@@ -36,10 +37,11 @@ def cell_of(loaded: Any, style: str = "plain", template: str = "", n: int = 4) -
     tokenizer = copy.deepcopy(loaded.tokenizer)
     if style == "chat":
         tokenizer.chat_template = template
-        built = [prompts._chat(question, tokenizer) for question in table["question"]]
-        whole, starts, _ = zip(*built, strict=True)
-        ends = [start + len(asked) for _, start, asked in built]
-        table = table.assign(prompt=whole, question_start=starts, question_end=ends)
+        around = CHAT.around([], tokenizer)
+        whole = [f"{around.before}{question}{around.after}" for question in table["question"]]
+        start = len(around.before)
+        ends = [start + len(question) for question in table["question"]]
+        table = table.assign(prompt=whole, question_start=start, question_end=ends)
     loaded = type(loaded)(loaded.model, tokenizer, loaded.family, loaded.window, loaded.device)
     readouts = ["resid/final", "resid/prompt_end"]
     return scored.Cell(
@@ -107,16 +109,6 @@ def test_a_chat_keeps_its_template_around_an_empty_turn(load: Any) -> None:
     (ids,) = {*measure.bare_prompts(cell).values()}
     assert loaded.tokenizer.decode(ids) == "<|user|><|end|>"
     assert {"answer-only"} <= {*measure.measure(cell, AnswerOnly())["condition"]}
-
-
-@pytest.mark.parametrize("template", [SKIPS, REFUSES])
-def test_templates_that_cannot_leave_the_question_out_are_counted(template: str, load: Any) -> None:
-    cell = cell_of(load("qwen3"), "chat", template)
-    rows = measure.measure(cell, AnswerOnly())
-    assert rows.empty
-    counts = scored.counts(EXPERIMENT, cell.answers, rows, cell.left_out, passes=3)
-    assert counts.dropped == {TURN_STAYS: len(cell.answers)} and TURN_STAYS in BY_CHOICE
-    assert counts.kept == 0
 
 
 IDS = ["a", "b", "c", "d"]

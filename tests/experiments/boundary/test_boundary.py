@@ -21,6 +21,7 @@ from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import Bootstrap as Drawn
 from anchorscope.questions import prompts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import INSTRUCTION
 from anchorscope.workflow.config import load as read_config
 
 IDS = list("abcdef")
@@ -168,32 +169,22 @@ def test_certainty_is_the_mean_over_the_exact_answer(
 QUESTION = "What is it?"
 
 
-class Template:
-    """A chat template that strips its user's text."""
-
-    chat_template = "x"
-
-    def apply_chat_template(self, conversation: Any, **options: Any) -> str:
-        return f"<u>{conversation[0]['content'].strip()}</u>"
-
-
 @pytest.mark.parametrize(
     ("style", "expected"),
     [
         ("plain", f"Do. Q: {QUESTION} A:"),
         ("few_shot", f"Do.\n\nQ: {QUESTION}\nA:"),
-        ("chat", f"<u>{prompts.INSTRUCTION} Do.\n{QUESTION}</u>"),
+        ("chat", f"<u>{INSTRUCTION} Do.\n{QUESTION}</u>"),
     ],
 )
 def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -> None:
-    tokenizer: Any = Template()
     text = {"plain": f"Q: {QUESTION} A:", "few_shot": f"Q: {QUESTION}\nA:"}
-    before = text.get(style) or f"<u>{prompts.INSTRUCTION}\n{QUESTION}</u>"
+    before = text.get(style) or f"<u>{INSTRUCTION}\n{QUESTION}</u>"
     start = before.index(QUESTION)
     row = {"id": "a", "question": QUESTION, "prompt": before, "question_start": start}
     row |= {"question_end": start + len(QUESTION), "eq_start": [start + 5], "eq_end": [start + 7]}
-    table = pd.DataFrame([row | {"eq_role": [], "eq_found_by": [], "dropped": None}])
-    (moved,) = prompts.with_instruction(table, "Do.", style, tokenizer).to_dict("records")
+    table = pd.DataFrame([row | {"eq_role": [], "eq_found_by": [], "shown": [], "dropped": None}])
+    (moved,) = prompts.with_instruction(table, "Do.", style).to_dict("records")
     prompt = moved["prompt"]
     assert prompt == expected
     assert prompt[moved["question_start"] : moved["question_end"]] == QUESTION

@@ -1,0 +1,148 @@
+"""Prompt styles: templates of all families, what closes and ends an answer, refused templates."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from chats import CHATS, Chat, with_chat
+
+from anchorscope import styles
+from anchorscope.anchors import tokens
+from anchorscope.models import answers
+from anchorscope.models.generation import settled
+from anchorscope.models.inputs import Reader
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.styles import CHAT, FEW_SHOT, INSTRUCTION, PLAIN, STYLES, Example
+
+EXAMPLES = [Example("Who wrote Emma?", "Jane Austen"), Example("Where is Ely?", "England")]
+MODEL = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=0))
+
+
+@pytest.fixture(params=list(CHATS))
+def chat(request: pytest.FixtureRequest) -> Chat:
+    return CHATS[request.param]
+
+
+def test_text_styles_are_exact() -> None:
+    plain, shown = PLAIN.around([]), FEW_SHOT.around(EXAMPLES)
+    assert (plain.before, plain.after) == ("Q: ", " A:")
+    assert (
+        shown.before == "Q: Who wrote Emma?\nA: Jane Austen\n\nQ: Where is Ely?\nA: England\n\nQ: "
+    )
+    assert shown.after == "\nA:"
+
+
+@pytest.mark.parametrize("examples", [[], EXAMPLES])
+def test_a_prompt_is_the_templates_own_text(byte_level: Any, chat: Chat, examples: list) -> None:
+    tokenizer = with_chat(byte_level, chat)
+    around = CHAT.around(examples, tokenizer)
+    question = "What does «Überfall» mean in  1813? "
+    turns = [
+        {"role": role, "content": content}
+        for one in examples
+        for role, content in (
+            ("user", f"{INSTRUCTION}\n{one.question}"),
+            ("assistant", f"Answer: {one.answer}"),
+        )
+    ]
+    turns.append({"role": "user", "content": f"{INSTRUCTION}\n{question}"})
+    more = {"tokenize": False, "enable_thinking": False}
+    if examples:
+        turns.append({"role": "assistant", "content": "Answer:"})
+        expected = tokenizer.apply_chat_template(turns, continue_final_message=True, **more)
+    else:
+        expected = tokenizer.apply_chat_template(turns, add_generation_prompt=True, **more)
+    text = question.rstrip() if around.strips else question
+    assert around.before + text + around.after == expected
+    assert around.strips is chat.strips
+    assert not examples or around.after.endswith("Answer:")
+
+
+def test_what_the_template_writes_after_a_turn_closes_and_ends_an_answer(
+    byte_level: Any, chat: Chat
+) -> None:
+    tokenizer = with_chat(byte_level, chat)
+    ending = answers.ending_of(MODEL, tokenizer, CHAT)
+    assert 0 in ending.eos and tokenizer.eos_token_id in ending.eos
+    if chat.end in tokenizer.get_vocab():
+        assert ending.closing == (tokenizer.convert_tokens_to_ids(chat.end),)
+        assert set(ending.closing) <= ending.eos and ending.mark == ""
+    else:  # text: what begins it is put, and all of it ends a turn
+        assert ending.closing == tokens.continuation(tokenizer, chat.end)[:1]
+        assert settled(f"Ann Bo{chat.end} Who", ending) and not settled("Ann\nBo", ending)
+        assert answers.first_turn(f"Ann Bo{chat.end} Who", ending).strip() == "Ann Bo"
+
+
+def test_generation_ends_at_any_token_that_config_tokenizer_or_template_names(
+    byte_level: Any,
+) -> None:
+    tokenizer = with_chat(byte_level, CHATS["gemma3"])
+    model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=[3, 5]))
+    named = {tokenizer.convert_tokens_to_ids(text) for text in ("<eos>", "<end_of_turn>")}
+    assert answers.ending_of(model, tokenizer, CHAT).eos == {3, 5, *named}
+
+
+def test_a_chat_without_any_end_is_refused_in_one_message(byte_level: Any) -> None:
+    tokenizer = with_chat(byte_level, CHATS["falcon"])
+    tokenizer.eos_token = None
+    none = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=None))
+    assert answers.ending_of(none, tokenizer, CHAT).mark == "User:"  # its turns end in text
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    with pytest.raises(AnchorscopeError, match="ends an answer"):
+        answers.ending_of(none, tokenizer, CHAT)
+
+
+ALL = "{% for m in messages %}"
+LAST = "{{ messages[-1]['content'] }}"
+BAD = {
+    "no assistant": ALL
+    + "{% if m['role'] != 'user' %}{{ raise_exception('only users') }}{% endif %}"
+    "{{ m['content'] }}{% endfor %}",
+    "upper case": ALL + "{{ m['content'] | upper }}{% endfor %}",
+    "escaped": ALL + "{{ m['content'] | e }}{% endfor %}",
+    "twice": ALL + "{{ m['content'] + m['content'] }}{% endfor %}",
+    "one line": ALL + "{{ m['content'].replace('\n', ' ') }}{% endfor %}",
+    "last turn only": LAST,
+    "broken": "{{ messages[0].content.nothing() }}",
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_a_template_that_refuses_or_alters_turns_is_refused_in_one_message(
+    byte_level: Any, name: str
+) -> None:
+    tokenizer = with_chat(byte_level, Chat(BAD[name], ""))
+    with pytest.raises(AnchorscopeError) as caught:
+        CHAT.around(EXAMPLES, tokenizer)
+    assert "chat template" in str(caught.value) and "few_shot" in str(caught.value)
+    if name in ("no assistant", "last turn only"):  # one turn is no trouble
+        assert CHAT.around([], tokenizer).before.endswith(f"{INSTRUCTION}\n")
+
+
+def test_a_prompt_may_lose_its_question_or_get_one_more_instruction(
+    byte_level: Any, chat: Chat
+) -> None:
+    around = CHAT.around(EXAMPLES, with_chat(byte_level, chat))
+    bare = CHAT.without_question(around.before, around.after)
+    assert bare.count(INSTRUCTION) == len(EXAMPLES) and bare.endswith(around.after)
+    more = CHAT.with_instruction(around.before, "Say so.")
+    assert more.endswith(f"{INSTRUCTION} Say so.\n") and more.count("Say so.") == 1
+
+
+def test_a_style_is_one_record(byte_level: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat with a system message, as a contributor would add it."""
+    system = replace(CHAT, name="chat-system", system="You answer briefly.")
+    monkeypatch.setitem(STYLES, system.name, system)
+    tokenizer = with_chat(byte_level, CHATS["smollm2"])
+    around = styles.style_of("chat-system").around(EXAMPLES, tokenizer)
+    assert around.before.startswith("<|im_start|>system\nYou answer briefly.<|im_end|>\n")
+    prompt = {"id": "1", "prompt": f"{around.before}Who?{around.after}", "dropped": None}
+    start = len(around.before)
+    spans = {"question_start": start, "question_end": start + 4, "eq_start": [], "eq_end": []}
+    ending = answers.ending_of(MODEL, tokenizer, system)
+    (read,) = Reader(tokenizer, ending, {}, Counter()).prompts(
+        [prompt | spans | {"response": None}]
+    )
+    assert read.dropped is None and tokenizer.decode(read.ids) == prompt["prompt"]
