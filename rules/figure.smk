@@ -12,6 +12,7 @@ rule figure:
     input:
         table=f"{ROOT}/tables/{{figure}}.csv",
         crossing=f"{ROOT}/tables/{{figure}}.crossing.csv",
+        strata=f"{ROOT}/tables/{{figure}}.strata.csv",
     output:
         **drawn("{figure}", "figure", "Figures"),
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",

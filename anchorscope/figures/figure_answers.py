@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from anchorscope.figures.figure_data import Pair
-from anchorscope.storage.counts import NO_ANSWER, UNSURE
+from anchorscope.storage.counts import COPIED, NO_ANSWER, UNSURE
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Responses:
     reasons: Mapping[str, int]  # why some were no answers and left out → how many
     answers: int  # those that were kept
     unsure: int  # of these: the finder is not sure of the exact answer tokens
+    copied: int = 0  # of these: a worked example's answer again
 
     @property
     def left_out(self) -> int:
@@ -53,8 +54,9 @@ def _cells(
                     for reason, count in counts["dropped"].items()
                     if reason.startswith(f"{NO_ANSWER}: ")
                 }
-                unsure = counts["notes"].get(UNSURE, 0)
-                yield Responses(f"{label} on {name}", reasons, counts["kept"], unsure)
+                unsure, copied = (counts["notes"].get(note, 0) for note in (UNSURE, COPIED))
+                cell = f"{label} on {name}"
+                yield Responses(cell, reasons, counts["kept"], unsure, copied)
 
 
 def no_answer_note(cells: Sequence[Responses]) -> str:
@@ -67,7 +69,7 @@ def no_answer_note(cells: Sequence[Responses]) -> str:
 
 
 def answer_details(cells: Sequence[Responses]) -> list[str]:
-    """The details on each cell: no answers by reason, and spans that the finder is not sure of."""
+    """The details on each cell: no answers by reason, unsure spans, and copied examples."""
     left_out = [
         f"{cell.name}, {cell.left_out:,} of {cell.total:,} ({_listed(cell.reasons)})"
         for cell in cells
@@ -77,6 +79,9 @@ def answer_details(cells: Sequence[Responses]) -> list[str]:
     notes = [f"No answers, left out: {'; '.join(left_out)}."] if left_out else []
     if unsure:
         notes.append(f"Exact answer tokens that the finder is not sure of: {'; '.join(unsure)}.")
+    copied = [f"{cell.name}, {cell.copied:,} of {cell.answers:,}" for cell in cells if cell.copied]
+    if copied:
+        notes.append(f"Answers that a worked example of the prompt has, too: {'; '.join(copied)}.")
     return notes
 
 

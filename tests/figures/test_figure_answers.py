@@ -11,22 +11,23 @@ MODELS = [("small", "Small"), ("large", "Large")]
 DATASETS = [("popqa", "PopQA"), ("nq", "NQ")]
 
 
-def record(dropped: dict[str, int], kept: int, unsure: int = 0) -> dict[str, Any]:
-    return {"counts": {"dropped": dropped, "kept": kept, "notes": {"E_A not sure": unsure}}}
+def record(dropped: dict[str, int], kept: int, unsure: int = 0, copied: int = 0) -> dict[str, Any]:
+    notes = {"E_A not sure": unsure, "an example's answer again": copied}
+    return {"counts": {"dropped": dropped, "kept": kept, "notes": notes}}
 
 
 RECORDS: dict[str, dict[str, Any]] = {
     "results/answers/small/popqa.parquet": record(
         {"no answer: refusal": 100, "no answer: unfinished": 20, "no answer anchor": 7}, 880, 3
     ),
-    "results/answers/small/nq.parquet": record({"no answer: refusal": 10}, 1990),
+    "results/answers/small/nq.parquet": record({"no answer: refusal": 10}, 1990, 0, 12),
     "results/answers/large/popqa.parquet": record({}, 1000),
     "results/answers/another/popqa.parquet": record({"no answer: refusal": 1}, 1),
     "results/prompts/small/popqa.parquet": record({"no answer: refusal": 1}, 1),
 }
 
 
-def test_no_answers_are_named_by_reason_and_unsure_spans_by_cell() -> None:
+def test_no_answers_are_named_by_reason_and_unsure_spans_and_copies_by_cell() -> None:
     cells = responses_of(RECORDS, MODELS, DATASETS)
     note = "Left out as no answers: 3\u00a0% of the responses (refusal 110, unfinished 20)."
     assert no_answer_note(cells) == note
@@ -34,6 +35,7 @@ def test_no_answers_are_named_by_reason_and_unsure_spans_by_cell() -> None:
         "No answers, left out: Small on PopQA, 120 of 1,000 (refusal 100, unfinished 20); "
         "Small on NQ, 10 of 2,000 (refusal 10).",
         "Exact answer tokens that the finder is not sure of: Small on PopQA, 3 of 880.",
+        "Answers that a worked example of the prompt has, too: Small on NQ, 12 of 1,990.",
     ]
 
 

@@ -12,13 +12,16 @@ from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Qu
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.passes.interventions import REGISTRY, in_contrasts
 from anchorscope.probes.bands import Means
+from anchorscope.probes.intervals import auc, percentile
 from anchorscope.probes.samples import Effects, Readout
 
 STRATA = (
-    "site", "position", "layer", "stratum", "value", "condition", "n", "n_clusters", "flip_share",
-    "flip_low", "flip_high", "delta_p", "ci_low", "ci_high", "delta_p_q", "thin", "signal",
+    "site", "position", "layer", "stratum", "value", "condition", "n", "n_clusters", "auc",
+    "auc_low", "auc_high", "flip_share", "flip_low", "flip_high", "delta_p", "ci_low", "ci_high",
+    "delta_p_q", "thin", "signal",
 )  # fmt: skip
 CLASSES = ("right", "wrong")
+SURE = ("sure", "unsure")
 TERCILES = ("low", "middle", "high")
 OTHERS = "other relations"
 
@@ -29,10 +32,12 @@ def report(analysis: Analysis) -> pd.DataFrame:
     Strata: `label` and `predicted` (by the clean probe: the direction in which a sample can flip),
     `right` or `wrong`; `popularity`, terciles of those known; `relation`, those of fewer than
     `min_n` samples together as `other relations`; `length` of the question in words, `shorter` (at
-    most the median) or `longer`. One in which no two samples differ is left out.
+    most the median) or `longer`; `sure`, whether the finder is sure of E_A. One in which no two
+    samples differ is left out.
 
     A row for each condition, stratum and value, with the columns `STRATA`, see docs/products.md;
-    of a control over the samples where it is complete, its draws averaged.
+    of a control over the samples where it is complete, its draws averaged. `auc` is the clean
+    probe's within the stratum, blank without both classes.
     """
     readout, answers, layer = analysis.readout, analysis.answers, analysis.readout.headline
     compared = [name for name in in_contrasts() if name in readout.effects]
@@ -52,7 +57,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
                 for value in values if len(values) > 1 else ():
                     key = {"stratum": stratum, "value": value, "condition": condition}
                     members = counted & (of_sample == value)
-                    groups.append(_group(effects, key | {"signal": signal}, members))
+                    key |= {"signal": signal, **_auc(analysis, here.clean[0], members)}
+                    groups.append(_group(effects, key, members))
         return groups
 
     return replace(analysis, readout=here).table(STRATA, groups).assign(layer=layer)
@@ -62,6 +68,14 @@ def _at(effects: Effects, layer: int) -> Effects:
     """Effects at one layer, [draws, 1, n]."""
     names = ("s", "flip", "delta_p", "delta_logit")
     return replace(effects, **{name: getattr(effects, name)[:, [layer]] for name in names})
+
+
+def _auc(analysis: Analysis, s: np.ndarray, members: np.ndarray) -> Columns:
+    """AUC of the scores s [n] among some samples [n]; the probes held fixed."""
+    z = analysis.answers["label"].to_numpy(dtype=np.int64)
+    drawn = analysis.drawn.aucs(np.where(members, s, np.nan)[None], z)
+    low, high = percentile(drawn, analysis.level)
+    return {"auc": auc(s[members], z[members]), "auc_low": low[0], "auc_high": high[0]}
 
 
 def _group(effects: Effects, columns: Columns, members: np.ndarray) -> Group:
@@ -86,6 +100,8 @@ def _strata(
     if "relation" in answers:
         strata["relation"] = _relations(answers["relation"], min_n)
     strata["length"] = _categories(words > np.median(words), ("shorter", "longer"))
+    if "ea_sure" in answers:
+        strata["sure"] = _categories(~answers["ea_sure"].astype(bool), SURE)
     return strata
 
 

@@ -36,6 +36,7 @@ def answers(**changed: Any) -> pd.DataFrame:
         "label": Z,
         "popularity": [None if i % 10 == 0 else float(i) for i in range(N)],
         "relation": [None if i == 0 else "rare" if i < 4 else f"r{i % 2}" for i in range(N)],
+        "ea_sure": pd.array([i % 4 > 0 for i in range(N)], dtype="boolean"),
         "random_complete": np.arange(N) % 3 > 0,
     }
     return pd.DataFrame(columns | changed)
@@ -73,6 +74,8 @@ def members(stratum: str, value: str) -> np.ndarray:
         return (of == value).to_numpy()
     if stratum == "length":
         return (np.arange(N) % 5 > 2) == (value == "longer")
+    if stratum == "sure":
+        return (np.arange(N) % 4 > 0) == (value == "sure")
     rank = table["popularity"].rank(pct=True)
     return {"low": rank <= 1 / 3, "high": rank > 2 / 3}.get(
         value, (rank > 1 / 3) & (rank <= 2 / 3)
@@ -82,7 +85,7 @@ def members(stratum: str, value: str) -> np.ndarray:
 def test_each_stratum_is_what_its_samples_do_one_by_one() -> None:
     table = report()
     assert list(table.columns) == list(strata.STRATA)
-    assert [*table["stratum"].unique()] == "label predicted popularity relation length".split()
+    assert [*table["stratum"].unique()] == "label predicted popularity relation length sure".split()
     assert set(table["condition"]) == {"knockout", "random"}
     complete = answers()["random_complete"].to_numpy()
     for row in table.to_dict("records"):
@@ -91,6 +94,15 @@ def test_each_stratum_is_what_its_samples_do_one_by_one() -> None:
         for name, value in expected(row["condition"], some).items():
             assert row[name] == pytest.approx(value), row
         assert row["n"] == some.sum()
+        if row["stratum"] == "label":
+            assert pd.isna([row["auc"], row["auc_low"], row["auc_high"]]).all()
+        else:
+            pairs = CLEAN[some & (Z == 1)][:, None] - CLEAN[some & (Z == 0)][None]
+            if not pairs.size:
+                assert np.isnan(row["auc"])
+                continue
+            assert row["auc"] == pytest.approx((pairs > 0).mean())
+            assert row["auc_low"] <= row["auc"] <= row["auc_high"]
         assert row["n_clusters"] == answers()["subject"][some].nunique()
         assert row["thin"] == (row["n"] < 5 or row["n_clusters"] < 3)
         assert row["flip_low"] <= row["flip_share"] <= row["flip_high"]
@@ -107,7 +119,8 @@ def test_values_stand_in_an_order_of_their_own_and_rare_relations_together() -> 
 
 
 def test_what_is_unknown_or_the_same_for_all_makes_no_stratum_nor_what_was_not_run_a_row() -> None:
-    bare = report(popularity=None, relation="one", question=[f"Who made {i}?" for i in IDS])
+    same = {"popularity": None, "relation": "one", "ea_sure": True}
+    bare = report(**same, question=[f"Who made {i}?" for i in IDS])
     assert set(bare["stratum"]) == {"label", "predicted"}
     some = scores()[lambda table: table["condition"] != "random"]
     table = analysis.table(strata.report, some, answers().drop(columns="random_complete"), draws=10)
