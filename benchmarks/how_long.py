@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 SAMPLES, DATASETS, ROWS, READOUTS, BATCH_TOKENS = 2000, 4, 7, 2, 8192
 ANSWER, NEW_TOKENS = 10, 32
-PROMPT = {"few_shot": 145, "chat": 60}
+PROMPT = {"few_shot": 145, "chat": 250}
 LOADS, DISK_RATE = 2, 1e9
 PROBE_SECONDS, PROBE_STATES = 60, 64 * 2000 * 5120
 """Assumed for the probes of one read-out of 64 layers × 2,000 samples × 5,120 on an H100."""

@@ -1,5 +1,6 @@
 """`anchorscope check`: finds what would stop a run or spoil it, before anything is downloaded."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,6 +21,8 @@ from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
 from anchorscope.workflow.studies import Cell, calibration_cells_of
+
+LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
 
 class Finding(NamedTuple):
@@ -223,6 +226,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
             do = "raise `sample_size` or `limit`, or add rows; see Power in docs/validity.md"
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
     yield from mixed_answers(name, prepared.sampled)
+    yield from listed_answers(name, prepared.sampled)
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> str | None:
@@ -251,6 +255,19 @@ def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
             f"{len(rows) - brought:,}; a probe can tell the two kinds apart by who wrote the answer"
         )
         do = "if right answers are more frequent in one kind, measure the two as two datasets"
+        yield Finding("warning", "dataset", what, do)
+
+
+def listed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Warn where most rows look like lists of answers written as one text, which stays one."""
+    listed = rows["answers"].map(lambda golds: len(golds) > 0 and all(map(LISTED.search, golds)))
+    if 2 * int(listed.sum()) > len(rows):
+        what = (
+            f"{name}: the gold answers of {int(listed.sum()):,} of {len(rows):,} rows look like "
+            f"lists, such as {rows['answers'][listed].iloc[0][0]!r}; each is one answer, which a "
+            "reply must hold whole"
+        )
+        do = "if they are alternatives, write each row's answers as a list"
         yield Finding("warning", "dataset", what, do)
 
 

@@ -151,6 +151,15 @@ def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
     assert not any("answer of their own" in text for _, text in run("check").about("dataset"))
 
 
+def test_rows_whose_answers_look_like_lists_are_warned_of(run, clone):
+    rows = [json.loads(line) for line in (clone / "rows.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["a"] = "Ann, Bo and Cy" if number < 8 else "1,000"
+    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (said,) = [text for _, text in run("check").about("dataset") if "look like lists" in text]
+    assert "8 of 12 rows" in said and "Ann, Bo and Cy" in said
+
+
 def test_rows_too_few_to_call_a_signal_are_warned_of(run, clone):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
