@@ -1,4 +1,4 @@
-"""What every script does for a job on a device or a model; it imports nothing that only some need."""
+"""What every script does for a job on a device or a model; what only some need is elsewhere."""
 
 from typing import Any
 
