@@ -16,6 +16,7 @@ from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
 from anchorscope.workflow import studies
+from anchorscope.workflow.pictures import Picture, pictures
 
 DETECTOR_SETTINGS = (
     "anchors", "batch_tokens", "bootstrap", "finder", "generation", "knockout",
@@ -40,9 +41,7 @@ class Paths:
         self.studies = studies.of(config)
         self.calibration = studies.calibration_root(config)
         self.readouts = {name: name.replace("/", "-") for name in config.answer_readouts}
-        self.views = ["controls", "crossing", "probes"] + (
-            ["readouts"] if len(self.readouts) > 1 else []
-        )
+        self.views = pictures(self.readouts)
 
     def study(self, wildcards: Any) -> RunConfig:
         """The settings that hold under a root."""
@@ -154,6 +153,11 @@ class Paths:
             end,
         )
 
+    def transfers(self, wildcards: Any) -> list[str]:
+        """What methods trained on one dataset are worth on others, of each model of a figure."""
+        models = self.config.figures[wildcards.figure].models
+        return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
+
     def outputs_if_needed(self, product: Callable[[Any], str]) -> Callable[[Any], str | list[str]]:
         """Token probabilities, if some method of detection needs them; else nothing.
 
@@ -180,9 +184,18 @@ class Paths:
 
     def views_of(self, figure: str) -> list[str]:
         """The pictures beside a figure: its controls, its probes, and every other read-out."""
-        drawn = self.config.figures[figure].readout
-        names = self.views + [view for name, view in self.readouts.items() if name != drawn]
-        return [path for name in names for path in self.pictures(f"{figure}.{name}")]
+        own = self.readouts.get(self.config.figures[figure].readout)
+        main = [view for view, picture in self.views.items() if view and picture.grouped]
+        return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
+
+    def picture(self, wildcards: Any) -> Picture:
+        """The picture that the wildcards name: `view` is a dot and its view, or nothing."""
+        return self.views[wildcards.view.removeprefix(".")]
+
+    def drawn(self, wildcards: Any) -> list[str]:
+        """The tables that a picture draws."""
+        ends = [f".{end}" if end else "" for end in self.picture(wildcards).tables]
+        return [f"{self.root}/tables/{wildcards.figure}{end}.csv" for end in ends]
 
     def local_rows(self, wildcards: Any) -> list[str]:
         """Files of a dataset's own rows; one that is not there is the script's to report."""

@@ -1,0 +1,76 @@
+# Tables: the cells of a figure in one CSV each; all that its pictures draw, and every sample.
+#
+# in:  results/{delta_p,detection}/<model>/<dataset>*.csv of the figure's cells; scores, answers
+# out: results/tables/<figure>.csv
+#      results/tables/<figure>.{contrasts,controls,crossing,strata,density}.csv
+#      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
+#                               thresholds,self-awareness,transfer}.csv
+#      results/tables/<figure>.samples.csv
+
+
+localrules:
+    table,
+    detection_table,
+    transfer_table,
+    samples,
+
+
+# Rule -> what it joins: table -> the end of its name, and the tables of the cells.
+JOINED = {
+    "table": {name: (end, paths.of_figure("delta_p", end)) for name, end in TABLES.items()},
+    "detection_table": {
+        name: (f".{name}.csv", paths.of_figure("detection", f".{name}.csv"))
+        for name in detection_views.TABLES
+    },
+    "transfer_table": {"transfer": (".transfer.csv", paths.transfers)},
+}
+
+for joining, joined in JOINED.items():
+
+    rule:
+        name:
+            joining
+        input:
+            **{name: of_cells for name, (_, of_cells) in joined.items()},
+        output:
+            **{name: f"{ROOT}/tables/{{figure}}{end}" for name, (end, _) in joined.items()},
+            provenance=f"{ROOT}/tables/{{figure}}{next(iter(joined.values()))[0]}.provenance.json",
+        log:
+            f"{ROOT}/logs/{joining}/{{figure}}.log",
+        benchmark:
+            f"{ROOT}/benchmarks/{joining}/{{figure}}.tsv"
+        conda:
+            "../envs/base.yaml"
+        params:
+            cells=(
+                (lambda w: [(model,) for model in cfg.figures[w.figure].models])
+                if joining == "transfer_table"
+                else (lambda w: cfg.cells(w.figure))
+            ),
+            most_dropped=cfg.most_dropped,
+        message:
+            f"{joining.replace('_', ' ')} of {{wildcards.figure}}"
+        script:
+            "../scripts/table.py"
+
+
+rule samples:
+    input:
+        scores=paths.of_figure("scores", ".parquet"),
+        answers=paths.of_figure("answers", ".parquet"),
+    output:
+        table=f"{ROOT}/tables/{{figure}}.samples.csv",
+        provenance=f"{ROOT}/tables/{{figure}}.samples.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/samples/{{figure}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/samples/{{figure}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        readout=lambda w: cfg.figures[w.figure].readout,
+    message:
+        "table of the samples of {wildcards.figure}"
+    script:
+        "../scripts/samples.py"
