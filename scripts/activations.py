@@ -12,7 +12,6 @@ with stage(snakemake):
     product = snakemake.output.activations
     waits = partial.folder_for(snakemake, product, loaded.device.type, planned)
     passes = activations.write(waits, loaded, planned, snakemake.params.readouts)
-    partial.publish(waits, product)
     provenance.of_stage(
         snakemake,
         product,
@@ -22,3 +21,4 @@ with stage(snakemake):
         device=passes["device"],
         dtype=passes["dtype"],
     )
+    partial.publish(waits, product)

@@ -49,10 +49,12 @@ def stage(snakemake: Any) -> Iterator[None]:
         for path in inputs:
             if beside(path).is_file():
                 check_funnel(path, float(most))  # YAML reads 5e-1 as text
-        partial.drop(inputs)
-        cell = [value for name, value in snakemake.wildcards.items() if name != "root"]
-        Progress.job = " ".join([snakemake.rule, *cell])
+        named = dict(snakemake.wildcards.items())
+        root = named.pop("root", None)
+        Progress.job = " ".join([snakemake.rule, *named.values()])
         yield
+        if root is not None:
+            partial.drop(root, snakemake.output)
     except Exception as error:
         user_error = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
         if user_error is None:
