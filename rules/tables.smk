@@ -1,8 +1,15 @@
-# Tables: the cells of a figure in one CSV each; all that its pictures draw, and every sample.
+# Tables: how far the probes move under each condition, by each condition's own flips, with intervals;
+# the cells of a figure in one CSV each, all that its pictures draw; and every sample.
 #
-# in:  results/{delta_p,detection}/<model>/<dataset>*.csv of the figure's cells; scores, answers
-# out: results/tables/<figure>.csv
-#      results/tables/<figure>.{contrasts,controls,crossing,strata,density}.csv
+# in:  scores, answers, the activations' index (how many tokens were blocked)
+#      results/detection/<model>/<dataset>*.csv of the figure's cells
+# out: results/delta_p/<model>/<dataset>.csv             one cell's curve (ΔP)
+#      results/delta_p/<model>/<dataset>.contrasts.csv   knockout against random
+#      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
+#      results/delta_p/<model>/<dataset>.crossing.csv    what is read of question, answer and pair
+#      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
+#      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
+#      results/tables/<figure>.csv, and with each of these endings
 #      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
 #                               thresholds,self-awareness,transfer}.csv
 #      results/tables/<figure>.samples.csv
@@ -13,6 +20,34 @@ localrules:
     detection_table,
     transfer_table,
     samples,
+
+
+rule delta_p:
+    input:
+        scores=paths.product("scores", ".parquet"),
+        floors=paths.product("scores", ".floors.parquet"),
+        draws=paths.product("scores", ".draws.safetensors"),
+        answers=paths.product("answers", ".parquet"),
+        activations=paths.product("activations"),
+    output:
+        **{name: f"{{root}}/delta_p/{{model}}/{{dataset}}{end}" for name, end in TABLES.items()},
+        provenance=f"{{root}}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
+    log:
+        f"{{root}}/logs/delta_p/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/delta_p/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    resources:
+        **jobs.asks("tables"),
+    params:
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json", include={"scoring", "prior"}),
+        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
+        seed=cfg.seed,
+    message:
+        "ΔP of {wildcards.model} on {wildcards.dataset}: curve, controls and intervals"
+    script:
+        "../scripts/delta_p.py"
 
 
 # Rule -> what it joins: table -> the end of its name, and the tables of the cells.
