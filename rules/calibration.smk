@@ -125,9 +125,9 @@ rule calibration_figure:
 
 rule null_controls:
     input:
-        curve=paths.of_nulls("curve"),
-        controls=paths.of_nulls("controls"),
-        crossing=paths.of_nulls("crossing"),
+        curve=paths.of_calibration("delta_p", TABLES["curve"], studies.null_cells(cfg)),
+        controls=paths.of_calibration("delta_p", TABLES["controls"], studies.null_cells(cfg)),
+        crossing=paths.of_calibration("delta_p", TABLES["crossing"], studies.null_cells(cfg)),
     output:
         table=f"{ROOT}/tables/null-controls.csv",
         provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",
@@ -148,10 +148,10 @@ rule null_controls:
 rule experiment_calibration:
     input:
         rows=paths.of_experiments(),
-        scores=paths.of_held_cells("scores", ".parquet"),
-        floors=paths.of_held_cells("scores", ".floors.parquet"),
-        answers=paths.of_held_cells("answers", ".parquet"),
-        activations=paths.of_held_cells("activations"),
+        scores=paths.of_calibration("scores", ".parquet", paths.held_cells()),
+        floors=paths.of_calibration("scores", ".floors.parquet", paths.held_cells()),
+        answers=paths.of_calibration("answers", ".parquet", paths.held_cells()),
+        activations=paths.of_calibration("activations", "", paths.held_cells()),
         truth=paths.of_calibration("truth", ".parquet"),
     output:
         table=f"{ROOT}/tables/calibration-experiments.csv",

@@ -83,14 +83,12 @@ class Paths:
         chosen = self.study(wildcards).model_dump(mode="json")
         return {name: chosen[name] for name in DETECTOR_SETTINGS}
 
-    def of_calibration(self, stage: str, end: str) -> list[str]:
-        """Of every cell of the calibration."""
-        return self.of_cells(self.calibration, stage, self.config.calibrated(), end)
-
-    def of_nulls(self, name: str) -> list[str]:
-        """A table of every cell that must come out empty."""
-        cells = studies.null_cells(self.config)
-        return self.of_cells(self.calibration, "delta_p", cells, TABLES[name])
+    def of_calibration(
+        self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
+    ) -> list[str]:
+        """Of cells in the calibration's root; by default of those held against the truth."""
+        chosen = self.config.calibrated() if cells is None else cells
+        return self.of_cells(self.calibration, stage, chosen, end)
 
     def of_variants(self, name: str) -> list[str]:
         """A table of every cell of the sensitivity, in the main study and in each variant."""
@@ -124,10 +122,6 @@ class Paths:
     def held_cells(self) -> list[tuple[str, str]]:
         """Model and dataset of every cell of the calibration, and of those that must be empty."""
         return list(dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)]))
-
-    def of_held_cells(self, stage: str, end: str = "") -> list[str]:
-        """Of each of `held_cells`."""
-        return self.of_cells(self.calibration, stage, self.held_cells(), end)
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
         """Experiment, model and dataset of all that `calibration-experiments` measures."""
