@@ -3,16 +3,12 @@
 #   snakemake --cores all             builds `targets` of config.yaml (the demo, as shipped)
 #   snakemake --cores all llama-3.2   one figure and only what it needs
 
-import gc
 import os
 import sys
 
 from snakemake.utils import min_version
 
 min_version("9.0")
-
-# A DAG is many objects that all stay: looking for garbage among them takes a tenth of the time.
-gc.set_threshold(100_000, 50, 100)
 
 sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
 
@@ -43,37 +39,17 @@ rule all:
         "all figures of `targets` are drawn"
 
 
-include: "rules/dataset.smk"
-include: "rules/train.smk"
-include: "rules/dequantise.smk"
-include: "rules/model.smk"
-include: "rules/prompts.smk"
+include: "rules/questions.smk"
+include: "rules/models.smk"
 include: "rules/answers.smk"
 include: "rules/activations.smk"
 include: "rules/scores.smk"
-include: "rules/delta_p.smk"
-include: "rules/table.smk"
-include: "rules/figure.smk"
-include: "rules/view.smk"
+include: "rules/tables.smk"
+include: "rules/pictures.smk"
 include: "rules/refits.smk"
 include: "rules/experiments.smk"
 include: "rules/detection.smk"
-include: "rules/detectors.smk"
-include: "rules/truth.smk"
 include: "rules/calibration.smk"
-include: "rules/sensitivity.smk"
-include: "rules/reproduction.smk"
+include: "rules/validation.smk"
 include: "rules/report.smk"
 include: "rules/targets.smk"
-
-
-onstart:
-    before_run()
-
-
-onsuccess:
-    after_run()
-
-
-onerror:
-    leave_no_job()

@@ -8,8 +8,7 @@
 Checks first that all ways agree. Then every round times each way once, in turn forwards and
 backwards. A row of the table has a way's median over the rounds, and that of its ratios to the way
 `one-pass` of the same round, workload and stage: what slows the machine for a while slows both.
-Writes bench.csv, bench.json (machine, load, floor) and the figure bench.*. Ways are described in
-`ways.py` and `baselines.py`.
+Writes bench.csv and bench.json (machine, load). Ways are described in `ways.py` and `baselines.py`.
 """
 
 import argparse
@@ -25,18 +24,14 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import detectors
-import first_model
-import floor
-import hidden
 import outputs
-import page
 import pandas as pd
 import timing
 import torch
 import ways
 import workloads
 
-WORKLOADS = ("plain", "prefix", first_model.NAME, "hidden", detectors.NAME)
+WORKLOADS = ("plain", "prefix", workloads.PUBLISHED, "hidden", detectors.NAME)
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
 TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
 TOLERANCE |= dict.fromkeys(outputs.STAGES, 1e-4)
@@ -140,6 +135,29 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table.round(digits)
 
 
+def results(found: pd.DataFrame, notes: Mapping[str, Any]) -> str:
+    """One Markdown table a workload and stage; the machine first."""
+    parts = [
+        f"{timing.measured(notes)}, median of "
+        f"{notes['rounds']} round{'s' * (notes['rounds'] > 1)}; work waiting for a core "
+        f"(load) {notes['load']}."
+    ]
+    for cell, rows in found.groupby(["workload", "stage"], sort=False):
+        head = (f"{cell[0]}, {cell[1]}", "seconds", "ratio", "largest difference", "peak memory")
+        parts.append(timing.table(head, map(_line, rows.to_dict("records"))))
+    return "\n\n".join(parts)
+
+
+def _line(row: Mapping[Any, Any]) -> list[str]:
+    return [
+        row["way"],
+        f"{row['seconds']:.3g}",
+        f"{row['ratio']:.2f}",
+        f"{row['max_difference']:.0e}" if row["max_difference"] else "0",
+        f"{row['peak_mb']:,.0f} MB",
+    ]
+
+
 def check(work: Sequence[workloads.Workload], say: Callable[[str], None]) -> None:
     """See that all ways agree, on a few sequences of each workload.
 
@@ -178,8 +196,7 @@ def main(given: Sequence[str] | None = None) -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(chosen.out / "bench.csv", index=False)
     (chosen.out / "bench.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
-    _drawn(table[table["workload"] != detectors.NAME], notes, chosen.out)
-    print(page.results(table, notes))
+    print(results(table, notes))
     if chosen.peers:
         import scaling
 
@@ -196,20 +213,17 @@ def _measured(
         todo.append(published)
     if not chosen.quick:
         check(todo, say)
-    rows, shares = [], {}
+    rows: list[dict[str, Any]] = []
     for work in todo:
         if stages := ways.of(work, chosen.stages):
             rows += run(work, stages, chosen.rounds, kind, say)
         for stage, all_ways in _of_outputs(work, chosen.stages).items():
             rows += run(work, {stage: all_ways}, chosen.rounds, kind, say)
-        if "measure" in chosen.stages and not work.checkpoint:
-            measured = next(r for r in rows if _is(r, work.name, "measure", "anchorscope"))
-            shares[work.name] = floor.of(work, measured["seconds"], kind)
         gc.collect()
         load.append(timing.load())
     if "hidden" in chosen.workloads:
         real = workloads.Workload("hidden", samples=200 if chosen.quick else 2_000)
-        of = {"fit": ways.fitting(*hidden.states(real.samples))}
+        of = {"fit": ways.fitting(*workloads.hidden_states(real.samples))}
         rows += run(real, of, chosen.rounds, kind, say)
     if detectors.NAME in chosen.workloads:
         rows += detectors.timed(chosen.rounds, kind, say, quick=chosen.quick)
@@ -220,7 +234,6 @@ def _measured(
     notes = timing.notes(kind) | {
         "load": f"{min(load):.1f} to {max(load):.1f}",
         "rounds": chosen.rounds,
-        "floor": shares,
     }
     return table_of(rows), notes
 
@@ -234,24 +247,12 @@ def _of_outputs(work: workloads.Workload, stages: Sequence[str]) -> dict[str, di
 
 def _published(chosen: argparse.Namespace, say: Callable[[str], None]) -> workloads.Workload | None:
     """The workload of a published checkpoint, if it is wanted and there."""
-    if first_model.NAME not in chosen.workloads:
+    if workloads.PUBLISHED not in chosen.workloads:
         return None
-    found = first_model.workload(chosen.first_model, chosen.quick)
+    found = workloads.published(chosen.first_model, chosen.quick)
     if found is None:
-        say(f"{first_model.NAME} is left out: run `make first-model` first")
+        say(f"{workloads.PUBLISHED} is left out: run `make first-model` first")
     return found
-
-
-def _is(row: Mapping[str, Any], workload: str, stage: str, way: str) -> bool:
-    return (row["workload"], row["stage"], row["way"]) == (workload, stage, way)
-
-
-def _drawn(table: pd.DataFrame, notes: Mapping[str, Any], out: Path) -> None:
-    from bench_figure import chart
-
-    from anchorscope.figures.figure_files import save
-
-    save(chart(table, notes), out / "bench")
 
 
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import page
 import pandas as pd
 import timing
 import torch
@@ -116,8 +115,8 @@ def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
             f"{probed['peak_mb'] / 1e3:.1f} GB",
         ]
     ]
-    more = page.table(("probes", "fitted", "seconds", "memory"), of_probes)
-    return f"{page.table(head, rows)}\n\n{more}"
+    more = timing.table(("probes", "fitted", "seconds", "memory"), of_probes)
+    return f"{timing.table(head, rows)}\n\n{more}"
 
 
 def rows_of(

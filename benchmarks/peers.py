@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import baselines
-import first_model
 import outputs
-import pandas as pd
-import peer_outputs
+import peer
 import torch
+import ways
 import workloads
 
 from anchorscope.models.families import Loaded
@@ -72,7 +71,7 @@ def given_states(work: workloads.Workload) -> tuple[Path, float]:
 
     It holds the model, the sequences and the states expected.
     """
-    loaded, table = _read(work)
+    loaded, table, _ = ways.model_and_sequences(work)
     states = baselines.one_pass(loaded, table)
     layers = range(work.shape.layers)
     expected = {
@@ -89,7 +88,7 @@ def given_states(work: workloads.Workload) -> tuple[Path, float]:
 
 def given_probabilities(work: workloads.Workload) -> tuple[Path, float]:
     """The same with token probabilities of greedy answers: some peers write answers themselves."""
-    loaded, table = _read(work)
+    loaded, table, _ = ways.model_and_sequences(work)
     everyone, length = range(len(table)), workloads.ANSWER - 1
     answers = baselines.generate(loaded, table, everyone, baselines.AT_ONCE, length, frozenset())
     prompts = baselines.prompts(table)
@@ -98,20 +97,12 @@ def given_probabilities(work: workloads.Workload) -> tuple[Path, float]:
     expected = dict(outputs.literal(loaded, table, everyone, 1))
     for number in everyone:
         own = [pair[0] for (sequence, _), pair in expected.items() if sequence == number]
-        expected[number, peer_outputs.MEAN] = torch.stack(own).mean()[None]
+        expected[number, peer.MEAN] = torch.stack(own).mean()[None]
     sequences = [
         {"id": n, "ids": row["input_ids"], "answer": [row["prompt_length"], row["ea_end"]]}
         for n, row in enumerate(table.to_dict("records"))
     ]
     return _written(FOLDER / "given" / f"{work.name}-outputs", loaded, expected, sequences)
-
-
-def _read(work: workloads.Workload) -> tuple[Loaded, pd.DataFrame]:
-    """The model of a workload and its answers."""
-    if work.checkpoint:
-        loaded, table, _ = first_model.read(work)
-        return loaded, table
-    return workloads.llama(work.shape), workloads.answers(work)
 
 
 GIVEN = {MEASURE: given_states, outputs.TOKENS: given_probabilities}

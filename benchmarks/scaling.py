@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import page
 import pandas as pd
 import timing
 import torch
@@ -63,7 +62,7 @@ def main(out: Path, *, quick: bool = False, kind: str = "wall") -> str:
     table = pd.DataFrame(rows)
     out.mkdir(parents=True, exist_ok=True)
     table.to_csv(out / "scaling.csv", index=False)
-    head = page.measured(timing.notes(kind))
+    head = timing.measured(timing.notes(kind))
     how = f"the fastest of {REPEATS}; every time and every peak from a process of its own."
     text = f"{head}, {how}\n\n{text_of(table)}"
     print(text)
@@ -195,7 +194,7 @@ def text_of(table: pd.DataFrame) -> str:
                 f"{rows['peak_mb'].iloc[0]:,.0f} to {rows['peak_mb'].iloc[-1]:,.0f} MB",
             ]
         )
-    return f"{page.table(head, lines)}\n\n{judged(table)}"
+    return f"{timing.table(head, lines)}\n\n{judged(table)}"
 
 
 def judged(table: pd.DataFrame) -> str:

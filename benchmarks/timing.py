@@ -1,4 +1,4 @@
-"""How a way is timed: side by side with the others, with the peak of memory."""
+"""How a way is timed: side by side with the others, with the peak of memory; and Markdown of it."""
 
 import ctypes
 import gc
@@ -6,12 +6,12 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -108,17 +108,6 @@ def gemm_rate(
     return 2 * rows * inner * columns / best
 
 
-def copy_rate(seconds: float = 0.3, kind: str = "wall") -> float:
-    """Bytes a second of reading a large tensor, the best of many."""
-    tensor, now, best = torch.ones(32 << 20), clock(kind), float("inf")
-    end = now() + seconds
-    while now() < end:
-        start = now()
-        tensor.sum()
-        best = min(best, now() - start)
-    return tensor.numel() * 4 / best
-
-
 def machine() -> str:
     """The processor or GPU, cores, and versions that numbers depend on."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
@@ -149,3 +138,14 @@ def load() -> float:
         return os.getloadavg()[0]
     except OSError:
         return float("nan")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all but the first column are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def measured(notes: Mapping[str, Any]) -> str:
+    """How a text on times begins; `notes` as `notes` gives them."""
+    return f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}"

@@ -6,11 +6,10 @@ from functools import partial
 from typing import Any
 
 import baselines
-import first_model
 import numpy as np
 import pandas as pd
 import torch
-from workloads import READOUT, SITE, Workload, answers, features, llama
+from workloads import READOUT, SITE, Workload, answers, features, llama, read_published
 
 from anchorscope.models import generation
 from anchorscope.models.families import Loaded
@@ -182,7 +181,7 @@ def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, 
 def model_and_sequences(work: Workload) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
     """A workload's model, its sequences, and the ids that end an answer."""
     if work.checkpoint:
-        return first_model.read(work)
+        return read_published(work)
     loaded = llama(work.shape)
     return loaded, answers(work), baselines.eos(loaded)
 

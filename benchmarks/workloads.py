@@ -1,17 +1,24 @@
-"""What the benchmark runs on: random-weight models, sequences, and features for the probes."""
+"""What the benchmark runs on: random-weight models, sequences, and features for the probes.
+
+Beside them the products of `make first-model`, where they are there, and states of a shipped model.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.models import families
+from anchorscope.calibration import curriculum
+from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
+from anchorscope.questions import world
+from anchorscope.storage.files import read_json, read_parquet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -23,6 +30,11 @@ END_EVERY = 12
 """One token id in so many ends a generated answer, so that answers differ in length."""
 SITE = "mlp"
 READOUT = f"{SITE}/final"
+KEY, DATASET = "smollm2-135m-q4", "popqa"
+PUBLISHED = "first-model"
+"""The model and dataset of `make first-model`, and the name of their workload."""
+CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
+AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -154,3 +166,85 @@ def features(work: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         turn = np.linalg.qr(draws.standard_normal((width, width)))[0]
         x = x @ (turn / np.arange(1, width + 1)[:, None]).astype(np.float32)
     return x, z, draws.permutation(n) % 5
+
+
+def published(results: Path, quick: bool) -> Workload | None:
+    """The workload of a published checkpoint, behind worked examples, if its answers are there.
+
+    Args:
+        results: folder of the products of `make first-model`.
+        quick: whether for a few sequences only.
+    """
+    located, answers = results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
+    if not located.is_file() or not answers.is_file():
+        return None
+    config = read_json(Path(read_json(located)["path"]) / "config.json")
+    shape = Shape(
+        layers=config["num_hidden_layers"],
+        width=config["hidden_size"],
+        inner=config["intermediate_size"],
+        heads=config["num_attention_heads"],
+        vocabulary=config["vocab_size"],
+    )
+    work = Workload(PUBLISHED, sequences=32, timed=2, checkpoint=str(results), shape=shape)
+    return replace(work, sequences=4, timed=1, new_tokens=4) if quick else work
+
+
+def read_published(work: Workload) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
+    """The model in float32, answers spread evenly over the dataset, and the ids that end one."""
+    results = Path(work.checkpoint)
+    model = loading.load(read_json(results / f"models/{KEY}.json")["path"])
+    answers = read_parquet(results / f"answers/{KEY}/{DATASET}.parquet")
+    kept = answers[answers["dropped"].isna()]
+    chosen = [n * len(kept) // work.sequences for n in range(work.sequences)]
+    table = kept.iloc[chosen].reset_index(drop=True)
+    for column in ("input_ids", "eq_tokens", "question_tokens"):
+        table[column] = [list(map(int, row)) for row in table[column]]
+    return model, table, _ends(model)
+
+
+def _ends(loaded: Loaded) -> frozenset[int]:
+    """The ids that end an answer behind worked examples: a line break, or the model's own end."""
+    texts = [loaded.tokenizer.decode([number]) for number in range(len(loaded.tokenizer))]
+    breaks = {number for number, text in enumerate(texts) if "\n" in text}
+    return frozenset(breaks | {loaded.tokenizer.eos_token_id})
+
+
+def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Real states, as `features` gives them: a shipped model reads lines of its own world.
+
+    The MLP outputs at the token that closes the answer, of different lines in random order; a
+    label is whether the line is wrong.
+    """
+    of_world = loading.load(CHECKPOINT)
+    facts = world.facts("relation", seed=0)
+    lines = {
+        row.text.rpartition(" ")[0]: not row.right
+        for row in curriculum.planted(facts, world.words("relation", seed=0), seed=0)
+    }
+    draws = random.Random(0)
+    chosen = draws.sample(sorted(lines), min(samples, len(lines)))
+    z = np.array([lines[text] for text in chosen], dtype=np.int64)
+    ids = [of_world.tokenizer(text)["input_ids"] for text in chosen]
+    x = np.concatenate(
+        [_read(of_world, ids[start : start + AT_ONCE]) for start in range(0, len(ids), AT_ONCE)], 1
+    )
+    return x, z, np.random.default_rng(0).permutation(len(z)) % 5
+
+
+def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
+    """[layers, rows, width] at each row's last token."""
+    seen: list[torch.Tensor] = []
+    rows, places = range(len(ids)), [len(row) - 1 for row in ids]
+    handles = [
+        families.part(loaded, block, "mlp").register_forward_hook(
+            lambda _, __, output: seen.append(output[rows, places])
+        )
+        for block in families.layers(loaded)
+    ]
+    with torch.inference_mode():
+        padded = [torch.tensor(row) for row in ids]
+        loaded.model.base_model(torch.nn.utils.rnn.pad_sequence(padded, batch_first=True))
+    for handle in handles:
+        handle.remove()
+    return torch.stack(seen).numpy()

@@ -1,7 +1,9 @@
 # Calibration: the instrument against known truth, and cells in which it must find nothing.
 #
-# in:  scores, ΔP and truth under results/calibration/
-# out: results/tables/calibration.csv, calibration-floors.csv, calibration-refits.csv
+# in:  answers, questions and the model; scores, ΔP and rows of experiments under results/calibration/
+# out: results/calibration/truth/<model>/<dataset>.parquet   which pathway each sample really uses
+#      results/tables/calibration.csv, calibration-floors.csv, calibration-refits.csv
+#      results/tables/calibration-experiments.csv, calibration-experiments-floors.csv
 #      results/tables/null-controls.csv
 #      results/figures/calibration.{vl.json,html,svg,pdf,png}
 
@@ -10,6 +12,39 @@ localrules:
     calibration_table,
     calibration_figure,
     null_controls,
+
+
+rule truth:
+    input:
+        taught=taught,
+        answers=paths.product("answers", ".parquet"),
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        model=f"{RESULTS}/models/{{model}}.json",
+    output:
+        truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/truth/{{model}}/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{{root}}/logs/truth/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/truth/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(),
+        **jobs.asks("passes"),
+    params:
+        dtype=lambda w: cfg.models[w.model].dtype,
+        train=lambda w: cfg.models[w.model].train.numbers(),
+        worlds=lambda w: cfg.worlds_of(w.model),
+        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
+        blocks=lambda w: paths.study(w).knockout.blocks,
+        batch_tokens=cfg.batch_tokens,
+        seed=cfg.seed,
+    message:
+        "truth of {wildcards.model} on {wildcards.dataset}: swapping the questions"
+    script:
+        "../scripts/truth.py"
 
 
 rule calibration_cell:
@@ -90,9 +125,9 @@ rule calibration_figure:
 
 rule null_controls:
     input:
-        curve=paths.of_nulls("curve"),
-        controls=paths.of_nulls("controls"),
-        crossing=paths.of_nulls("crossing"),
+        curve=paths.of_calibration("delta_p", TABLES["curve"], studies.null_cells(cfg)),
+        controls=paths.of_calibration("delta_p", TABLES["controls"], studies.null_cells(cfg)),
+        crossing=paths.of_calibration("delta_p", TABLES["crossing"], studies.null_cells(cfg)),
     output:
         table=f"{ROOT}/tables/null-controls.csv",
         provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",
@@ -108,3 +143,34 @@ rule null_controls:
         "null controls: what must come out empty"
     script:
         "../scripts/null_controls.py"
+
+
+rule experiment_calibration:
+    input:
+        rows=paths.of_experiments(),
+        scores=paths.of_calibration("scores", ".parquet", paths.held_cells()),
+        floors=paths.of_calibration("scores", ".floors.parquet", paths.held_cells()),
+        answers=paths.of_calibration("answers", ".parquet", paths.held_cells()),
+        activations=paths.of_calibration("activations", "", paths.held_cells()),
+        truth=paths.of_calibration("truth", ".parquet"),
+    output:
+        table=f"{ROOT}/tables/calibration-experiments.csv",
+        floors=f"{ROOT}/tables/calibration-experiments-floors.csv",
+        provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/calibration/experiments.log",
+    benchmark:
+        f"{ROOT}/benchmarks/calibration/experiments.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=paths.held_cells(),
+        measured=paths.experiments_held(),
+        calibrated=cfg.calibrated(),
+        nulls={name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()},
+        bootstrap=cfg.bootstrap.model_dump(mode="json", include={"draws", "level"})
+        | {"seed": cfg.seed},
+    message:
+        "calibration of the experiments: what holds and what does not"
+    script:
+        "../scripts/experiment_calibration.py"

@@ -6,16 +6,8 @@
 #      results/detection/<model>/<dataset>.pathways.parquet    what predicts a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
 #      results/detection/<model>/<figure>.transfer.csv         trained on one dataset, tried on others
-#      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
-#                               thresholds,self-awareness,transfer}.csv
-#      results/figures/<figure>.detection*.{vl.json,html,svg,pdf,png}
-
-from anchorscope.detectors.pictures import views as detection_views
-
-
-localrules:
-    detection_table,
-    detection_figure,
+#      results/detectors/<model>/<dataset>/probe/   a probe of all samples, to use elsewhere:
+#                                                   model.safetensors, config.json, README.md
 
 
 rule outputs:
@@ -154,60 +146,30 @@ rule detection_transfer:
         "../scripts/detection_transfer.py"
 
 
-rule detection_table:
+rule detector:
     input:
-        **{name: paths.of_figure("detection", f".{name}.csv") for name in detection_views.TABLES},
-        transfer=lambda w: [
-            f"{ROOT}/detection/{model}/{w.figure}.transfer.csv"
-            for model in cfg.figures[w.figure].models
-        ],
+        answers=paths.product("answers", ".parquet"),
+        prompts=paths.product("prompts", ".parquet"),
+        model=f"{RESULTS}/models/{{model}}.json",
     output:
-        **{
-            name: f"{ROOT}/tables/{{figure}}.{name}.csv"
-            for name in (*detection_views.TABLES, "transfer")
-        },
-        provenance=f"{ROOT}/tables/{{figure}}.detection.csv.provenance.json",
+        detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/probe"),
+        provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
     log:
-        f"{ROOT}/logs/detection_table/{{figure}}.log",
+        f"{{root}}/logs/detector/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/detection_table/{{figure}}.tsv"
+        f"{{root}}/benchmarks/detector/{{model}}/{{dataset}}.tsv"
     conda:
-        "../envs/base.yaml"
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(),
+        **jobs.asks("passes"),
     params:
-        cells=lambda w: cfg.cells(w.figure),
-        models=lambda w: cfg.figures[w.figure].models,
+        dtype=lambda w: cfg.models[w.model].dtype,
+        style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
+        readout=paths.detected,
+        settings=paths.settings_of_detector,
     message:
-        "tables of detection of {wildcards.figure}"
+        "detector of {wildcards.model} on {wildcards.dataset}: fitting"
     script:
-        "../scripts/detection_table.py"
-
-
-rule detection_figure:
-    input:
-        tables=lambda w: [
-            f"{ROOT}/tables/{w.figure}.{name}.csv"
-            for name in detection_views.VIEWS[w.picture].tables
-        ],
-    output:
-        **drawn("{figure}.{picture}", "detection", "Detection"),
-        provenance=f"{ROOT}/figures/{{figure}}.{{picture}}.provenance.json",
-    log:
-        f"{ROOT}/logs/detection_figure/{{figure}}.{{picture}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/detection_figure/{{figure}}.{{picture}}.tsv"
-    wildcard_constraints:
-        picture=one_of(detection_views.VIEWS),
-    conda:
-        "../envs/base.yaml"
-    params:
-        view="{picture}",
-        models=lambda w: cfg.figures[w.figure].models,
-        datasets=lambda w: cfg.figures[w.figure].datasets,
-        label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
-        readout=lambda w: cfg.figures[w.figure].readout,
-        level=cfg.bootstrap.level,
-        chart=cfg.chart.model_dump(mode="json"),
-    message:
-        "figure {wildcards.figure}, {wildcards.picture}: drawing"
-    script:
-        "../scripts/detection_figure.py"
+        "../scripts/detector.py"

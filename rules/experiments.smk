@@ -4,11 +4,6 @@
 #      floors and planted truth for the experiments that need them
 # out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
 #      results/tables/<figure>.<experiment>.csv
-#      results/figures/<figure>.<experiment>.{vl.json,html,svg,pdf,png}
-
-
-localrules:
-    experiment_figure,
 
 
 rule experiment_measure:
@@ -75,75 +70,3 @@ rule experiment_table:
         "table of {wildcards.experiment} of {wildcards.figure}"
     script:
         "../scripts/experiment_table.py"
-
-
-rule experiment_figure:
-    input:
-        table=lambda w: f"{ROOT}/tables/{w.figure}.{VIEWS_OF_EXPERIMENTS[w.picture][0]}.csv",
-    output:
-        **drawn("{figure}.{picture}", "experiment", "Experiments"),
-        provenance=f"{ROOT}/figures/{{figure}}.{{picture}}.provenance.json",
-    log:
-        f"{ROOT}/logs/experiment_figure/{{figure}}.{{picture}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/experiment_figure/{{figure}}.{{picture}}.tsv"
-    wildcard_constraints:
-        picture=one_of(VIEWS_OF_EXPERIMENTS),
-    conda:
-        "../envs/base.yaml"
-    params:
-        view=lambda w: VIEWS_OF_EXPERIMENTS[w.picture],
-        models=lambda w: cfg.figures[w.figure].models,
-        datasets=lambda w: cfg.figures[w.figure].datasets,
-        label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
-        readout=lambda w: cfg.figures[w.figure].readout,
-        level=cfg.bootstrap.level,
-        chart=cfg.chart.model_dump(mode="json"),
-    message:
-        "figure {wildcards.figure}, {wildcards.picture}: drawing"
-    script:
-        "../scripts/experiment_figure.py"
-
-
-for experiment in EXPERIMENTS.values():
-
-    rule:
-        name:
-            experiment.name
-        input:
-            [
-                paths.pictures(f"{figure}.{stem}")
-                for figure in cfg.targets
-                for stem in experiment.stems().values()
-            ],
-
-
-rule experiment_calibration:
-    input:
-        rows=paths.of_experiments(),
-        scores=paths.of_held_cells("scores", ".parquet"),
-        floors=paths.of_held_cells("scores", ".floors.parquet"),
-        answers=paths.of_held_cells("answers", ".parquet"),
-        activations=paths.of_held_cells("activations"),
-        truth=paths.of_calibration("truth", ".parquet"),
-    output:
-        table=f"{ROOT}/tables/calibration-experiments.csv",
-        floors=f"{ROOT}/tables/calibration-experiments-floors.csv",
-        provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
-    log:
-        f"{ROOT}/logs/calibration/experiments.log",
-    benchmark:
-        f"{ROOT}/benchmarks/calibration/experiments.tsv"
-    conda:
-        "../envs/base.yaml"
-    params:
-        cells=paths.held_cells(),
-        measured=paths.experiments_held(),
-        calibrated=cfg.calibrated(),
-        nulls={name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()},
-        bootstrap=cfg.bootstrap.model_dump(mode="json", include={"draws", "level"})
-        | {"seed": cfg.seed},
-    message:
-        "calibration of the experiments: what holds and what does not"
-    script:
-        "../scripts/experiment_calibration.py"

@@ -47,9 +47,10 @@ rule report_page:
             "figures/calibration.svg",
             *[f"tables/{figure}.refits.csv" for figure in cfg.targets],
             *[
-                f"figures/{figure}.{stem}.svg"
+                f"figures/{figure}.{view}.svg"
                 for figure in cfg.targets
-                for stem in (*registry.pictures(), *detection_views.VIEWS)
+                for view, picture in paths.views.items()
+                if not picture.grouped
             ],
             *[
                 f"tables/{figure}.{name}.csv"

@@ -1,4 +1,4 @@
-# The names a user types: every figure of the catalogue, and what vouches for it.
+# The names a user types: every figure of the catalogue, every experiment, and what vouches for them.
 #
 # in:  the catalogue of figures and models
 # out: nothing of their own
@@ -17,6 +17,19 @@ for figure in cfg.figures:
             paths.pictures(figure),
         message:
             f"{figure} is drawn"
+
+
+for experiment in EXPERIMENTS.values():
+
+    rule:
+        name:
+            experiment.name
+        input:
+            [
+                paths.pictures(f"{figure}.{stem}")
+                for figure in cfg.targets
+                for stem in experiment.stems().values()
+            ],
 
 
 rule calibration:

@@ -5,14 +5,13 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.passes import activations
-    from anchorscope.workflow import jobs
+    from anchorscope.workflow import jobs, probe_jobs
 
     located, loaded = jobs.model_of(snakemake)
-    planned = jobs.plan_of(snakemake, loaded)
+    planned = probe_jobs.plan_of(snakemake, loaded)
     product = snakemake.output.activations
     waits = partial.folder_for(snakemake, product, loaded.device.type, planned)
     passes = activations.write(waits, loaded, planned, snakemake.params.readouts)
-    partial.publish(waits, product)
     provenance.of_stage(
         snakemake,
         product,
@@ -22,3 +21,4 @@ with stage(snakemake):
         device=passes["device"],
         dtype=passes["dtype"],
     )
+    partial.publish(waits, product)

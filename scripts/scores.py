@@ -8,7 +8,7 @@ with stage(snakemake):
     from anchorscope.passes.activations import measured
     from anchorscope.probes import fitting
     from anchorscope.probes.samples import kept
-    from anchorscope.workflow import jobs, studies
+    from anchorscope.workflow import jobs, probe_jobs, studies
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     device = jobs.device_of(snakemake)
@@ -17,9 +17,11 @@ with stage(snakemake):
     why_not = fitting.obstacle(kept(answers), settings)
     if why_not and studies.varies(snakemake.wildcards.root):
         # The other variants can be measured: this one's tables stay empty.
-        jobs.write_no_scores(written, why_not)
+        probe_jobs.write_no_scores(written, why_not)
     else:
         asked = {"readouts": chosen.readouts, "conditions": chosen.conditions}
-        jobs.write_scores(written, given.activations, answers, settings, **asked, device=device)
+        probe_jobs.write_scores(
+            written, given.activations, answers, settings, **asked, device=device
+        )
     counts = provenance.counts_of(given.activations)
     provenance.of_stage(snakemake, written.scores, counts=counts, device=device, dtype="float32")

@@ -1,4 +1,4 @@
-"""Join the cells of one figure into its tables."""
+"""Join tables of cells into those of one figure."""
 
 from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
@@ -7,13 +7,12 @@ from anchorscope.storage.records import check_settings
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    cells = snakemake.params.cells
-    check_settings(snakemake.input.curve)
-    for name in ("curve", "contrasts", "controls", "crossing", "strata", "density"):
-        frames = [read_csv(path) for path in snakemake.input[name]]
-        write_csv(join(cells, frames), snakemake.output[name])
-    counts = {
-        f"{model}/{dataset}": provenance.counts_of(path)
-        for (model, dataset), path in zip(cells, snakemake.input.curve, strict=True)
-    }
-    provenance.of_stage(snakemake, snakemake.output.curve, counts_by_cell=counts)
+    given, cells = dict(snakemake.input.items()), snakemake.params.cells
+    first = next(iter(given.values()))
+    check_settings(first)
+    written = snakemake.output
+    for name, paths in given.items():
+        write_csv(join(cells, [read_csv(path) for path in paths]), written[name])
+    named = zip(map("/".join, cells), map(provenance.counts_of, first), strict=True)
+    counts = {cell: of_cell for cell, of_cell in named if of_cell}
+    provenance.of_stage(snakemake, written[0], counts_by_cell=counts)

@@ -32,12 +32,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hub that is played fails for good: nobody waits for it to come back."""
-    monkeypatch.setattr("anchorscope.questions.hub.ATTEMPTS", 1)
-
-
 CORPUS = [
     "Q: What is George Rankin's occupation? A: politician .",
     "Q: What is Mary-Ann O'Neill's occupation? A: painter .",

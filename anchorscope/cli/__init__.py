@@ -1,2 +1,2 @@
 """The command `anchorscope`: what a person does around the workflow. Takes a command line; prints,
-and changes nothing but the catalogue entry that it is asked to add."""
+and changes nothing but the files that it is asked to write."""

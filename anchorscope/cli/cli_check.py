@@ -310,7 +310,6 @@ def ask(kind: str, hub_id: str) -> str:
     """Ask the hub whether we may download a model or dataset: the only use of the network here."""
     from huggingface_hub import HfApi
 
-    hub.limit_silence()
     with hub.errors(kind, hub_id):
         HfApi().auth_check(hub_id, repo_type=kind)
     return f"{hub_id} can be downloaded"

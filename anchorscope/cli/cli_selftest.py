@@ -4,8 +4,6 @@ Nothing is downloaded. The verdicts go into a file, to send with the report of a
 kind of device.
 """
 
-import resource
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import permutations
@@ -15,8 +13,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
 
 from anchorscope.models import loading
 from anchorscope.models.families import FAMILIES, Loaded, layers, window
@@ -25,7 +21,6 @@ from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
 from anchorscope.storage.files import write_json
 from anchorscope.storage.provenance import libraries
-from anchorscope.workflow.resources import MEMORY
 
 SIZES: dict[str, Any] = {
     "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
@@ -35,7 +30,6 @@ SIZES: dict[str, Any] = {
 }  # fmt: skip
 NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
 """Number format → largest distance of two states by rounding alone, as a share of their length."""
-BACKENDS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 
 
 class Verdict(NamedTuple):
@@ -71,8 +65,7 @@ def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verd
     loading.without_cudnn()  # as where a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
     checks += [(dtype, partial(_noise, families[0], place, dtype)) for dtype in NOISE]
-    checks += [(name, partial(_attention, place, name)) for name in BACKENDS]
-    for about, check in [*checks, (device, partial(_memory, place)), ("all GPUs", _copies)]:
+    for about, check in [*checks, ("all GPUs", _copies)]:
         try:
             yield from check()
         except Exception as error:  # whatever a new device raises belongs into the report
@@ -187,41 +180,6 @@ def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
     yield _verdict("noise", dtype, worst <= NOISE[dtype], f"{worst:.0e} of a state's length")
-
-
-def _attention(device: torch.device, backend: str) -> Iterator[Verdict]:
-    """A back-end's time with an explicit mask, and its result against plain arithmetic."""
-    cpu = device.type == "cpu"
-    dtype, shape = (torch.float32, (4, 4, 128, 64)) if cpu else (torch.bfloat16, (32, 32, 512, 128))
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(shape, device=device, dtype=dtype) for _ in range(3))
-    mask = torch.full((shape[2],) * 2, torch.finfo(dtype).min, device=device, dtype=dtype).triu(1)
-
-    def attend(name: str, times: int = 1) -> torch.Tensor:
-        with sdpa_kernel([getattr(SDPBackend, name)]):
-            for _ in range(times):
-                output = scaled_dot_product_attention(q, k, v, attn_mask=mask[None, None])
-        return output.cpu()  # waits for the device
-
-    try:
-        worst = _distance(attend(backend), attend("MATH"))
-    except RuntimeError:
-        yield Verdict("attention", backend, "skipped", "does not take a mask on this device")
-        return
-    began = time.perf_counter()
-    attend(backend, 10)
-    measured = f"{100 * (time.perf_counter() - began):.2f} ms a call, off by {worst:.0e}"
-    yield _verdict("attention", backend, worst <= 0.05, measured)
-
-
-def _memory(device: torch.device) -> Iterator[Verdict]:
-    """The peak memory of this process, which has loaded all that a job loads."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    most = MEMORY["passes"][0]
-    measured = f"{peak:.0f} MB, where a job asks for {most}"
-    if device.type == "cuda":
-        measured += f"; on the GPU {torch.cuda.max_memory_allocated(device) / 1e6:.0f} MB"
-    yield _verdict("memory", str(device), peak <= most, measured)
 
 
 def _copies() -> Iterator[Verdict]:

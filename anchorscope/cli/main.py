@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import copymode
 from typing import Annotated, Any, Literal
 
 import typer
@@ -12,7 +11,6 @@ import typer
 from anchorscope.config.sections import StyleName
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
-from anchorscope.storage.files import atomic
 from anchorscope.workflow import config, studies
 
 MAIN = "config.yaml"
@@ -32,7 +30,6 @@ Examples:
   anchorscope check demo                             what the demo needs
   anchorscope list                                   models and datasets, what is built
   anchorscope show calibration-qwen3 world-relation  what was found in one cell
-  anchorscope add-model Qwen/Qwen3-14B --write       a new entry of the catalogue
   anchorscope detect score detector/ --rows new.jsonl  how likely answers are wrong
   anchorscope check --help                           more about one of them
 
@@ -120,48 +117,6 @@ def show(
     files = [str(path) for path in config_files or []]
     summary = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
     typer.echo(_json(summary) if as_json else cell_summary.text(summary))
-
-
-@app.command("add-model")
-def add_model(
-    source: Annotated[str, typer.Argument(help="Hub id owner/name, or a folder.")],
-    key: Annotated[str | None, typer.Option(help="Its name in the catalogue.")] = None,
-    prompt: Annotated[
-        StyleName | None, typer.Option(help="How it is asked; guessed where left out.")
-    ] = None,
-    dtype: Annotated[
-        Literal["bfloat16", "float16", "float32"], typer.Option(help="Format of its weights.")
-    ] = "bfloat16",
-    write: Annotated[bool, typer.Option("--write", help="Put it into config.yaml.")] = False,
-    config_files: ConfigFiles = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make the catalogue entry of a model.
-
-    Prints it; with --write, puts it into config.yaml, where comments and all other entries stay as
-    they are. Nothing is asked of the hub.
-    """
-    from anchorscope.cli import cli_add
-
-    chosen = read(config_files)
-    entry = cli_add.propose(source, key=key, prompt=prompt, dtype=dtype)
-    if entry.key in chosen.models:
-        what, do = f"there is a model `{entry.key}` already", "choose another name with --key"
-        raise AnchorscopeError(what, f"{MAIN}, models.{entry.key}", do, see="config")
-    path = Path(MAIN)
-    new = cli_add.inserted(path.read_text(encoding="utf-8"), entry)
-    if write:
-        with atomic(path.resolve()) as draft:
-            draft.write_text(new, encoding="utf-8")
-            copymode(path, draft)
-    if as_json:
-        content = {"key": entry.key, "entry": entry.values, "notes": entry.notes, "written": write}
-        typer.echo(_json(content))
-        return
-    typer.echo(cli_add.yaml_of(entry).rstrip())
-    outcome = f"written to {MAIN}" if write else f"not written; --write puts it into {MAIN}"
-    for note in (*entry.notes, outcome):
-        typer.echo(f"note: {note}", err=True)
 
 
 detect = typer.Typer(

@@ -11,24 +11,19 @@ import pandas as pd
 from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.out_of_fold import COLUMNS
 from anchorscope.probes import platt
+from anchorscope.questions.reading import file_rows
 from anchorscope.storage.errors import AnchorscopeError
 
 FIELDS = ("id", "detector", "score")
 
 
 def read(path: str, taken: Collection[str]) -> pd.DataFrame:
-    """The rows of a JSON Lines (`.jsonl`) or CSV file: `FIELDS`; scores higher for *wrong*.
+    """The rows of a file that a dataset could be: `FIELDS`; scores higher for *wrong*.
 
     Raises AnchorscopeError: it cannot be read, lacks a field, gives an answer two scores by one
     detector, a score that is no number, or a detector the name of one of ours (`taken`).
     """
-    try:
-        if Path(path).suffix in (".jsonl", ".ndjson", ".json"):
-            rows = pd.read_json(path, lines=True, dtype={"id": str, "detector": str})
-        else:
-            rows = pd.read_csv(path, dtype={"id": str, "detector": str})
-    except (OSError, ValueError) as error:
-        raise _broken(f"cannot read the scores: {error}", path) from None
+    rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:
         raise _broken(f"the rows have no field `{missing[0]}`", path)
     rows = rows[list(FIELDS)].astype({"id": str, "detector": str})

@@ -74,17 +74,18 @@ def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Put a kind of table of several cells below one another, `model` and `dataset` first.
 
-    `cells` holds the model's and the dataset's key of each; rows and columns keep their order, and
-    a cell may have no rows. Raises AnchorscopeError: the tables' columns differ.
+    `cells` holds the model's and the dataset's key of each, or the model's alone where the tables
+    name their datasets; rows and columns keep their order, and a cell may have no rows.
+    Raises AnchorscopeError: the tables' columns differ.
     """
     columns, named = list(frames[0]), []
-    for (model, dataset), frame in zip(cells, frames, strict=True):
+    for cell, frame in zip(cells, frames, strict=True):
         if list(frame) != columns:
             differing = sorted(map(str, {*frame} ^ {*columns})) or ["their order"]
             what = f"the cells' tables have different columns: {', '.join(differing)}"
-            raise stale(what, f"{model} on {dataset}", "the tables under delta_p/")
-        whole = frame.assign(model=model, dataset=dataset)
-        named.append(whole[list(dict.fromkeys(["model", "dataset", *columns]))])
+            raise stale(what, " on ".join(cell), "the tables under delta_p/")
+        keys = dict(zip(("model", "dataset"), cell, strict=False))
+        named.append(frame.assign(**keys)[list(dict.fromkeys([*keys, *columns]))])
     return stacked(named)
 
 

@@ -1,63 +1,33 @@
-"""Calls to the hub: retries where another attempt may help, and one clear message for each error.
+"""Calls to the hub: one clear message for each error.
 
 Errors are told apart by type, never by their text. The cause is cut off, since a header or a URL
 may hold the user's token.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import sleep
 from typing import TypeVar
 
 from huggingface_hub import errors as client, get_session
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential
 
 from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Result = TypeVar("Result")
-ATTEMPTS = 6  # after the first failure one second is waited, then twice as long each time
 SILENCE = 60.0  # seconds without a byte after which an attempt has failed
-# Statuses that another attempt may change; 401, 403 and 404 are answers.
-TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
-
-log = logging.getLogger(__name__)
 
 
 def fetch(call: Callable[[], Result], kind: str, where: str) -> Result:
-    """The result of a call to the hub's client, retried where the hub is busy or silent.
+    """The result of a call to the hub's client, which itself tries again where the hub is busy.
 
     `where` is the id and what else says where it was looked for; for what is raised, see `errors`.
     """
-
-    def warn(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        why = next(filter(None, map(_status, _chain(error))), type(error).__name__)
-        message = "the %s %s: %s; attempt %d failed, the next in %g s"
-        log.warning(message, kind, where, why, state.attempt_number, state.upcoming_sleep)
-
-    attempts = Retrying(
-        retry=retry_if_exception(_transient),
-        stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_exponential(),
-        before_sleep=warn,
-        sleep=sleep,
-        reraise=True,
-    )
-    limit_silence()
     with errors(kind, where):
-        return attempts(call)
+        return call()
 
 
 def place(hub_id: str, revision: str | None) -> str:
     """A repository at a revision, in words."""
     return f"{hub_id} at revision {revision}" if revision else hub_id
-
-
-def limit_silence() -> None:
-    """Let the hub's client give up after `SILENCE`; by itself it waits for ever."""
-    get_session().timeout = SILENCE
 
 
 @contextmanager
@@ -67,6 +37,7 @@ def errors(kind: str, where: str) -> Iterator[None]:
     Offline or not reached, gated, no such id or revision, disk, anything else that the clients
     raise; other errors pass as they are.
     """
+    get_session().timeout = SILENCE  # by itself the client waits for ever
     try:
         yield
     except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
@@ -94,14 +65,6 @@ def _silent(error: BaseException) -> bool:
     if isinstance(error, client.HTTPError):
         return getattr(error, "response", None) is None
     return isinstance(error, ConnectionError | TimeoutError)
-
-
-def _transient(error: BaseException) -> bool:
-    chain = _chain(error)
-    if any(isinstance(one, client.OfflineModeIsEnabled) for one in chain):
-        return False
-    statuses = [status for one in chain if (status := _status(one)) is not None]
-    return statuses[0] in TRANSIENT if statuses else any(map(_silent, chain))
 
 
 def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:

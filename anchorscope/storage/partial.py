@@ -1,9 +1,8 @@
 """The finished batches of an unfinished job, kept so that a job that dies loses one batch at most.
 
 Snakemake deletes a job's declared outputs before it runs the job again. So batches are kept in a
-folder that no rule declares, `<root>/.partial/<product>+<hash>/`, until another job reads the
-product. The hash covers the settings, and each file names its samples, so that no batch is taken
-for another one.
+folder that no rule declares, `<root>/.partial/<product>+<hash>/`, until the product is made. The
+hash covers the settings, and each file names its samples, so that no batch is taken for another.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,7 +49,7 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
     root = Path(snakemake.wildcards.root)
     name = "+".join(Path(product).relative_to(root).parts)
     folder = root / FOLDER / f"{name}+{identity(made_from)}"
-    for other in _waiting(folder.parent, name):
+    for other in _waiting(root, product):
         if other != folder:
             log.info("removing batches made under other settings: %s", other)
             shutil.rmtree(other)
@@ -60,33 +58,23 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Make the product from a folder of batches, by hard links.
-
-    The folder stays: a job killed at the last moment loses its product, not its batches.
-    """
+    """Make the product of a folder of batches, which is moved: the last thing that its job does."""
     with atomic(product) as draft:
-        shutil.copytree(folder, draft, copy_function=_link)
+        folder.rename(draft)
 
 
-def _link(source: str, target: str) -> None:
-    """A hard link, or a copy where the file system has none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+def drop(root: str | Path, products: Iterable[str | Path]) -> None:
+    """Remove the batches of products under `root` that are finished."""
+    for product in products:
+        for batches in _waiting(Path(root), product):
+            shutil.rmtree(batches, ignore_errors=True)
 
 
-def drop(products: Iterable[str | Path]) -> None:
-    """Remove the batches of products that are finished and read now."""
-    for path in map(Path, products):
-        for root in path.parents:
-            for batches in _waiting(root / FOLDER, "+".join(path.relative_to(root).parts)):
-                shutil.rmtree(batches, ignore_errors=True)
-
-
-def _waiting(folder: Path, product: str) -> list[Path]:
+def _waiting(root: Path, product: str | Path) -> list[Path]:
     """The folders of a product's batches, under whatever settings they were made."""
-    return [path for path in folder.glob("*+*") if path.name.rpartition("+")[0] == product]
+    name = "+".join(Path(product).relative_to(root).parts)
+    folders = (root / FOLDER).glob("*+*")
+    return [path for path in folders if path.name.rpartition("+")[0] == name]
 
 
 def batch(folder: Path, number: int) -> Path:

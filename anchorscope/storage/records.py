@@ -1,4 +1,4 @@
-"""Checks on the records of products: whether products belong together, and what was lost."""
+"""Checks on the records of products: whether cells belong together, and what was lost."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,38 +20,6 @@ PER_CELL = frozenset(
     "dataset local sample_size style dtype batch_tokens train worlds training_seed".split()
 )
 """Settings that may differ between the models and datasets of a figure; the others must not."""
-
-
-def check_inputs(paths: Iterable[str | Path]) -> None:
-    """Refuse inputs that were made from different versions of one product.
-
-    Every record lists the identity of each product on its way. If the records of two inputs name
-    different identities for one product, one of the inputs is stale.
-
-    Raises:
-        AnchorscopeError: names the product and both inputs.
-    """
-    first_seen: dict[str, tuple[str, str]] = {}  # product → its identity, and the input naming it
-    for path in map(str, paths):
-        if not beside(path).is_file():
-            continue
-        record = read(path)
-        on_the_way = {path: record, **record.get("inputs", {})}
-        trained = any(upstream.get("rule") == "train" for upstream in on_the_way.values())
-        for product, upstream in on_the_way.items():
-            if trained and _is_world(upstream):
-                continue  # a world is learned whole: another sample of it changes no training
-            identity, other = first_seen.setdefault(product, (upstream["identity"], path))
-            if identity != upstream["identity"]:
-                what = f"two inputs were made from different versions of {product}"
-                do = f"delete {path} and {other}, then run snakemake again"
-                raise AnchorscopeError(what, f"{other} and {path}", do, see="stale-product")
-
-
-def _is_world(record: Mapping[str, Any]) -> bool:
-    """Whether a record is that of the questions of a made-up world."""
-    dataset = record.get("settings", {}).get("dataset")
-    return isinstance(dataset, Mapping) and bool(dataset.get("world"))
 
 
 def check_settings(products: Iterable[str | Path]) -> None:

@@ -1,21 +1,15 @@
-"""Checks before a run's first job, and the summary at its end."""
+"""Checks before a run's first job."""
 
 import os
-import platform
 import shutil
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from anchorscope.experiments.settings import RunConfig
-from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
-from anchorscope.storage.files import read_csv
-from anchorscope.storage.provenance import beside
-from anchorscope.storage.records import funnel
 from anchorscope.workflow import resume
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.resources import activation_bytes
@@ -36,7 +30,6 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
-    resume.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
     if on_a_cluster(workflow):
         resume.refuse_orphans(Path.cwd())
     elif not gpus_here() and os.environ.get(ON_CPU) != "1":
@@ -107,37 +100,3 @@ def _existing(folder: str | Path) -> Path:
     """The folder, or the nearest of its parents that exists."""
     path = Path(folder).expanduser().absolute()
     return next(place for place in (path, *path.parents) if place.exists())
-
-
-def last_lines(config: RunConfig, figures: Iterable[str]) -> Iterator[str]:
-    """Three lines for each figure that was built: its files, its samples, its marked points."""
-    for figure in figures:
-        table = f"{config.root}/tables/{figure}.csv"
-        yield f"{figure}: {config.root}/figures/{figure}.html, its table {table}"
-        yield f"  {_samples(config, figure)}"
-        yield f"  {_marked(config, figure, table)}"
-
-
-def _samples(config: RunConfig, figure: str) -> str:
-    """How many samples were measured in all cells, and how many were left out for what reason."""
-    measured, left_out = 0, Counter[str]()
-    for model, dataset in config.cells(figure):
-        cell = f"{config.root}/delta_p/{model}/{dataset}.csv"
-        stages = funnel(cell) if beside(cell).is_file() else []
-        measured += stages[-1]["kept"] if stages else 0
-        for stage in stages:
-            left_out.update(stage["dropped"])
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common())
-    return f"{measured:,} samples measured; left out: {reasons or 'none'}"
-
-
-def _marked(config: RunConfig, figure: str, table: str) -> str:
-    """How many points of the figure are marked: without a signal, or with too few samples."""
-    site, position = config.figures[figure].readout.split("/")
-    place = {"site": site, "position": position, "grouping": config.grouping}
-    rows = rows_where(read_csv(table).astype(str), **place, condition="knockout", anchor="Q")
-    no_signal, thin = rows["signal"] == "False", rows["thin"] == "True"
-    return (
-        f"{len(rows)} question-anchored points: {no_signal.sum()} without a signal (grey), "
-        f"{(thin & ~no_signal).sum()} more with too few samples"
-    )

@@ -2,9 +2,7 @@
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +17,7 @@ from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
 STAGES = (
-    "dataset model train prompts answers activations scores truth refits table figure view detector"
+    "dataset model train prompts answers activations scores truth refits table picture detector"
     " samples"
 )
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
@@ -153,7 +151,6 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
         mistakes += _between_sections(config)
     except ValidationError as error:
         mistakes += map(_mistake, error.errors())
-        mistakes += _between_valid_sections(raw, mistakes)
     if mistakes:
         raise _error(mistakes, sources)
     return config
@@ -216,27 +213,8 @@ def _mistake(error: ErrorDetails) -> Mistake:
     if kind == "extra_forbidden":
         what = f"unknown key `{path[-1]}` (value {text})"
         return Mistake(path, what, nearest(path[-1], _keys_at(path[:-1])))
-    if kind == "missing":
-        return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
-    what = f"wrong value {text}"
-    if kind == "literal_error":
-        allowed = re.findall("'([^']*)'", error["ctx"]["expected"])
-        return Mistake(path, what, nearest(value, allowed))
     message = error["msg"].partition(" or instance of")[0]
-    return Mistake(path, f"{what}: {message[0].lower()}{message[1:]}", _remedy(kind, value))
-
-
-def _remedy(kind: str, value: Any) -> str:
-    """What to do about a value of the wrong type."""
-    if kind == "string_type" and isinstance(value, int | float):
-        return f'put it in quotes: "{value}"'
-    if kind == "bool_type" and isinstance(value, str):
-        return f"write true or false without quotes, on the command line True or False; {_SEE}"
-    if kind in ("int_type", "float_type") and isinstance(value, str):
-        return f"write digits, without quotes; {_SEE}"
-    if kind == "list_type" and isinstance(value, str):
-        return f"put it in brackets: [{value}]"
-    return f"leave the key out to take its default; {_SEE}" if value is None else _SEE
+    return Mistake(path, message if kind == "missing" else f"{message}, not {text}", _SEE)
 
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:
@@ -246,20 +224,6 @@ def _keys_at(path: tuple[int | str, ...]) -> list[str]:
         if field := section.model_fields.get(part):
             section = section_in(field.annotation) or section
     return list(section.model_fields)
-
-
-def _between_valid_sections(raw: Mapping[str, Any], mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """`_between_sections` of the config without its wrong values; none if too little is left."""
-    rest = deepcopy(dict(raw))
-    try:
-        for path in [mistake.path for mistake in mistakes]:
-            section: Any = rest
-            for key in path[:-1]:
-                section = section.get(key, {})
-            section.pop(path[-1], None)
-        return list(_between_sections(RunConfig.model_validate(rest)))
-    except (ValidationError, AttributeError, TypeError):  # too little is left, or a list is wrong
-        return []
 
 
 def _between_sections(config: RunConfig) -> Iterator[Mistake]:

@@ -17,6 +17,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
 from anchorscope.styles import style_of
 from anchorscope.workflow import studies
+from anchorscope.workflow.pictures import View, pictures
 
 DETECTOR_SETTINGS = (
     "anchors", "batch_tokens", "bootstrap", "finder", "generation", "knockout",
@@ -41,9 +42,7 @@ class Paths:
         self.studies = studies.of(config)
         self.calibration = studies.calibration_root(config)
         self.readouts = {name: name.replace("/", "-") for name in config.answer_readouts}
-        self.views = ["controls", "crossing", "probes"] + (
-            ["readouts"] if len(self.readouts) > 1 else []
-        )
+        self.views = pictures(self.readouts)
 
     def study(self, wildcards: Any) -> RunConfig:
         """The settings that hold under a root."""
@@ -85,14 +84,12 @@ class Paths:
         chosen = self.study(wildcards).model_dump(mode="json")
         return {name: chosen[name] for name in DETECTOR_SETTINGS}
 
-    def of_calibration(self, stage: str, end: str) -> list[str]:
-        """Of every cell of the calibration."""
-        return self.of_cells(self.calibration, stage, self.config.calibrated(), end)
-
-    def of_nulls(self, name: str) -> list[str]:
-        """A table of every cell that must come out empty."""
-        cells = studies.null_cells(self.config)
-        return self.of_cells(self.calibration, "delta_p", cells, TABLES[name])
+    def of_calibration(
+        self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
+    ) -> list[str]:
+        """Of cells in the calibration's root; by default of those held against the truth."""
+        chosen = self.config.calibrated() if cells is None else cells
+        return self.of_cells(self.calibration, stage, chosen, end)
 
     def of_variants(self, name: str) -> list[str]:
         """A table of every cell of the sensitivity, in the main study and in each variant."""
@@ -127,10 +124,6 @@ class Paths:
         """Model and dataset of every cell of the calibration, and of those that must be empty."""
         return list(dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)]))
 
-    def of_held_cells(self, stage: str, end: str = "") -> list[str]:
-        """Of each of `held_cells`."""
-        return self.of_cells(self.calibration, stage, self.held_cells(), end)
-
     def experiments_held(self) -> list[tuple[str, str, str]]:
         """Experiment, model and dataset of all that `calibration-experiments` measures."""
         return [
@@ -154,6 +147,11 @@ class Paths:
             [(w.model, dataset) for dataset in self.config.figures[w.figure].datasets],
             end,
         )
+
+    def transfers(self, wildcards: Any) -> list[str]:
+        """What methods trained on one dataset are worth on others, of each model of a figure."""
+        models = self.config.figures[wildcards.figure].models
+        return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
 
     def outputs_if_needed(self, product: Callable[[Any], str]) -> Callable[[Any], str | list[str]]:
         """Token probabilities, if some method of detection needs them; else nothing.
@@ -181,9 +179,18 @@ class Paths:
 
     def views_of(self, figure: str) -> list[str]:
         """The pictures beside a figure: its controls, its probes, and every other read-out."""
-        drawn = self.config.figures[figure].readout
-        names = self.views + [view for name, view in self.readouts.items() if name != drawn]
-        return [path for name in names for path in self.pictures(f"{figure}.{name}")]
+        own = self.readouts.get(self.config.figures[figure].readout)
+        main = [view for view, picture in self.views.items() if view and picture.grouped]
+        return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
+
+    def picture(self, wildcards: Any) -> View:
+        """The picture that the wildcards name: `view` is a dot and its view, or nothing."""
+        return self.views[wildcards.view.removeprefix(".")]
+
+    def drawn(self, wildcards: Any) -> list[str]:
+        """The tables that a picture draws."""
+        ends = [f".{end}" if end else "" for end in self.picture(wildcards).tables]
+        return [f"{self.root}/tables/{wildcards.figure}{end}.csv" for end in ends]
 
     def local_rows(self, wildcards: Any) -> list[str]:
         """Files of a dataset's own rows; one that is not there is the script's to report."""

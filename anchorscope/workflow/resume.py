@@ -8,7 +8,6 @@ cancelled.
 """
 
 import getpass
-import platform
 import re
 import shutil
 import subprocess
@@ -21,13 +20,6 @@ from pathlib import Path
 import psutil
 
 from anchorscope.storage.errors import AnchorscopeError
-
-OWNER_GONE = "--owner-gone"
-
-
-def host_of(folder: Path) -> Path:
-    """The file that names the machine of the last run in `folder`."""
-    return folder / ".snakemake" / "anchorscope.host"
 
 
 def orphans(folder: Path) -> list[str]:
@@ -117,45 +109,27 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
     return runs and Path(process.cwd()).resolve() == folder.resolve()
 
 
-def other_host(folder: Path) -> str | None:
-    """The machine that holds the lock of `folder`, if it is another one; else None.
-
-    The processes of another machine cannot be seen from here.
-    """
-    record = host_of(folder)
-    if not record.is_file() or not any((folder / ".snakemake" / "locks").glob("*")):
-        return None
-    host = record.read_text(encoding="utf-8")
-    return host if host != platform.node() else None
-
-
 def main(folder: Path, arguments: list[str]) -> int:
     """Cancel the last run's cluster jobs, unlock `folder`, and run Snakemake there.
 
     Args:
         folder: where the run is.
-        arguments: Snakemake's; `--owner-gone` among them says that the last run's machine is gone.
+        arguments: Snakemake's.
 
     Returns:
         Snakemake's exit code.
 
     Raises:
-        AnchorscopeError: a run is still active here, or may be on another machine, or its jobs do
-            not end.
+        AnchorscopeError: a run is still active here, or its jobs do not end.
     """
     if alive := owners(folder, orphans(folder)):
         what = "a run is still going on here, so its lock stays"
         do = "wait for it, or stop it, then run `make resume` again"
         where = f"{folder}, process {', '.join(alive)}"
         raise AnchorscopeError(what, where, do, see="still-running")
-    if OWNER_GONE not in arguments and (elsewhere := other_host(folder)):
-        what = f"the last run was started on {elsewhere}, whose processes cannot be seen from here"
-        do = f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here"
-        raise AnchorscopeError(what, folder, do, see="still-running")
     if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
-    options = [word for word in arguments if word != OWNER_GONE] or ["--cores", "all"]
-    command = [sys.executable, "-m", "snakemake", *options]
+    command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]
     subprocess.run([*command, "--unlock"], cwd=folder, check=True)
     return subprocess.run([*command, "--rerun-incomplete"], cwd=folder).returncode
 

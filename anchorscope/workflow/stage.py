@@ -12,7 +12,7 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
-from anchorscope.storage.records import check_funnel, check_inputs
+from anchorscope.storage.records import check_funnel
 
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
@@ -36,9 +36,9 @@ class _Formatter(logging.Formatter):
 def stage(snakemake: Any) -> Iterator[None]:
     """Log to the rule's log file and the terminal, check the inputs, and end well or with an error.
 
-    Inputs are refused if they do not belong together, or if more samples were lost on their way
-    than `most_dropped` allows. An AnchorscopeError is printed without a traceback and ends the job
-    with exit code 1. Any other error is a bug of ours: exit code 2, with its traceback.
+    Inputs are refused if more samples were lost on their way than `most_dropped` allows. An
+    AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
+    error is a bug of ours: exit code 2, with its traceback.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(OBJECTS)
@@ -46,14 +46,15 @@ def stage(snakemake: Any) -> Iterator[None]:
     try:
         inputs = list(getattr(snakemake, "input", ()))
         most = getattr(snakemake, "config", {}).get("most_dropped", MOST_DROPPED)
-        check_inputs(inputs)
         for path in inputs:
             if beside(path).is_file():
                 check_funnel(path, float(most))  # YAML reads 5e-1 as text
-        partial.drop(inputs)
-        cell = [value for name, value in snakemake.wildcards.items() if name != "root"]
-        Progress.job = " ".join([snakemake.rule, *cell])
+        named = dict(snakemake.wildcards.items())
+        root = named.pop("root", None)
+        Progress.job = " ".join([snakemake.rule, *named.values()])
         yield
+        if root is not None:
+            partial.drop(root, snakemake.output)
     except Exception as error:
         user_error = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
         if user_error is None:

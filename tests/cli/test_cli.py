@@ -1,7 +1,6 @@
 """The command `anchorscope`, in a clone of its own: what it finds, prints, writes, never asks."""
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -18,14 +17,14 @@ from snakemake.common.configfile import load_configfile
 from snakemake.utils import update_config
 from workflow import PROJECT
 
-from anchorscope.cli import cli_add, cli_check, main as cli
+from anchorscope.cli import cli_check, main as cli
 from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import around, config, resources, studies
 from anchorscope.workflow.paths import Paths
-from cli.conftest import CONFIG, TOKEN
+from cli.conftest import TOKEN
 
 
 def loaded() -> RunConfig:
@@ -334,67 +333,3 @@ def test_list_says_what_is_built(run, clone):
     assert by_name["mine"]["pictures"] == ["results/figures/mine.svg"]
     text = run("list").out
     assert "owner/far" in text and "trained here" in text
-
-
-def test_the_entry_is_printed_and_nothing_written_unasked(run, clone):
-    said = run("add-model", "owner/New_Model-7B-Instruct")
-    assert said.code == 0
-    assert (clone / "config.yaml").read_text() == CONFIG
-    entry = yaml.safe_load(said.out)["new-model-7b-instruct"]
-    assert entry["hub"] == "owner/New_Model-7B-Instruct" and entry["prompt"] == "chat"
-    assert "its name says that it is an instruct model" in said.err
-
-
-def test_an_entry_is_put_in_and_all_else_stays(run, clone):
-    os.chmod(clone / "config.yaml", 0o640)
-    before = loaded()
-    said = run("add-model", "checkpoint", "--key", "new.1", "--write", "--json")
-    assert said.json["written"]
-    text = (clone / "config.yaml").read_text(encoding="utf-8")
-    new = text.splitlines()
-    added = [line for line in new if line not in CONFIG.splitlines()]
-    assert [line for line in new if line not in added] == CONFIG.splitlines()
-    assert new[new.index("models:   # the catalogue") + 1] == "    new.1:"
-    assert added[1].startswith("      local: ")
-    after = loaded()
-    assert {name: after.models[name] for name in before.models} == before.models
-    assert after.models["new.1"].local == "checkpoint"
-    assert after.models["new.1"].resources.gpus == 0
-    assert (clone / "config.yaml").stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.parametrize("line", ['"models":', "models: &all # the catalogue"])
-def test_a_catalogue_that_cannot_be_added_to_is_left_alone(run, clone, line):
-    text = CONFIG.replace("models:   # the catalogue", line)
-    (clone / "config.yaml").write_text(text)
-    found = run("add-model", "owner/new", "--write")
-    assert found.code == 1 and "by hand" in found.err
-    assert (clone / "config.yaml").read_text() == text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["owner/new", "--key", "near"], "already"),
-        (["owner/new", "--key", "Near It"], "file names"),
-        (["owner/new", "--key", "all"], "reserved"),
-        (["./no/folder"], "neither a folder nor a hub id"),
-        (["empty"], "config.json"),
-    ],
-)
-def test_what_cannot_be_added_is_refused_and_nothing_is_written(run, clone, arguments, said):
-    (clone / "empty").mkdir()
-    found = run("add-model", *arguments, "--write")
-    assert found.code == 1 and said in found.err
-    assert (clone / "config.yaml").read_text() == CONFIG
-
-
-@pytest.mark.usefixtures("clone")
-def test_the_prompt_style_is_guessed_from_words_of_the_name_or_the_tokenizer():
-    def guessed(source: str) -> str:
-        return cli_add.propose(source).values["prompt"]
-
-    sources = ("owner/Model.Instruct.v2", "owner/Italian-7B", "checkpoint")
-    assert [guessed(source) for source in sources] == ["chat", "few_shot", "few_shot"]
-    Path("checkpoint/chat_template.jinja").write_text("{{ messages }}")
-    assert guessed("checkpoint") == "chat"

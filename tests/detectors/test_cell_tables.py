@@ -109,7 +109,7 @@ def test_given_scores_of_some_samples_are_compared_on_these(
         ('{"id": "s0000", "detector": "x", "score": "high"}', "no number"),
         ('{"id": "s0000", "detector": "probe", "score": 1}', "one of the methods'"),
         ('{"id": "s1", "detector": "x", "score": 1}\n' * 2, "two scores"),
-        ("{", "cannot read the scores"),
+        ("{", "broken JSON"),
     ],
 )
 def test_files_of_scores_that_cannot_be_used(tmp_path: Path, text: str, message: str) -> None:
@@ -128,12 +128,12 @@ def test_scores_of_other_samples_or_all_the_same_are_refused(small: Planted) -> 
 
 
 def test_csv_and_json_lines_are_read_alike(tmp_path: Path) -> None:
-    rows = pd.DataFrame({"id": ["001", "002"], "detector": "d", "score": [0.5, 1.5]})
+    rows = pd.DataFrame({"id": ["001", "NA"], "detector": "d", "score": [0.5, 1.5]})
     rows.to_csv(tmp_path / "a.csv", index=False)
     rows.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     read = [given_scores.read(str(tmp_path / name), ()) for name in ("a.csv", "a.jsonl")]
     pd.testing.assert_frame_equal(*read)
-    assert list(read[0]["id"]) == ["001", "002"]
+    assert list(read[0]["id"]) == ["001", "NA"], "text stays text"
 
 
 def test_a_threshold_gives_the_wanted_precision_as_often_as_promised() -> None:

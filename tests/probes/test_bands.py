@@ -1,6 +1,7 @@
 """Bands: refitted probes against loops over repeated rows, and whether intervals cover."""
 
 import importlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,10 @@ def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
 ) -> None:
     """The benchmark's own coverage by quantity, of fewer worlds."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    module, worlds = importlib.import_module("band_coverage"), 50
+    module, worlds = importlib.import_module("interval_coverage"), 50
     error = 3 * np.sqrt(0.95 * 0.05 / worlds)
-    found = module.simulate(300, worlds, times=200, grid=[0.1], inner_folds=3)
+    probe = {"grid": [0.1], "inner_folds": 3}
+    found = module.simulate(partial(module.bands, 300, probe=probe, times=200), worlds)
     covered = module.coverage(found)
     assert (covered["refitted"] > 0.95 - error).all()
     assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * error

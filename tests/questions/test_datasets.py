@@ -63,7 +63,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
         return Rows({"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5))
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
-    monkeypatch.setattr("anchorscope.questions.hub.sleep", lambda _: None)
     monkeypatch.setattr(reading, "hub_split", hub_split)
     monkeypatch.chdir(tmp_path)
     return asked

@@ -86,12 +86,12 @@ def test_token_probabilities_are_those_of_the_whole_model_and_of_peers_of_given_
     for name in ("anchorscope", "literal-1"):
         assert found[name].keys() <= found["one-pass"].keys()
         assert ways.largest_difference(found[name], found["one-pass"]) < 1e-5
-    peer = module("peer_outputs")
+    peer = module("peer")
     rows = [
         {"id": n, "ids": row["input_ids"], "answer": [row["prompt_length"], row["ea_end"]]}
         for n, row in enumerate(table.to_dict("records"))
     ]
-    plain = peer.one_pass(loaded.model, rows)
+    plain = peer.token_probabilities(loaded.model, rows)
     assert ways.largest_difference(plain, found["one-pass"]) < 1e-5
     ids = rows[0]["ids"]
     assert peer.tokenizer(tiny.shape.vocabulary).encode(peer.text(ids)) == ids
@@ -106,31 +106,3 @@ def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     assert notes["probes"]["probes"] == 3 * (5 + 25) * 6 and notes["probes"]["seconds"] > 0
     said = capsys.readouterr().out
     assert "| tiny |" in said and "| 3 layers × 150 × 16 |" in said
-
-
-def test_saliency_is_timed_beside_the_knockouts_passes(module, tmp_path):
-    given = ["--quick", "--threads", "1", "--out", str(tmp_path)]
-    module("saliency").main(given)
-    notes = json.loads((tmp_path / "saliency.json").read_text(encoding="utf-8"))
-    assert {*notes["seconds"]} == {"knockout", "saliency"} and notes["ratio"] > 0
-    assert notes["largest_difference_to_one_row_at_a_time"] < 1e-5
-
-
-def test_how_long_a_run_takes_is_documented_as_the_formula_gives_it(module):
-    page = (PROJECT / "docs" / "how-long.md").read_text(encoding="utf-8")
-    assert module("how_long").table() in page
-
-
-def test_null_worlds_of_many_seeds_are_summed_up_by_world(module):
-    point = {"site": "mlp", "position": "final", "headline": True, "pair_from": 2.0}
-    point |= {"pair_right": -0.3, "pair_right_low": -0.4, "pair_right_high": 0.1}
-    point |= {"truth_low": -0.1, "truth_gain_low": 0.1, "reads": "not shown", "control": "type"}
-    read = {"reads": "truth", "pair_right_low": 0.2, "pair_right_high": 0.4, "truth_low": 0.1}
-    other = {"site": "attn", "headline": False, "pair_right": 0.9, "control": "order"}
-    rows = [point, point | read, point | other, point | other | read]
-    found = module("validity_seeds").summary(pd.DataFrame(rows)).to_dict("index")
-    counts = ("points", "claimed", "truth", "headlines_claimed", "from_a_layer")
-    assert [found["type"][name] for name in counts] == [2, 1, 1, 1, 2]
-    assert [found["order"][name] for name in counts] == [2, 1, 1, 0, 0]
-    assert found["type"]["largest"] == 0.3 and found["type"]["near_zero"] == 0.5
-    assert found["order"]["interval_alone"] == 0.5 and found["order"]["largest"] != 0.9

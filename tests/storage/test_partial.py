@@ -1,9 +1,7 @@
-"""Finished batches of an unfinished job: written whole, of what they say, dropped when read."""
+"""Finished batches of an unfinished job: written whole, of what they say."""
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -50,23 +48,13 @@ def test_a_batch_that_was_cut_short_is_refused_by_name(tmp_path: Path, length: i
     assert caught.value.where == path and "delete" in str(caught.value.do)
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_batches_outlive_their_product_until_it_is_read_linked_or_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    def refused(*_: Any) -> None:
-        raise OSError("no links here")
-
-    if not links:
-        monkeypatch.setattr(os, "link", refused)
+def test_batches_become_their_product(tmp_path: Path) -> None:
     product = tmp_path / "activations/m/d"
     waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
     batch(waits)
-    partial.publish(waits, product)
-    assert partial.finished(partial.batch(product, 0), OF)
     assert partial.folder_for(job(tmp_path), product, "cpu", "plan") == waits
     assert partial.finished(partial.batch(waits, 0), OF)
-    partial.drop([product])
+    partial.publish(waits, product)
     assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
 
 
@@ -77,7 +65,7 @@ def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(
     old = [partial.folder_for(job(tmp_path, seed=1), name, "cpu", 1) for name in (one, other)]
     new = partial.folder_for(job(tmp_path, seed=2), one, "cpu", 1)
     assert [new.exists(), *(folder.exists() for folder in old)] == [True, False, True]
-    partial.drop([one])
+    partial.drop(tmp_path, [one])
     assert [new.exists(), old[1].exists()] == [False, True]
 
 

@@ -11,7 +11,7 @@ from workflow import SHIPPED, TINY, merged
 
 from anchorscope.workflow import config
 
-REDRAWN = {"figure": 1, "view": 3}
+REDRAWN = {"picture": 4}
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN
 NOTES = {"gated": True, "resources": {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 9}}
@@ -52,21 +52,21 @@ def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run, 
     before, picture = times(), clone.results / "figures" / "tiny.svg"
     drawn = picture.read_bytes()
     picture.unlink()
-    assert clone.planned() == {"figure": 1}
+    assert clone.planned() == {"picture": 1}
     clone.build()
     assert times() == before and picture.read_bytes() == drawn
 
 
 def test_a_limit_has_a_root_of_its_own(tiny_run):
     """Questions and model are shared, every product of a cell is made anew elsewhere."""
-    anew = dict.fromkeys((*PER_CELL, "table", "figure"), 1)
+    anew = dict.fromkeys((*PER_CELL, "table", "picture"), 1)
     assert tiny_run.planned("tiny", "--config", "limit=50") == anew
 
 
 def test_every_figure_of_the_catalogue_resolves_offline(fresh):
     names = list(SHIPPED["figures"])
     cells = sum(len(f["models"]) * len(f["datasets"]) for f in SHIPPED["figures"].values())
-    jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(("table", "figure"), len(names))
+    jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(("table", "picture"), len(names))
     assert fresh.planned(*names) == {"model": 17, "dataset": 8} | jobs
     by_path = fresh.planned("results/figures/llama-3.2.html")
     assert {by_path[stage] for stage in PER_CELL} == {8}
@@ -97,7 +97,7 @@ def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
     assert tiny_run.planned("calibration") == dict.fromkeys(named, 1)
 
 
-EXPERIMENT = dict.fromkeys(("experiment_measure", "experiment_table", "experiment_figure"), 1)
+EXPERIMENT = dict.fromkeys(("experiment_measure", "experiment_table", "picture"), 1)
 
 
 def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path):
@@ -108,7 +108,7 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     picture = "results/figures/other.patching.svg"
     assert clone.planned(picture, change=change) == EXPERIMENT
     clone.build(picture, change=change)
-    of_targets = {"experiment_table": 1, "experiment_figure": 2}
+    of_targets = {"experiment_table": 1, "picture": 2}
     assert clone.planned("patching", change=change) == of_targets
     record = json.loads(
         (clone.results / "experiments/patching/tiny-llama/tiny-world.parquet.provenance.json")

@@ -82,7 +82,7 @@ from anchorscope.workflow import stage
 out, sys.stderr = sys.stdout, io.StringIO()
 sys.stderr.isatty = lambda: True
 cell = {"root": "results", "model": "m", "dataset": "d"}
-job = SimpleNamespace(rule="scores", input=[], log=[sys.argv[1]], wildcards=cell)
+job = SimpleNamespace(rule="scores", input=[], output=[], log=[sys.argv[1]], wildcards=cell)
 with stage.stage(job):
     stage.log.info("begins")
     with Progress(total=4, delay=0, ncols=80) as progress:

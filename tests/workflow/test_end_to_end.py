@@ -14,7 +14,6 @@ from workflow import TINY, Workspace
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
-from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4
@@ -195,14 +194,6 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(tiny_run, tmp_pat
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
     assert clone.planned(change=change) == {}
-
-
-def test_the_last_lines_of_a_run_name_the_figure_and_what_is_not_in_it(tiny_run, monkeypatch):
-    monkeypatch.chdir(tiny_run.root)
-    first, samples, points = around.last_lines(config.load(tiny_run.catalogue()), ["tiny"])
-    assert first == "tiny: results/figures/tiny.html, its table results/tables/tiny.csv"
-    assert samples == f"  {SAMPLES} samples measured; left out: none"
-    assert re.fullmatch(rf"  {LAYERS} question-anchored points: \d without .* samples", points)
 
 
 def test_snakemakes_own_report_says_what_each_picture_shows(tiny_run, tmp_path):

@@ -2,6 +2,7 @@
 
 import importlib.util
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
-BENCHMARK = Path(__file__).parents[3] / "benchmarks/crossing_coverage.py"
+BENCHMARK = Path(__file__).parents[3] / "benchmarks/interval_coverage.py"
 
 
 def cell(
@@ -190,7 +191,7 @@ def test_answers_of_unlike_kinds_are_counted() -> None:
 
 
 def benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location("crossing_coverage", BENCHMARK)
+    spec = importlib.util.spec_from_file_location("interval_coverage", BENCHMARK)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -199,7 +200,7 @@ def benchmark() -> Any:
 
 def test_intervals_with_refits_hold_what_the_procedure_finds_on_average() -> None:
     probe = Settings(grid=[0.01], refits=12, inner_folds=3)
-    found = benchmark().simulate(200, 24, probe=probe)
+    found = benchmark().simulate(partial(benchmark().claims, 200, probe=probe), 24)
     cover = benchmark().coverage(found)
     assert (cover.loc[["pair_right", "truth"], "refitted"] >= 0.8).all()
     assert cover.loc["pair_right", "fixed"] < cover.loc["pair_right", "refitted"]
@@ -208,7 +209,7 @@ def test_intervals_with_refits_hold_what_the_procedure_finds_on_average() -> Non
 
 def test_all_that_a_probe_of_nothing_reads_is_noise() -> None:
     probe = Settings(grid=[0.01], refits=12, inner_folds=3)
-    found = benchmark().simulate(200, 12, probe=probe, shuffle=True)
+    found = benchmark().simulate(partial(benchmark().claims, 200, probe=probe, shuffle=True), 12)
     means = found.groupby("seed").first().filter(like="share_").mean()
     assert means["share_noise"] > 0.6
     assert (means.drop("share_noise") < 0.2).all()

@@ -1,31 +1,52 @@
-"""How often the intervals of the pair terms hold what the procedure finds on average, simulated.
+"""How often the intervals of a simulated cell hold what the procedure finds on average.
+
+    python benchmarks/interval_coverage.py bands [--worlds 400] [--samples 300 1000] [--jobs 2]
+    python benchmarks/interval_coverage.py crossing [--shuffle] [--additive]
 
 The truth is the mean, over fresh samples of one size, of what the tool itself reports: probes,
 their penalties and calibration are learned anew from each sample. A sample has two wordings a
-subject. What a row's features hold is a question's part, an answer's part, a part of this answer
-behind this question that means nothing, and in one direction each what the label follows: how hard
-the question is, how likely the answer, whether it is true here, and whether it is the model's own.
+subject.
 
-    python benchmarks/crossing_coverage.py [--worlds 400] [--samples 300 1000] [--jobs 2]
+`bands` are those of ΔP, shares and contrasts. Samples have two pathways: one half's truth stands in
+one direction of the features, which the knockout takes away, the other half's in another, which it
+leaves.
+
+`crossing` has the pair terms. What a row's features hold is a question's part, an answer's part, a
+part of this answer behind this question that means nothing, and in one direction each what the
+label follows: how hard the question is, how likely the answer, whether it is true here, and whether
+it is the model's own.
 """
 
 import argparse
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import table
 from anchorscope.experiments.crossing.split import split
 from anchorscope.experiments.crossing.table import Pairs
+from anchorscope.experiments.knockout import curve
 from anchorscope.probes import fitting, intervals, scores
 from anchorscope.probes.fitting import Settings
 
 WIDTH = 16
+STRENGTH, COMMON = 1.2, 0.4
+"""Size of the signal, and the share of a feature that a subject's samples have in common."""
+MOVED = 0.1
+"""What any cut moves a feature by, in standard deviations."""
+PLACEMENTS = 3
+CONDITIONS = [("knockout", 0), *(("random", draw) for draw in range(PLACEMENTS))]
+CURVE = {"ΔP of Q": ("Q", "delta_p", "ci"), "ΔP of all": ("all", "delta_p", "ci")}
+CURVE |= {"share of flips": ("all", "flip_share", "flip")}
+CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": "delta_p"}
+
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
 """Direction → size of what it holds, beside noise of variance 1."""
 ADDITIVE = {"question": 1.0, "answer": 1.0, "truth": 0.0, "own": 0.0}
@@ -34,7 +55,78 @@ SHARED = {"question": 0.3, "answer": 0.3}
 """What part of the noise belongs to the question alone, or to the answer alone."""
 
 
-def world(
+def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
+    """Answers, and features [1, n, width] by condition; clean AUC .86 at n = 300."""
+    random = np.random.default_rng(seed)
+    z, of_question = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
+    shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
+    clean = np.sqrt(COMMON) * shared + np.sqrt(1 - COMMON) * random.normal(size=(n, WIDTH))
+    signal = STRENGTH * (2 * z - 1)
+    clean[:, 0] += signal * of_question
+    clean[:, 1] += signal * ~of_question
+    found = {("clean", 0): clean}
+    for condition in CONDITIONS:
+        found[condition] = clean + MOVED * random.normal(size=clean.shape)
+    found["knockout", 0][:, 0] -= signal * of_question
+    number = np.arange(n)
+    answers = pd.DataFrame(
+        {
+            "id": [f"i{i:05}" for i in number],
+            "question": [f"q{i}" for i in number],
+            "subject": [f"s{i // 2}" for i in number],
+            "label": z,
+            "random_complete": True,
+        }
+    )
+    return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}
+
+
+def bands(
+    n: int, seed: int, probe: dict[str, Any], times: int = 1000, level: float = 0.95
+) -> pd.DataFrame:
+    """Estimates and intervals of one world, `probes` fixed and refitted.
+
+    Args:
+        n: samples.
+        seed: of the world.
+        probe: settings of the probes.
+        times: bootstrap draws.
+        level: of the intervals.
+    """
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    answers, features = pathways(n, seed)
+    ids = answers["id"].tolist()
+    settings = Settings(**probe)
+    drawn = scores.drawn(answers, fitting.design(answers, settings))
+    scored = scores.score(
+        lambda condition, draw: (ids, features[condition, draw]),
+        *(answers, "mlp/final", CONDITIONS, settings),
+        extras=False,
+        draws=drawn,
+    )
+    records = []
+    for name, refits in (("fixed", None), ("refitted", drawn)):
+        given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
+        found = analysis.table(
+            curve.curve, scored[scored["condition"] != "random"], answers, **given
+        )
+        rows = found[found["grouping"] == "per_layer"].set_index("anchor")
+        for quantity, (anchor, column, ends) in CURVE.items():
+            row = rows.loc[anchor]
+            values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
+            records.append((quantity, name, *values, row["probe_auc"]))
+        contrasts = analysis.table(curve.contrasts, scored, answers, **given)
+        contrasts = contrasts[contrasts["contrast"] == "knockout-random"].set_index("quantity")
+        for quantity, column in CONTRASTS.items():
+            row = contrasts.loc[column]
+            found = (row["estimate"], row["ci_low"], row["ci_high"])
+            records.append((quantity, name, *found, rows["probe_auc"].iloc[0]))
+    columns = ["quantity", "probes", "estimate", "low", "high", "auc"]
+    return pd.DataFrame(records, columns=columns).assign(seed=seed)
+
+
+def crossed_pairs(
     n: int, seed: int, strengths: Mapping[str, float] = STRENGTHS
 ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
     """Answers, the place of each sample's partner [n], and features [1, n, width].
@@ -82,7 +174,7 @@ def claims(
     """
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
-    answers, partner, clean, crossed = world(n, seed, strengths)
+    answers, partner, clean, crossed = crossed_pairs(n, seed, strengths)
     z = answers["label"].to_numpy()
     shown = np.random.default_rng(seed).permutation(z[::4]).repeat(4) if shuffle else z
     pair = (np.arange(n) // 4).astype(str)
@@ -133,16 +225,8 @@ def claimed(found: pd.DataFrame) -> pd.DataFrame:
     return shares.groupby("probes").mean().T
 
 
-def simulate(
-    n: int,
-    worlds: int,
-    jobs: int = 1,
-    probe: Settings | None = None,
-    shuffle: bool = False,
-    strengths: Mapping[str, float] = STRENGTHS,
-) -> pd.DataFrame:
-    """The rows of `claims` for many worlds."""
-    work = partial(claims, n, probe=probe or Settings(), strengths=strengths, shuffle=shuffle)
+def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
+    """The rows of many worlds, by seed: those of `bands` or `claims`."""
     if jobs == 1:
         return pd.concat(map(work, range(worlds)), ignore_index=True)
     with ProcessPoolExecutor(jobs) as pool:
@@ -150,7 +234,8 @@ def simulate(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("of", choices=("bands", "crossing"))
     parser.add_argument("--worlds", type=int, default=400)
     parser.add_argument("--samples", type=int, nargs="+", default=[300, 1000])
     parser.add_argument("--jobs", type=int, default=1)
@@ -158,12 +243,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--additive", action="store_true", help="nothing belongs to the pair")
     chosen = parser.parse_args(arguments)
     strengths = ADDITIVE if chosen.additive else STRENGTHS
+    pairs = {"probe": Settings(), "strengths": strengths, "shuffle": chosen.shuffle}
     for n in chosen.samples:
-        found = simulate(n, chosen.worlds, chosen.jobs, shuffle=chosen.shuffle, strengths=strengths)
+        of_bands = chosen.of == "bands"
+        work = partial(bands, n, probe={}) if of_bands else partial(claims, n, **pairs)
+        found = simulate(work, chosen.worlds, chosen.jobs)
         print(f"n = {n}, {chosen.worlds} worlds")
-        print(coverage(found).round(3).to_string())
-        print("claimed", claimed(found).round(3).to_string(), sep="\n")
-        print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
+        print(coverage(found).round(3).to_string(), flush=True)
+        if of_bands:
+            print(f"mean AUC {found['auc'].mean():.3f}")
+        else:
+            print("claimed", claimed(found).round(3).to_string(), sep="\n")
+            print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+"""The pictures of a figure, by what stands behind its name: what each draws, and how.
+
+Read whenever Snakemake starts, so what draws is imported when a picture is drawn.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.detectors.pictures import views as detection
+from anchorscope.experiments import registry
+
+Tables = Mapping[str, pd.DataFrame]
+Drawn = tuple[Any, Sequence[Any]]
+"""A chart, and what its page switches between."""
+OF_FIGURE = ("", "controls", "contrasts", "crossing", "density")
+"""What stands behind a figure's name in the tables of its main run that are drawn."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One picture; `draw` is given its view, its tables, the keywords of a chart, and the records
+    of all products on the way to the first table."""
+
+    draw: Callable[[str, Tables, dict[str, Any], Mapping[str, Any]], Drawn]
+    tables: tuple[str, ...]  # what stands behind the figure's name in theirs
+    category: str  # in Snakemake's own report
+    title: str = ""  # empty: the figure's
+    grouped: bool = False  # whether it shows one grouping, that of the config
+
+
+def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
+    """View → picture; the figure's own is the empty one. `readouts` are those with a view."""
+    beside = ["controls", "crossing", "probes", *(["readouts"] if len(readouts) > 1 else [])]
+    found = {"": View(_figure, ("", "crossing", "strata"), "Figures", grouped=True)}
+    for view in (*beside, *readouts.values()):
+        found[view] = View(_view, OF_FIGURE, "Controls and probes", grouped=True)
+    for stem, (name, view) in registry.pictures().items():
+        title = registry.EXPERIMENTS[name].views[view]
+        found[stem] = View(_experiment, (name,), "Experiments", title)
+    for stem, one in detection.VIEWS.items():
+        found[stem] = View(_detection, one.tables, "Detection", one.title)
+    return found
+
+
+def _figure(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
+    from anchorscope.figures.figure_answers import answer_details, no_answer_note, responses_of
+    from anchorscope.figures.figure_main import chart, choices
+    from anchorscope.figures.figure_notes import model_notes
+    from anchorscope.figures.figure_sure import sure_note
+
+    curve, crossing, strata = tables.values()
+    shown = request["panels"], request["datasets"]
+    cells = responses_of(made, *shown)
+    sure = sure_note(curve, strata, request["readout"], *shown)
+    request["no_answers"] = " ".join(filter(None, (no_answer_note(cells), sure)))
+    request["notes"] = [*answer_details(cells), *model_notes(made, request["panels"])]
+    return chart(curve, crossing, **request), choices(curve, crossing, **request)
+
+
+def _view(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
+    from anchorscope.experiments.knockout.views import view as drawn
+    from anchorscope.figures.figure_notes import model_notes
+
+    request["notes"] = model_notes(made, request["panels"])
+    return drawn(view, {name or "curve": table for name, table in tables.items()}, **request)
+
+
+def _experiment(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
+    name, chart = registry.pictures()[view]
+    return registry.EXPERIMENTS[name].charts[chart](*tables.values(), **request), ()
+
+
+def _detection(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
+    from anchorscope.detectors.pictures.figure import CHARTS
+
+    return CHARTS[view](*tables.values(), **request), ()

@@ -1,0 +1,73 @@
+"""What scripts do around the library for a job that plans passes for probes, or fits them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.models.families import Loaded
+from anchorscope.models.vocabulary import check_tokens
+from anchorscope.passes.batches import Plan
+from anchorscope.passes.interventions import Settings as Conditions
+from anchorscope.probes import bands, fitting, floors, scores, stored
+from anchorscope.probes.samples import kept
+from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
+from anchorscope.workflow.stage import log
+
+
+def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
+    """The passes of a cell.
+
+    Raises AnchorscopeError: the answers are another tokenizer's, or no probe could be fitted.
+    """
+    chosen, path = snakemake.params, snakemake.input.answers
+    answers = read_parquet(path)
+    check_tokens(loaded.tokenizer, answers, path)
+    # Not in `params` but for the partners: other folds need no new passes otherwise.
+    probe = snakemake.config.get("probe") or {}
+    return fitting.plan_passes(
+        loaded,
+        answers,
+        path,
+        conditions=chosen.conditions,
+        blocks=chosen.blocks,
+        batch_tokens=chosen.batch_tokens,
+        probe=fitting.Settings(**{**probe, "seed": chosen.seed}),
+    )
+
+
+def write_scores(
+    written: Any,
+    folder: str,
+    answers: pd.DataFrame,
+    probe: fitting.Settings,
+    *,
+    readouts: Sequence[str],
+    conditions: Conditions,
+    device: str,
+) -> None:
+    """Fit the probes of a cell, and write scores, floors, draws and probes to the paths `written`.
+
+    The folds of the cell are cut here, in the order of the answers, and all else gets them by id.
+    `folder` is that of the activations, `answers` those that were measured. Raises
+    AnchorscopeError: no folds can be cut.
+    """
+    design = fitting.design(kept(answers), probe)
+    draws = scores.drawn(answers, design)
+    scoring = scores.CellScores(folder, design, draws, readouts, conditions, device)
+    write_parquet_parts(scoring.tables(), written.scores)
+    draws.write(written.draws)
+    stored.write(written.probes, stored.Stored.of(design, scoring.fitted))
+    of_text = floors.floors(answers, probe)
+    for name, rows in of_text.groupby("floor"):
+        design.check_folds(rows["id"], rows["fold"].to_numpy(), f"floor {name}")
+    write_parquet(of_text, written.floors)
+
+
+def write_no_scores(written: Any, why: str) -> None:
+    """Write the same without rows, of a cell in which no folds can be cut."""
+    log.warning("%s: no scores", why)
+    write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
+    write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
+    bands.Draws.none().write(written.draws)
+    stored.write(written.probes, stored.Stored.none())

@@ -1,0 +1,65 @@
+# Questions: one dataset, from the hub, a local file or the calibration world, in one schema; and the
+# text a model is asked, with the question's anchors (E_Q) as spans of its characters.
+#
+# in:  the hub, or the rows under `local:`; the tokenizer for chat templates
+# out: results/data/<dataset>.parquet            the sampled questions
+#      results/data/<dataset>.few_shot.parquet   rows outside the sample, for few-shot examples
+#      results/prompts/<model>/<dataset>.parquet
+
+
+localrules:
+    dataset,
+
+
+rule dataset:
+    input:
+        rows=paths.local_rows,
+        few_shot=paths.few_shot_file,
+    output:
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
+        provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{RESULTS}/logs/dataset/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/dataset/{{dataset}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        dataset=lambda w: cfg.datasets[w.dataset].numbers(),
+        local=lambda w: cfg.local_of(w.dataset),
+        sample_size=lambda w: cfg.sample_size_of(w.dataset),
+        hold_back=lambda w: cfg.shows_examples(w.dataset),
+        seed=cfg.seed,
+    message:
+        "{wildcards.dataset}: loading the questions"
+    script:
+        "../scripts/dataset.py"
+
+
+rule prompts:
+    input:
+        paths.template,
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
+    output:
+        prompts=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{{root}}/logs/prompts/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/prompts/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        style=lambda w: cfg.models[w.model].prompt,
+        anchors=lambda w: paths.study(w).anchors,
+        finder=lambda w: paths.study(w).finder,
+        examples=cfg.generation.few_shot_examples,
+        limit=cfg.limit,
+        replicate=lambda w: paths.study(w).conditions.replicate is not None,
+        seed=cfg.seed,
+    message:
+        "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"
+    script:
+        "../scripts/prompts.py"

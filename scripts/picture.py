@@ -1,0 +1,23 @@
+"""Draw one picture of a figure from its tables."""
+
+from pathlib import Path
+
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv
+from anchorscope.workflow import pictures
+from anchorscope.workflow.stage import stage
+
+with stage(snakemake):
+    from anchorscope.figures.figure_files import keywords, save
+    from anchorscope.figures.figure_main import title_of
+
+    given, chosen = snakemake.input, snakemake.params
+    picture = pictures.pictures(chosen.readouts)[chosen.view]
+    tables = dict(zip(picture.tables, map(read_csv, given), strict=True))
+    first = given[0]
+    made = provenance.read(first) if provenance.beside(first).is_file() else {}
+    request = keywords(chosen, title_of("knockout"))
+    figure, choices = picture.draw(chosen.view, tables, request, made.get("inputs", {}))
+    stem = Path(snakemake.output.html).with_suffix("")
+    save(figure, stem, choices)
+    provenance.of_stage(snakemake, stem, counts_by_cell=made.get("counts_by_cell", {}))
