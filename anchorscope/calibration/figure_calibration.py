@@ -1,7 +1,7 @@
 """The figure `calibration`: at which read-outs the instrument recovers a known truth."""
 
 from collections.abc import Sequence
-from itertools import cycle
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -61,10 +61,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     readouts = [name for name in READOUTS if name in measured]
     below = Axis(None, names=readouts, field="readout", angle=-40)
     panels = [_panel(rows, column, title, below) for column, title in MEASURES.items()]
-    series = [
-        Series(label, colour, [1, 0], draw.marker_of(i), line=False)
-        for i, ((_, label), colour) in enumerate(zip(request.datasets, cycle(draw.COLOURS[::2])))
-    ]
+    series = [replace(one, line=False) for one in draw.dataset_series(request.datasets)]
     series.append(Series("Mean of the datasets", draw.INK, [1, 0], None))
     caption = _caption(rows, request, GROUPINGS.get(grouping, grouping))
     return Picture(by_model(request), series, panels, caption)

@@ -50,6 +50,12 @@ def rows_of(
     return rows[groups & (rows["n_paired"] > 0)]
 
 
+def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of all answers together, whatever the knockout does to them, where some counts."""
+    everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
+    return rows[everyone & (rows["n_paired"] > 0)]
+
+
 def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     """Each dataset's groups at its headline layer: a row of panels for each arm.
 

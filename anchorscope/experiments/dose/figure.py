@@ -34,7 +34,7 @@ TIPS = {"w": ("w", ""), "tokens": ("tokens", ""), "value": ("value", ".1f"), **d
 @as_chart
 def weights(table: pd.DataFrame, request: Request) -> Picture:
     """Flips above −ΔP against the weight, each dataset at its headline layer; a column a model."""
-    rows = _rows(table, request)
+    rows = flip_figure.all_answers(data.shown(table, request, NEEDED))
     rows = rows[rows["headline"]]
     flips, depth = (_by_weight(rows, *one) for one in ((SHARES, 100), (DEPTHS, -1)))
     words = [in_words(weight) for weight in sorted([*_measured(rows), 1.0])]
@@ -48,7 +48,7 @@ def weights(table: pd.DataFrame, request: Request) -> Picture:
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Flips by layer, a line a weight; a panel for each model and dataset."""
-    rows = _rows(table, request)
+    rows = flip_figure.all_answers(data.shown(table, request, NEEDED))
     series = {weight: _weight_series(weight) for weight in _measured(rows)}
     points = flip_figure.points_of(rows, SHARES)
     points = points.assign(
@@ -70,16 +70,6 @@ CHARTS = {"weights": weights, "layers": layers}
 def in_words(weight: float) -> str:
     """A weight as the axis has it: `¼`."""
     return FRACTIONS.get(weight, f"{weight:g}")
-
-
-def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """The rows of all answers at the read-out, where some sample counts.
-
-    Raises AnchorscopeError: missing columns, or another read-out.
-    """
-    rows = data.shown(table, request, NEEDED)
-    everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
-    return rows[everyone & (rows["n_paired"] > 0)]
 
 
 def _measured(rows: pd.DataFrame) -> list[float]:

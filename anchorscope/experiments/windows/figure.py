@@ -10,6 +10,7 @@ from functools import partial
 import altair as alt
 import pandas as pd
 
+from anchorscope.experiments.flip_figure import EXACT, RANDOM, all_answers
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -26,7 +27,7 @@ NEEDED = (
     "flips_low flips_high random random_low random_high contrast contrast_low contrast_high signal "
     "headline thin"
 )
-TOKENS = {"flips": "exact question tokens", "random": "random question tokens"}
+TOKENS = {"flips": EXACT, "random": RANDOM}
 """Column → whose cut it tells of."""
 READ = {"flips": "Layer read, exact", "random": "Layer read, random", "contrast": "Layer read"}
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
@@ -75,9 +76,8 @@ def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
 
     Raises AnchorscopeError: missing columns, or another read-out.
     """
-    rows = data.shown(table, request, NEEDED)
-    everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
-    return rows[everyone & (rows["n_paired"] > 0) & (rows["layer"] >= rows["first"])]
+    rows = all_answers(data.shown(table, request, NEEDED))
+    return rows[rows["layer"] >= rows["first"]]
 
 
 def _colour(title: str, scale: alt.Scale) -> alt.Color:
