@@ -68,7 +68,7 @@ Passes = Callable[[Any, int, int], int]
 Of its settings, the random draws of its control, and the number of read-outs.
 """
 Chart = Callable[..., "Figure"]
-"""One of `figure.CHARTS`: draws the table under the keywords of `figure_fit.Asked`."""
+"""One of `figure.CHARTS`: draws the table under the keywords of `figure_request.Keywords`."""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from anchorscope.figures.figure_data import Pair
+from anchorscope.figures.figure_request import Pair
 from anchorscope.storage.counts import COPIED, NO_ANSWER, UNSURE
 
 

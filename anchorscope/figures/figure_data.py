@@ -3,9 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import pandas as pd
 
+from anchorscope.figures.figure_request import Pair, Request
 from anchorscope.figures.figure_style import marker_of
 from anchorscope.storage.errors import AnchorscopeError, stale
 
@@ -14,33 +16,10 @@ NUMBERS = (
     "n share delta_p ci_low ci_high probe_auc answer_accuracy flip_share flip_low flip_high "
     "n_paired thin signal cell_signal headline"
 )
-Row = dict[str, str | int | float | bool | None]
-Pair = tuple[str, str]
-# what a row holds of each number: its column of the table, factor, digits
-Source = tuple[str, float, int]
-CURVE: dict[str, Source] = {
-    "value": ("delta_p", 1, 2),
-    "low": ("ci_low", 1, 2),
-    "high": ("ci_high", 1, 2),
-    "n": ("n", 1, 0),
-    "share": ("share", 100, 1),
-    "probe_auc": ("probe_auc", 1, 3),
-}
-SHARES: dict[str, Source] = {
-    "value": ("flip_share", 100, 1),
-    "low": ("flip_low", 100, 1),
-    "high": ("flip_high", 100, 1),
-    "n": ("n_paired", 1, 0),
-    "of": ("of", 1, 0),
-}
-
-
-def distinct(pairs: Sequence[Pair]) -> list[Pair]:
-    """Equal labels get their key added: the legend tells series apart by label alone."""
-    labels = [label for _, label in pairs]
-    return [
-        (key, f"{label} [{key}]" if labels.count(label) > 1 else str(label)) for key, label in pairs
-    ]
+FLAGS = ("signal", "cell_signal", "headline", "thin")
+DRAWN = ("value", "low", "high", "n")
+Numbers = Mapping[str, tuple[str, float]]
+"""What is drawn, `value`, `low`, `high` and `n` → the column of the table, and a factor."""
 
 
 def require(table: pd.DataFrame, columns: str) -> None:
@@ -85,17 +64,13 @@ def select(
 ) -> tuple[pd.DataFrame, str]:
     """The curve's rows at the read-out, or at all of them, and grouping; and the grouping.
 
-    Groups of too few samples are `thin`. `of` is how many right answers the knockout's group has at
-    the layer. Raises AnchorscopeError: missing columns, or nothing measured at this read-out or
-    grouping.
+    Groups of too few samples are `thin`. Raises AnchorscopeError: missing columns, or nothing
+    measured at this read-out or grouping.
     """
     require(table, f"{KEYS} {NUMBERS}")
     rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)
     thin = (true(rows["thin"]) | (rows["n"].fillna(0) == 0)) & (rows["anchor"] != "all")
-    cut = rows[rows["condition"] == "knockout"]
-    place = ["model", "dataset", "site", "position", "anchor", "layer"]
-    right = cut[place].assign(of=(cut["n"] * cut["answer_accuracy"]).round())
-    return rows.assign(thin=thin).merge(right, on=place, how="left"), chosen
+    return rows.assign(thin=thin), chosen
 
 
 def layer_count(rows: pd.DataFrame) -> int:
@@ -103,142 +78,111 @@ def layer_count(rows: pd.DataFrame) -> int:
     return int(rows["layer"].max()) + 1 if len(rows) else 1
 
 
-def panel_rows(
-    rows: pd.DataFrame,
-    model: Pair,
-    datasets: Sequence[Pair],
-    anchors: Sequence[str],
-    conditions: Sequence[str],
-    numbers: Mapping[str, Source],
+def shown(
+    table: pd.DataFrame, request: Request, columns: str, *, must: bool = True
 ) -> pd.DataFrame:
-    """The lines of one panel of a model: one for each dataset, condition and group.
+    """The rows of the request's cells at its read-out, with the labels of model and dataset.
 
-    `rows` are as `select` returns them; the group `all` is drawn as Q-Anchored; of the conditions
-    those behind the first are its controls, marked `chance`.
+    Columns of flags hold booleans; `marker` and `offset` tell the datasets apart, see `in_runs`.
+    Raises AnchorscopeError: one of the `columns` (named in one string) is missing, or, where there
+    `must` be rows, the table has those of other read-outs alone.
     """
-    mine = rows[rows["model"] == model[0]]
-    step, names = marker_step(layer_count(mine)), dict(datasets)
-    keys = {"dataset": list(names), "condition": conditions, "anchor": anchors}
-    lines = mine[mine[list(keys)].isin(keys).all(axis=1)]
-    i, j, k = (lines[key].map(values.index).astype(int) for key, values in keys.items())
-    group = lines["anchor"].replace("all", "Q") + "-Anchored"
-    name = lines["dataset"].map(names)
-    labels: dict[str, str | pd.Series] = {
-        "model": model[1],
-        "dataset": name,
-        "anchor": group,
-        "series": group + " (" + name + ")",
-        "marker": i.map(marker_of),
-        "condition": lines["condition"],
-        "chance": j > 0,
+    require(table, columns)
+    find = at_readout if must and len(table) else rows_at
+    return labelled(find(table, request.readout), request)
+
+
+def labelled(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
+    """The rows of the request's cells, as `shown`, at whatever read-out."""
+    models, datasets = dict(request.panels), dict(request.datasets)
+    rows = rows[rows["model"].isin(models) & rows["dataset"].isin(datasets)]
+    place = rows["dataset"].map({key: i for i, key in enumerate(datasets)}).astype(int)
+    return rows.assign(
+        model=rows["model"].map(models),
+        dataset=rows["dataset"].map(datasets),
+        marker=place.map(marker_of),
+        offset=place,
+        **{name: true(rows[name]) for name in FLAGS if name in rows},
+    )
+
+
+def values_of(column: str, factor: float = 1, n: str = "n_paired", ends: str = "") -> Numbers:
+    """A column, its interval, and how many samples stand behind it.
+
+    `ends`: what the columns of the interval begin with, if not with the column's name.
+    """
+    low, high = (f"{ends or column}_{end}" for end in ("low", "high"))
+    return {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}
+
+
+def numbered(rows: pd.DataFrame, numbers: Numbers, **labels: Any) -> pd.DataFrame:
+    """The rows with columns for what is drawn, blank where the table has none, and labels."""
+    drawn = {
+        name: (factor * rows[column]).astype(float) if column in rows else math.nan
+        for name, (column, factor) in numbers.items()
     }
-    line = (i * len(conditions) + j) * len(anchors) + k
-    lines = lines.assign(**labels, line=line, offset=i + k * (step // 2))
-    return _in_runs(lines, list(labels), numbers, step)
+    return rows.assign(**drawn, **labels)
 
 
-def line_rows(
-    frame: pd.DataFrame,
-    numbers: Mapping[str, Source],
-    labels: Row,
-    points: int,
-    offset: int,
-    *,
-    x: str = "layer",
-    probe: bool = True,
-) -> list[Row]:
-    """One line of a panel, as `panel_rows`; none if it is all blank or the table lacks its column.
+def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
+    """Rows in the series of their dataset and group, as the main figure has them.
 
-    Args:
-        frame: the line's rows of the table.
-        numbers: what a row holds, the line's height first.
-        labels: what all rows share.
-        points: of the line, such as the layers of the model.
-        offset: of the markers, so that those of several lines do not meet.
-        x: the column along which the line runs.
-        probe: whether it tells of the read-out's probe; what does not is never grey.
+    `anchor`: of all rows; else each row's own, `all` as Q-Anchored.
     """
-    if next(iter(numbers.values()))[0] not in frame:
-        return []
-    line = frame.assign(line=0, offset=offset, **({} if probe else {"signal": True}))
-    rows = _in_runs(line, [], numbers, marker_step(points), x).astype(object)
-    records = rows.where(rows.notna(), None).assign(**labels).to_dict("records")
-    return [{str(name): value for name, value in record.items()} for record in records]
+    anchors = rows["anchor"].replace("all", "Q") if not anchor else pd.Series(anchor, rows.index)
+    series = anchors + "-Anchored (" + rows["dataset"] + ")"
+    return rows.assign(series=series, offset=rows["offset"] + 4 * (anchors == "A"))
 
 
-def stacked_rows(
-    frame: pd.DataFrame, columns: Mapping[str, str], labels: Row, factor: float = 100
-) -> list[Row]:
-    """What `figure_panel.share_panel` draws: a row for each layer and column, stacked in order.
-
-    Args:
-        frame: a row for each `layer`.
-        columns: column of a share → its series; a layer with a blank is left out.
-        labels: what all rows share.
-        factor: on the shares.
-    """
-    rows: list[Row] = []
-    for _, layer in frame.dropna(subset=list(columns)).sort_values("layer").iterrows():
-        place, low = int(layer["layer"]), 0.0
-        for column, series in columns.items():
-            value = factor * float(layer[column])
-            numbers = {"value": value, "low": low, "high": low + value, "middle": low + value / 2}
-            row = {name: round(number, 2) for name, number in numbers.items()}
-            ends = {"layer": place, "left": place - 0.5, "right": place + 0.5}
-            rows.append({**row, **ends, "series": series, **labels})
-            low += value
-    return rows
-
-
-def _in_runs(
-    lines: pd.DataFrame,
-    labels: Sequence[str],
-    numbers: Mapping[str, Source],
-    step: int,
+def in_runs(
+    rows: pd.DataFrame,
+    labels: Iterable[str] = (),
+    numbers: Sequence[str] = (),
     x: str = "layer",
+    digits: int = 5,
 ) -> pd.DataFrame:
-    """Cut lines into runs with and without a signal, each drawn in one colour.
+    """Lines of `value` along `x`, cut into runs with and without a signal, each of one colour.
 
-    `lines` has a column `line`, which tells them apart, and `offset`, where a line's markers begin.
-    Rows of a line without any number are left out; a blank within a line keeps its row, so that the
-    line breaks there. Points of `thin` groups belong to no run. Returned are the columns `labels`,
-    `x` and `numbers`, `signal`, `thin`, the number of the `run`, whether the point has a `mark`,
-    and whether it is an `edge`, see `_edges`.
+    Rows of one model, dataset and series, with the same `labels`, are a line; `offset` says where
+    its markers begin. Lines without any number are left out; a blank within a line keeps its row,
+    so that the line breaks there. Points of `thin` groups belong to no run. Returned are these
+    columns, what is drawn, further `numbers`, `signal`, `thin`, the number of the `run`, whether
+    the point has a `mark`, and whether it is an `edge`, see `_edges`.
     """
+    by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
+    order = [name for name in ("offset", *by, x) if name in rows]
+    lines = rows.sort_values(order, ignore_index=True)
+    lines["line"] = lines.groupby(by, sort=False, dropna=False).ngroup()
     lines = lines.sort_values(["line", x], ignore_index=True)
-    rows, line = lines[[*labels, "line", x]].copy(), lines["line"]
-    for name, (column, factor, digits) in numbers.items():
-        values = factor * lines[column] if column in lines else pd.Series(math.nan, lines.index)
-        rows[name] = values.round(digits) if digits else values.round().astype("Int64")
-    rows["signal"] = true(lines["signal"])
-    rows["thin"] = true(lines["thin"]) if "thin" in lines else False
+    kept = dict.fromkeys([*by, "marker", "chance", "line", x, *DRAWN, *numbers])
+    drawn = lines[[name for name in kept if name in lines]].copy()
+    rounded = [name for name in (*DRAWN, *numbers) if name in drawn]
+    drawn[rounded] = drawn[rounded].astype(float).round(digits)
+    drawn["signal"] = lines.get("signal", True)
+    drawn["thin"] = lines.get("thin", False)
 
-    kind = rows["signal"].astype(int).mask(rows["thin"], 2)
-    stretch = (line.ne(line.shift()) | kind.ne(kind.shift())).cumsum()
-    rows["run"] = stretch - stretch.groupby(line).transform("first")
+    kind = drawn["signal"].astype(int).mask(drawn["thin"], 2)
+    stretch = (drawn["line"].ne(drawn["line"].shift()) | kind.ne(kind.shift())).cumsum()
+    drawn["run"] = stretch - stretch.groupby(drawn["line"]).transform("first")
 
-    has_value = rows[next(iter(numbers))].notna()
-    rows["mark"] = has_value & _marked(rows, lines, has_value, stretch, step, x)
-
-    kept = has_value.groupby(line).transform("any")
-    rows = pd.concat([rows[kept].assign(edge=False), *_edges(rows, kind, kept)])
-    return rows.sort_values(["line", "run", x]).drop(columns="line")
+    has_value = drawn["value"].notna()
+    drawn["mark"] = has_value & _marked(lines, has_value, stretch, drawn["signal"])
+    kept_lines = has_value.groupby(drawn["line"]).transform("any")
+    whole = [drawn[kept_lines].assign(edge=False), *_edges(drawn, kind, kept_lines)]
+    return pd.concat(whole).sort_values(["line", "run", x]).drop(columns="line")
 
 
 def _marked(
-    rows: pd.DataFrame,
-    lines: pd.DataFrame,
-    has_value: pd.Series,
-    stretch: pd.Series,
-    step: int,
-    x: str,
+    lines: pd.DataFrame, has_value: pd.Series, stretch: pd.Series, signal: pd.Series
 ) -> pd.Series:
-    """Where a line has markers: every `step` points, more often without a signal, and at points
-    that no line reaches.
+    """Where a line has markers: every few points, more often without a signal, and at points that
+    no line reaches. Markers tell series apart; the line carries the data.
     """
-    place = rows["layer"] if x == "layer" else rows.groupby("line").cumcount()
-    every_step = place % step == lines["offset"] % step
-    often = ~rows["signal"] & (place % max(1, step // 4) == 0)
+    place = lines.groupby("line").cumcount()
+    step = (lines.groupby("line")["line"].transform("size") / 8).apply(math.ceil)
+    offset = lines.get("offset", 0)
+    every_step = place % step == offset % step
+    often = ~signal & (place % (step // 4).clip(1) == 0)
     neighbours = has_value.groupby(stretch)
     alone = ~(neighbours.shift(1, fill_value=False) | neighbours.shift(-1, fill_value=False))
     return every_step | often | alone
@@ -257,15 +201,18 @@ def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.Data
     ]
 
 
-def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> dict[str, Source]:
-    """What a row of a small panel holds: `value`, and `low` and `high` where there is a band."""
-    ends = (("value", column), ("low", low), ("high", high))
-    return {name: (source, factor, 4) for name, source in ends}
+def stacked(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Shares in percent, one on the other: `value`, `start`, `end` and `middle` of each series.
 
-
-def marker_step(layers: int) -> int:
-    """A marker at every few layers: markers tell series apart, the line carries the data."""
-    return max(1, math.ceil(layers / 8))
+    `columns`: column of a share → its series, in order; a row with a blank is left out.
+    """
+    rows = rows.dropna(subset=[*columns])
+    parts, start = [], pd.Series(0.0, rows.index)
+    for column, series in columns.items():
+        part = numbered(rows, values_of(column, 100), series=series, start=start)
+        parts.append(part.assign(end=start + part["value"], middle=start + part["value"] / 2))
+        start = parts[-1]["end"]
+    return pd.concat(parts).round(2)
 
 
 def true(column: pd.Series) -> pd.Series:
@@ -273,16 +220,9 @@ def true(column: pd.Series) -> pd.Series:
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
 
 
-def cells_of(
-    rows: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]
-) -> dict[str, pd.DataFrame]:
-    """Rows of every cell, by its name in a caption."""
+def cells_of(rows: pd.DataFrame, request: Request) -> dict[str, pd.DataFrame]:
+    """Rows of every cell by its name in a caption; of `labelled` rows."""
     return {
-        f"{label} on {name}": cell_of(rows, model, dataset)
-        for (model, label), (dataset, name) in product(panels, datasets)
+        f"{model} on {dataset}": rows[(rows["model"] == model) & (rows["dataset"] == dataset)]
+        for (_, model), (_, dataset) in product(request.panels, request.datasets)
     }
-
-
-def cell_of(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
-    """The rows of one cell."""
-    return rows[(rows["model"] == model) & (rows["dataset"] == dataset)]

@@ -7,8 +7,9 @@ from typing import Protocol
 
 import altair as alt
 
-from anchorscope.figures.figure_fit import Keywords, as_pdf, as_svg, printed_width
+from anchorscope.figures.figure_fit import as_pdf, as_svg, printed_width
 from anchorscope.figures.figure_page import Choice, page
+from anchorscope.figures.figure_request import Keywords
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 

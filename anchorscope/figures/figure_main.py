@@ -7,8 +7,9 @@ between questions, what the probe reads of truth by comparing the two.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Unpack
 
 import altair as alt
@@ -21,12 +22,13 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
+from anchorscope.figures.figure_axis import LAYERS, PERCENT, Axis, Ticks
 from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_data import Pair, Source
-from anchorscope.figures.figure_fit import Keywords, Request, fitted, request_of
-from anchorscope.figures.figure_page import Axis, Choice, PanelChoice
-from anchorscope.figures.figure_panel import Tips
-from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figure_page import Choice, PanelChoice
+from anchorscope.figures.figure_panel import Frame
+from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
+from anchorscope.figures.figure_request import Keywords, Pair, Request, request_of
+from anchorscope.figures.figure_style import Style
 from anchorscope.figures.figure_verdict import caption_of, flip_note
 from anchorscope.passes.interventions import REGISTRY
 
@@ -35,27 +37,12 @@ DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **
 DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 FLIP_TIPS = draw.LAYER | {"condition": ("condition", ""), "value": ("flips (%)", ".1f"), **INTERVAL}
 FLIP_TIPS |= {"n": ("paired samples", ",d")}
-SHARES: Axis = ((0, 100), [0, 50, 100])
-"""Range and ticks of the panels of flips, in percent."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of panels, one for each model."""
-
-    name: str  # of its panels, before the number of the model
-    axis_title: str
-    anchors: Sequence[str]  # the groups that it draws
-    numbers: Mapping[str, Source]
-    tips: Tips
-
-
-ROWS = (
-    Row("delta_p", "ΔP (points)", draw.ANCHORS, data.CURVE, DELTA_TIPS),
-    Row("flips", "Flips (%)", ("all",), data.SHARES, FLIP_TIPS),
-)
-PAIRS = "pairs"
-"""What the names of the panels on exchanged answers begin with."""
+DELTA_P: data.Numbers = {
+    **data.values_of("delta_p", n="n", ends="ci"), "share": ("share", 100),
+    "probe_auc": ("probe_auc", 1),
+}  # fmt: skip
+FLIPS = data.values_of("flip_share", 100, ends="flip")
+UNNAMED = replace(LAYERS, title=None)
 
 
 def title_of(condition: str) -> str:
@@ -63,8 +50,8 @@ def title_of(condition: str) -> str:
     return f"ΔP when {REGISTRY[condition].when}"
 
 
-@fitted
-def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Picture:
     """The figure of one read-out: a column per model, ΔP above flips above the truth of the pair.
 
     `table` holds rows of `results/tables/<figure>.csv`, `crossing` of `<figure>.crossing.csv`; the
@@ -72,96 +59,16 @@ def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Figu
     layers without `signal` are hollow and grey. Callers give the keywords of `Keywords`.
     Raises AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look = request.look
     rows, grouping = data.select(table, request.readout, request.grouping)
-    pairs = _pairs(crossing, request, request.readout)
-    choice = _choice(rows, pairs, request, request.readout, "knockout", grouping)
-    across = draw.columns_across(len(request.panels), look.columns)
-    width = draw.width_of(across, look)
-    curves = pd.concat([choice.panels[f"delta_p_{i}"].rows for i in range(len(request.panels))])
-    shared = draw.encodings(draw.paper_series(request.datasets, curves), look, width)
-    views = []
-    for i, (model, label) in enumerate(request.panels):
-        layers = data.layer_count(rows[rows["model"] == model])
-        xs = [figure_panel.layer_axis(layers, title) for title in ("Layer", None)]
-        names = [f"{row.name}_{i}" for row in ROWS]
-        headings = [draw.panel_heading(label, look), _heading(choice, names[1], i, across, look)]
-        parts = [choice.panels[name].rows for name in names]
-        axis = choice.panels[names[0]].axis or delta_axis(parts[0])
-        view = column(parts, axis, xs, headings, shared, look, name=str(i))
-        if len(pairs.rows):
-            name = f"{PAIRS}_{i}"
-            below, x = choice.panels[name], figure_panel.layer_axis(layers, None)
-            axis = below.axis or figure_pairs.axis_of(below.rows)
-            lower = figure_pairs.panel(below.rows, x, axis, shared, look, name=name)
-            view.vconcat.append(lower.properties(title=_heading(choice, name, i, across, look)))
-        views.append(view)
-    return draw.figure_of(views, across, width, choice.title, choice.caption, look)
-
-
-def _heading(choice: Choice, name: str, i: int, across: int, look: Style) -> alt.TitleParams:
-    """What stands above a row of panels; blank but for the first."""
-    return draw.row_heading(choice.panels[name].heading, look, visible=i % across == 0)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """What the figure shows of crossing at a read-out, whatever the condition and grouping."""
-
-    rows: pd.DataFrame  # of the table
-    lines: list[pd.DataFrame]  # by model
-    axis: Axis
-
-
-def _pairs(crossing: pd.DataFrame, request: Request, readout: Pair) -> _Pairs:
-    """Those of a table of crossing. Raises AnchorscopeError: columns are missing."""
-    data.require(crossing, figure_pairs.NEEDED)
-    rows = data.rows_at(crossing, readout)
-    lines = [figure_pairs.panel_rows(rows, model, request.datasets) for model in request.panels]
-    return _Pairs(rows, lines, figure_pairs.axis_of(pd.concat(lines)))
-
-
-def column(
-    parts: Sequence[pd.DataFrame],
-    axis: Axis,
-    xs: Sequence[alt.X],
-    headings: Sequence[alt.TitleParams | None],
-    shared: draw.Encodings,
-    look: Style,
-    *,
-    name: str,
-    labels: bool = True,
-) -> alt.VConcatChart:
-    """ΔP above flips.
-
-    Args:
-        parts, xs: rows and layer axes, by panel.
-        axis: range and ticks of ΔP.
-        headings: by panel; None for none.
-        shared, look: channels of all panels, and sizes.
-        name: what the names of the panels end with.
-        labels: whether value axes are labelled.
-    """
-    views: list[alt.LayerChart] = []
-    zero = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=draw.SOFT, strokeWidth=0.8)
-    for row, rows, x, heading in zip(ROWS, parts, xs, headings, strict=True):
-        panel, first = f"{row.name}_{name}", row is ROWS[0]
-        height = look.panel_height if first else look.share_height
-        domain, ticks = axis if first else SHARES
-        title = row.axis_title if labels else None
-        y = figure_panel.value_axis("value", title, domain, ticks, look, labels=labels)
-        ticks_below = figure_panel.minor_ticks(x, height, panel)
-        view = figure_panel.line_panel(
-            *(rows, x, y, shared, look, row.tips),
-            name=panel,
-            under=[zero.encode(y), *ticks_below] if first else [],
-            height=height,
-            weight=1 if first else 0.75,
-            chance=not first,
-            crosses=True,
-        )
-        views.append(view.properties(title=heading) if heading else view)
-    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
+    shown = _shown(data.labelled(rows, request), crossing, request, request.readout)
+    shown = replace(shown, grouping=grouping)
+    return Picture(
+        by_model(request),
+        draw.paper_series(request.datasets, shown.delta_p),
+        shown.panels(request.look),
+        shown.caption(request),
+        shown.title(request),
+    )
 
 
 def choices(
@@ -178,76 +85,140 @@ def choices(
     places = table[["site", "position", "grouping", "condition"]].drop_duplicates()
     measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
     measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
-    selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in measured}}
-    pairs = {at[:2]: _pairs(crossing, request, at[:2]) for at in selected}
     made = []
     for site, position, grouping, condition in dict.fromkeys([first, *measured]):
-        rows, at = selected[site, position, grouping], (site, position)
-        made.append(_choice(rows, pairs[at], request, at, condition, grouping))
+        rows = data.labelled(data.select(table, (site, position), grouping)[0], request)
+        shown = _shown(rows, crossing, request, (site, position), condition)
+        made.append(replace(shown, grouping=grouping).choice(request))
     return made
 
 
-def _choice(
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a condition at a read-out, of rows of one grouping."""
+
+    rows: pd.DataFrame  # of the table
+    crossing: pd.DataFrame  # of the table of crossing
+    delta_p: pd.DataFrame  # what the panels draw
+    flips: pd.DataFrame
+    pairs: pd.DataFrame
+    readout: Pair
+    condition: str
+    grouping: str = ""
+
+    @property
+    def _pair_ticks(self) -> Ticks:
+        return figure_pairs.ticks_of_pairs(self.pairs)
+
+    def title(self, request: Request) -> str:
+        """The title, which says if this is a preview."""
+        title = request.title if self.condition == "knockout" else title_of(self.condition)
+        preview = notes.is_preview(data.cells_of(self.rows, request), self.condition)
+        return f"{title}{' (preview)' if preview else ''}"
+
+    def panels(self, look: Style) -> list[Panel]:
+        """The rows of panels."""
+        low = look.share_height / look.panel_height
+        panels = curve_panels(self.delta_p, self.flips, look)
+        panels[1] = replace(panels[1], heading=flip_note(self.rows, self.condition))
+        axis = Axis(figure_pairs.AXIS_TITLE, self._pair_ticks)
+        pairs = Panel(
+            "pairs", self.pairs, axis, figure_pairs.TIPS, UNNAMED, figure_panel.claims, low,
+            figure_pairs.HEADING,
+        )  # fmt: skip
+        return [*panels, pairs] if len(self.crossing) else panels
+
+    def choice(self, request: Request) -> Choice:
+        """The same for the figure's page."""
+        panels: dict[str, PanelChoice] = {}
+        flips = flip_note(self.rows, self.condition)
+        for i, (_, model) in enumerate(request.panels):
+            delta_p, share, pairs = (
+                rows[rows["model"] == model] for rows in (self.delta_p, self.flips, self.pairs)
+            )
+            panels[f"delta_p_{i}"] = PanelChoice(delta_p, axis=delta_ticks(delta_p))
+            panels[f"flips_{i}"] = PanelChoice(share, heading=flips)
+            heading = figure_pairs.HEADING
+            panels[f"pairs_{i}"] = PanelChoice(pairs, heading=heading, axis=self._pair_ticks)
+        return Choice(
+            readout="/".join(self.readout),
+            condition=self.condition,
+            grouping=self.grouping,
+            title=self.title(request),
+            caption=self.caption(request),
+            panels=panels,
+            colours=[one.colour for one in draw.paper_series(request.datasets, self.delta_p)],
+        )
+
+    def caption(self, request: Request) -> Caption:
+        """The words on the curves, on the crossed pairs and on the whole figure."""
+        cells = data.cells_of(self.rows, request)
+        subject = f"Read-out {'/'.join(self.readout)}"
+        curves = caption_of(cells, subject, self.grouping, request.level, self.condition)
+        below = figure_pairs.DETAIL if len(self.crossing) else figure_pairs.NOT_CROSSED
+        too_few = figure_pairs.too_few_note(self.crossing, request)
+        basics, verdict, grey, *others = curves.sentences
+        of_pairs = figure_pairs.verdict(self.crossing)
+        return Caption(
+            [basics, verdict, grey, of_pairs, request.no_answers, *others],
+            [below, *too_few, *curves.details, *request.notes],
+        )
+
+
+def _shown(
     rows: pd.DataFrame,
-    pairs: _Pairs,
+    crossing: pd.DataFrame,
     request: Request,
     readout: Pair,
-    condition: str,
-    grouping: str,
-) -> Choice:
-    """What is drawn of a condition, of rows of the read-out and grouping, and of crossing there."""
-    cells = data.cells_of(rows, request.panels, request.datasets)
-    parts = [panel_parts(rows, model, request.datasets, condition) for model in request.panels]
-    headings = ["", flip_note(rows, condition)]
-    panels = {
-        f"{row.name}_{i}": PanelChoice(
-            part[k], heading=headings[k], axis=delta_axis(part[0]) if row is ROWS[0] else None
-        )
-        for i, part in enumerate(parts)
-        for k, row in enumerate(ROWS)
-    }
-    for i, lines in enumerate(pairs.lines):
-        panels[f"{PAIRS}_{i}"] = PanelChoice(lines, heading=figure_pairs.HEADING, axis=pairs.axis)
-    title = request.title if condition == "knockout" else title_of(condition)
-    preview = " (preview)" if notes.is_preview(cells, condition) else ""
-    subject = f"Read-out {'/'.join(readout)}"
-    caption = caption_of(cells, subject, grouping, request.level, condition)
-    curves = pd.concat([part[0] for part in parts])
-    return Choice(
-        readout="/".join(readout),
-        condition=condition,
-        grouping=grouping,
-        title=f"{title}{preview}",
-        caption=_with_pairs(caption, pairs.rows, request),
-        panels=panels,
-        colours=[one.colour for one in draw.paper_series(request.datasets, curves)],
-    )
+    condition: str = "knockout",
+) -> Shown:
+    """What is shown of rows of the read-out and grouping, and of crossing there."""
+    data.require(crossing, figure_pairs.NEEDED)
+    crossed = data.labelled(data.rows_at(crossing, readout), request)
+    pairs = figure_pairs.lines(data.by_group(crossed, draw.ANCHORS[0]))
+    return Shown(rows, crossed, *curves(rows, condition), pairs, readout, condition)
 
 
-def _with_pairs(caption: Caption, crossing: pd.DataFrame, request: Request) -> Caption:
-    """The caption of the curves with what is said of the crossed pairs and of the whole figure."""
-    below = figure_pairs.DETAIL if len(crossing) else figure_pairs.NOT_CROSSED
-    too_few = figure_pairs.too_few_note(crossing, request.panels, request.datasets)
-    details = [below, *too_few, *caption.details, *request.notes]
-    basics, shown, grey, *others = caption.sentences
-    verdict = figure_pairs.verdict(crossing)
-    return Caption([basics, shown, grey, verdict, request.no_answers, *others], details)
+def curves(rows: pd.DataFrame, condition: str = "knockout") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The lines of ΔP of the groups, and of the flips of all samples with their control's.
+
+    `rows` are of `figure_data.select`, labelled.
+    """
+    groups = rows[(rows["condition"] == condition) & rows["anchor"].isin(draw.ANCHORS)]
+    everyone = rows[
+        rows["condition"].isin([condition, REGISTRY[condition].companion])
+        & (rows["anchor"] == "all")
+    ]
+    lines = [
+        data.by_group(data.numbered(one, numbers))
+        for one, numbers in ((groups, DELTA_P), (everyone, FLIPS))
+    ]
+    flips = lines[1].assign(chance=lines[1]["condition"] != condition)
+    labels = [name for name in ("readout", "anchor", "condition") if name in rows]
+    more = ["share", "probe_auc"]
+    named = lines[0].assign(anchor=lines[0]["anchor"] + "-Anchored")
+    return data.in_runs(named, labels, more, digits=3), data.in_runs(flips, labels, digits=2)
 
 
-def panel_parts(
-    rows: pd.DataFrame, model: Pair, datasets: Sequence[Pair], condition: str = "knockout"
-) -> list[pd.DataFrame]:
-    """Rows of a model's panels: ΔP of the groups, and flips of all samples."""
-    companion = REGISTRY[condition].companion
-    beside = [condition, companion] if companion else [condition]
-    conditions: tuple[Sequence[str], ...] = ([condition], beside)
+def curve_panels(delta_p: pd.DataFrame, flips: pd.DataFrame, look: Style) -> list[Panel]:
+    """ΔP above flips."""
+    strong = partial(figure_panel.lines, weight=1)
+    low = look.share_height / look.panel_height
     return [
-        data.panel_rows(rows, model, datasets, row.anchors, drawn, row.numbers)
-        for row, drawn in zip(ROWS, conditions, strict=True)
+        Panel("delta_p", delta_p, _delta_axis, DELTA_TIPS, draw=strong, under=_zero_and_ticks),
+        Panel("flips", flips, Axis("Flips (%)", PERCENT), FLIP_TIPS, UNNAMED, height=low),
     ]
 
 
-def delta_axis(curves: pd.DataFrame) -> Axis:
+def _delta_axis(rows: pd.DataFrame) -> Axis:
+    return Axis("ΔP (points)", delta_ticks(rows), number="d")
+
+
+def _zero_and_ticks(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+    return [figure_panel.level(0, frame.y), *figure_panel.minor_ticks(frame)]
+
+
+def delta_ticks(curves: pd.DataFrame) -> Ticks:
     """Range of a panel's ΔP axis, and its ticks; it holds every line, band and cross, and 0.
 
     It does not end at a tick: a label that sticks out above would lift the panel's title out of

@@ -6,7 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.figures.figure_data import Pair, true
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_data import cells_of
+from anchorscope.figures.figure_request import Pair, Request
 from anchorscope.figures.figure_style import ANCHORS
 
 EVERYWHERE = "at every layer"
@@ -17,8 +19,62 @@ NO_MORE_THAN_TEXT = (
 )
 # a picture of cells with fewer samples, and with thin groups, is a preview
 ENOUGH = 300
-BANDS = "bootstrap intervals, with the probe's own variance"
-AUC_BANDS = "bootstrap intervals, probes held fixed"
+REFITTED = "bootstrap intervals, with the probe's own variance"
+FIXED = "bootstrap intervals, probes held fixed"
+GREY = "Hollow grey: layers without a signal"
+CLUSTERED = f"clustered {FIXED}"
+
+
+def caption(
+    request: Request,
+    rows: pd.DataFrame,
+    what: str,
+    size: str = "",
+    sentences: Sequence[str] = (),
+    details: Sequence[str] = (),
+    *,
+    intervals: str = CLUSTERED,
+    grey: str = GREY,
+    thin: str = "Crosses: too few samples to rely on.",
+) -> Caption:
+    """What a picture says, with what all pictures say alike.
+
+    Args:
+        request: what is asked for.
+        rows: those that are drawn, of `figure_data.labelled`; without any nothing else is said.
+        what: the beginning of the first sentence.
+        size: how many samples there are, or "".
+        sentences: further ones of the caption.
+        details: those of the page.
+        intervals: of what sort they are; "" where there are none.
+        grey: what is grey, where `rows` know the signal.
+        thin: what thin groups look like, where `rows` know them; "" for nothing.
+    """
+    cells = cells_of(rows, request)
+    missing = missing_note([name for name, cell in cells.items() if cell.empty])
+    if rows.empty:
+        return Caption(["Not measured: no sample has what this picture needs."], missing)
+    level = f"{100 * request.level:g}\u00a0%"
+    return Caption(
+        [
+            "; ".join(filter(None, [what, size, intervals and f"{level} intervals"])) + ".",
+            grey_note(cells, grey),
+            thin if "thin" in rows and rows["thin"].any() else "",
+            *sentences,
+        ],
+        [
+            *filter(None, details),
+            *([f"Intervals: pointwise {level} {intervals}."] if intervals else []),
+            *no_signal_notes(cells, grey),
+            *missing,
+            *request.notes,
+        ],
+    )
+
+
+def left_out(rows: pd.DataFrame, of: str) -> str:
+    """How many samples do not count, of rows with `n` and `n_paired`."""
+    return f"Left out: {span(rows['n'] - rows['n_paired'])} of {span(rows['n'])} samples of {of}."
 
 
 def model_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
@@ -75,34 +131,35 @@ def cross_note(cells: Mapping[str, pd.DataFrame], condition: str) -> str:
     return f"Crosses: too few samples to rely on{more}."
 
 
-def grey_note(cells: Mapping[str, pd.DataFrame]) -> str:
+def grey_note(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> str:
     """The caption's words on what is grey, with the number of such cells; none where nothing is."""
-    measured = [rows for rows in cells.values() if len(rows)]
-    grey = sum(not true(rows["signal"]).all() for rows in measured)
-    nowhere = sum(not true(rows["signal"]).any() for rows in measured)
-    if not grey:
+    measured = [rows for rows in cells.values() if len(rows) and "signal" in rows]
+    count = sum(not rows["signal"].all() for rows in measured)
+    nowhere = sum(not rows["signal"].any() for rows in measured)
+    if not count:
         return ""
     more = f", {nowhere} at every layer" if nowhere else ""
-    return f"Hollow grey: layers without a signal (in {grey} of {len(measured)} cells{more})."
+    return f"{grey} (in {count} of {len(measured)} cells{more})."
 
 
-def no_signal_notes(cells: Mapping[str, pd.DataFrame]) -> list[str]:
+def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> list[str]:
     """The details on what is grey; cells of one read-out by name, empty ones unmeasured."""
-    measured = {name: rows for name, rows in cells.items() if len(rows)}
+    measured = {name: rows for name, rows in cells.items() if len(rows) and "signal" in rows}
     by_place: dict[str, list[str]] = {}
     for name, rows in measured.items():
         layers = rows.drop_duplicates("layer")
-        weak = ~true(layers["signal"])
-        if weak.any():
-            by_place.setdefault(_where(layers, weak), []).append(name)
+        if not layers["signal"].all():
+            by_place.setdefault(_where(layers, ~layers["signal"]), []).append(name)
     places = sorted(by_place.items(), key=lambda item: len(item[1]))
     parts = [f"{'; '.join(names)} {where}" for where, names in places]
     everyone = sum(map(len, by_place.values())) == len(measured)
     if places and everyone and len(places[-1][1]) > 1:
         subject = "all other cells" if len(places) > 1 else "every cell"
         parts[-1] = f"{subject} {places[-1][0]}"
-    notes = [f"{NO_SIGNAL} (hollow grey): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
-    blank = [name for name, rows in measured.items() if not true(rows["cell_signal"]).any()]
+    look = grey.partition(":")[0].lower()
+    notes = [f"{NO_SIGNAL} ({look}): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
+    known = {name: rows for name, rows in measured.items() if "cell_signal" in rows}
+    blank = [name for name, rows in known.items() if not rows["cell_signal"].any()]
     others = [name for name in blank if name not in by_place.get(EVERYWHERE, [])]
     return notes + ([f"{NO_SIGNAL} in the cell as a whole: {'; '.join(others)}."] if others else [])
 

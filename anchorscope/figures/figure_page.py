@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from anchorscope.figures.figure_axis import Ticks
 from anchorscope.figures.figure_caption import Caption, balanced
 from anchorscope.figures.figure_fit import VERSION, size_of
 from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS
@@ -23,8 +24,6 @@ from anchorscope.passes.interventions import REGISTRY
 
 Spec = dict[str, Any]
 """A part of a Vega-Lite specification: JSON."""
-Axis = tuple[tuple[float, float], list[float]]
-"""Ends and ticks."""
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
 FADED = 0.1
 SINGLED = {"type": "point", "fields": ["series"]}
@@ -47,7 +46,7 @@ class PanelChoice:
 
     rows: pd.DataFrame
     heading: str = ""  # above the row of panels
-    axis: Axis | None = None  # of the values; None where all choices share one
+    axis: Ticks | None = None  # of the values; None where all choices share one
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
 """The overview of read-outs: sites below one another, positions side by side, for each model."""
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures import figure_data as data, figure_style as draw
+from anchorscope.figures.figure_axis import LAYERS
 from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_fit import Request, fitted
-from anchorscope.figures.figure_main import column, delta_axis, panel_parts
-from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figure_main import curve_panels, curves
+from anchorscope.figures.figure_picture import Column, Layout, Picture, as_chart
+from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_style import Style
 from anchorscope.figures.figure_verdict import caption_of, flip_note
 
 SITES = ("attn", "mlp", "resid")
@@ -21,8 +22,8 @@ POSITIONS = {
 }
 
 
-@fitted
-def readouts_chart(curve: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     """Every read-out in the table at once: ΔP above flips, as in the main figure.
 
     A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
@@ -30,33 +31,23 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Figure:
     nothing here.
     Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look, datasets = request.look, request.datasets
     rows, grouping = data.select(curve, None, request.grouping)
+    rows = data.labelled(rows, request)
     sites = [site for site in SITES if site in set(rows["site"])]
-    across = [at for at in POSITIONS if at in set(rows["position"])]
-    grid = {f"{site}/{at}": data.rows_at(rows, (site, at)) for site in sites for at in across}
-    small = _smaller(look)
-    width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
-    parts_by_model: list[dict[str, list[pd.DataFrame]]] = []
-    cells: dict[str, pd.DataFrame] = {}
-    for model, label in request.panels:
-        panels = {at: (model, f"{label} at {at}") for at in grid}
-        parts_by_model.append({at: panel_parts(grid[at], panels[at], datasets) for at in grid})
-        for at, rows_here in grid.items():
-            cells |= data.cells_of(rows_here, [panels[at]], datasets)
-    curves = pd.concat([parts[0] for by_place in parts_by_model for parts in by_place.values()])
-    shared = draw.encodings(draw.paper_series(datasets, curves), look, width)
-    views = []
-    for i, ((model, label), by_place) in enumerate(
-        zip(request.panels, parts_by_model, strict=True)
-    ):
-        layers = data.layer_count(rows[rows["model"] == model])
-        views.append(_model(label, by_place, len(across), layers, shared, small, name=str(i)))
-    measured = sum(len(rows_here) > 0 for rows_here in grid.values())
-    subject = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
-    caption = caption_of(cells, subject, grouping, request.level)
-    caption = Caption(caption.sentences, [*caption.details, *request.notes])
-    return draw.figure_of(views, 1, width, request.title, caption, look)
+    positions = [at for at in POSITIONS if at in set(rows["position"])]
+    places = [f"{site}/{at}" for site in sites for at in positions]
+    rows = rows.assign(readout=rows["site"] + "/" + rows["position"])
+    columns = [
+        Column({"model": model, "readout": at}, at, model)
+        for _, model in request.panels
+        for at in places
+    ]
+    look = _smaller(request.look)
+    delta_p, flips = curves(rows)
+    series = draw.paper_series(request.datasets, delta_p)
+    layout = Layout(columns, max(1, len(positions)), look, labelled=False)
+    panels = [replace(panel, x=LAYERS) for panel in curve_panels(delta_p, flips, look)]
+    return Picture(layout, series, panels, _caption(rows, places, grouping, request))
 
 
 def _smaller(look: Style) -> Style:
@@ -72,34 +63,17 @@ def _smaller(look: Style) -> Style:
     return look.model_copy(update=sizes)
 
 
-def _model(
-    label: str,
-    parts: Mapping[str, Sequence[pd.DataFrame]],
-    across: int,
-    layers: int,
-    shared: draw.Encodings,
-    look: Style,
-    *,
-    name: str,
-) -> alt.ConcatChart:
-    """One model's read-outs; the first of a row carries the labels of the y axes."""
-    axis = delta_axis(pd.concat([panels[0] for panels in parts.values()]))
-    views = []
-    for k, (readout, panels) in enumerate(parts.items()):
-        last = k + across >= len(parts)
-        xs = [
-            figure_panel.layer_axis(layers, None, labels=False),
-            figure_panel.layer_axis(layers, "Layer" if last else None),
+def _caption(rows: pd.DataFrame, places: list[str], grouping: str, request: Request) -> Caption:
+    """The words of the main figure, on cells of every read-out."""
+    cells = {
+        f"{model} at {at} on {dataset}": rows[
+            (rows["model"] == model) & (rows["readout"] == at) & (rows["dataset"] == dataset)
         ]
-        headings = [draw.panel_heading(readout, look), None]
-        labels = k % across == 0
-        here = f"{name}_{k}"
-        views.append(column(panels, axis, xs, headings, shared, look, name=here, labels=labels))
-    whole = look.model_copy(update={"panel_width": across * look.panel_width})
-    return alt.ConcatChart(
-        concat=views,
-        columns=across,
-        spacing={"row": 10, "column": 0.7 * look.spacing},
-        resolve=draw.one_legend(),
-        title=draw.panel_heading(label, whole),
-    )
+        for _, model in request.panels
+        for at in places
+        for _, dataset in request.datasets
+    }
+    measured = rows["readout"].nunique()
+    subject = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
+    caption = caption_of(cells, subject, grouping, request.level)
+    return Caption(caption.sentences, [*caption.details, *request.notes])

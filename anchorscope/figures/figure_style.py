@@ -11,12 +11,14 @@ import pandas as pd
 from pydantic import ValidationError
 
 from anchorscope.config.settings import Style as Style
-from anchorscope.figures.figure_caption import Caption, balanced
+from anchorscope.figures.figure_caption import balanced
 from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
 LAYER = {"layer": ("layer", "d")}
 """The layer in a tooltip."""
+INTERVAL = {"low": ("from", ".3~f"), "high": ("to", ".3~f"), "n": ("n", ",d")}
+"""The ends of an interval, and the samples behind it, in a tooltip."""
 # Okabe and Ito's colours, told apart by colour-blind readers
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
 RED = "#d55e00"
@@ -69,42 +71,6 @@ def columns_across(count: int, most: int) -> int:
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
-def beside(models: int, datasets: int, look: Style) -> tuple[int, Style]:
-    """How many cells stand side by side, one model's or all models', and the look of their panels.
-
-    More than two are half as wide.
-    """
-    across = columns_across(datasets if datasets > 1 else models, 2 * look.columns)
-    width = look.panel_width // (2 if across > 2 else 1)
-    return across, look.model_copy(update={"panel_width": width})
-
-
-def width_of(across: int, look: Style) -> float:
-    """About how wide a figure is, for its legend and caption."""
-    return across * (look.panel_width + look.spacing + 40)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of small panels, one for each cell."""
-
-    across: int  # side by side
-    look: Style  # with the sizes of the small panels
-    width: float  # of the figure, in CSS pixels
-
-
-def columns_of_cells(models: int, datasets: int, look: Style) -> Columns:
-    """Datasets side by side, models below one another; of a single dataset models side by side."""
-    across = columns_across(datasets if datasets > 1 else models, 2 * look.columns)
-    sizes = {
-        "panel_width": look.panel_width // (2 if across > 2 else 1),
-        "panel_height": round(0.65 * look.panel_height),
-    }
-    small = look.model_copy(update=sizes)
-    width = across * (small.panel_width + 0.7 * small.spacing) + 4 * small.label_size
-    return Columns(across, small, width)
-
-
 @dataclass(frozen=True)
 class Series:
     """An entry of the legend; without a `marker` a bare line, or without a `line` a bare marker."""
@@ -143,6 +109,14 @@ def paper_series(
         colour = NO_SIGNAL if name in grey else COLOURS[k % len(COLOURS)]
         series.append(Series(name, colour, DASHES[anchor], marker_of(i)))
     return series
+
+
+def dataset_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
+    """A series for each dataset, in the colour of its Q-Anchored answers elsewhere."""
+    return [
+        Series(label, COLOURS[2 * i % len(COLOURS)], [1, 0], marker_of(i))
+        for i, (_, label) in enumerate(datasets)
+    ]
 
 
 def series_name(anchor: str, dataset: str) -> str:
@@ -296,29 +270,3 @@ def config_of(look: Style) -> dict[str, Any]:
         "title": {"color": INK},
         "view": {"stroke": "#cccccc"},
     }
-
-
-def figure_of(
-    views: Sequence[alt.VConcatChart | alt.ConcatChart | alt.LayerChart],
-    across: int,
-    width: float,
-    title: str,
-    caption: Caption,
-    look: Style,
-) -> Figure:
-    """The views in rows of `across`, under one title and above one legend.
-
-    The caption's details are the specification's `usermeta.details`: the page shows them.
-    """
-    lines, details = caption.wrapped(caption_characters(look, width))
-    title, lines = "" if look.title else title, [] if look.caption else lines
-    return Figure(
-        concat=list(views),
-        columns=across,
-        spacing={"row": look.spacing, "column": 0.7 * look.spacing},
-        resolve=one_legend(),
-        title=title_of(title, lines, look, width) if title or lines else alt.Undefined,
-        config=config_of(look),
-        background="white",
-        usermeta={"details": details},
-    )

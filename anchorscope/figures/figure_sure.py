@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from anchorscope.figures.figure_data import Pair, rows_at, true
+from anchorscope.figures.figure_data import rows_at, true
+from anchorscope.figures.figure_request import Pair
 
 PROBE_TELLS = 0.6  # least AUC of a signal
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
+from anchorscope.figures import figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.passes.interventions import REGISTRY, arms
 
@@ -38,7 +38,7 @@ def caption_of(
 ) -> Caption:
     """`subject`, grouping, n, intervals, what is grey, and the verdict; the rest as details.
 
-    `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
+    `cells` are labelled rows of `figure_data.select`, by the cell's name; empty where not measured.
     """
     groups = BY_ARM if condition in arms() else GROUPINGS.get(grouping, grouping)
     sizes = [notes.sample_size(cell, condition) for cell in cells.values() if len(cell)]
@@ -46,7 +46,7 @@ def caption_of(
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
     paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna()
     refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
-    bands = notes.BANDS if refitted else notes.AUC_BANDS
+    bands = notes.REFITTED if refitted else notes.FIXED
     missing = []
     for name, cell in cells.items():
         measured = set(cell["anchor"][cell["condition"] == condition])
@@ -84,7 +84,7 @@ def small_note(everyone: pd.DataFrame) -> str:
     for _, cell in everyone.groupby(["model", "dataset"]):
         n, right = int(cell["n"].max()), float(cell["answer_accuracy"].max())
         both_classes = 0 < right < 1
-        if both_classes and not data.true(cell["signal"]).any() and too_small(n, 1 - right):
+        if both_classes and not cell["signal"].any() and too_small(n, 1 - right):
             small.append(n)
     if not small:
         return ""
@@ -98,12 +98,12 @@ def verdict(rows: pd.DataFrame, condition: str) -> str:
     Of the samples of the flips' row; the control's share stands beside that of the condition.
     """
     place = ["model", "dataset", "site", "position"]
-    everyone = rows[(rows["anchor"] == "all") & data.true(rows["headline"])]
+    everyone = rows[(rows["anchor"] == "all") & rows["headline"]]
     heads = everyone[everyone["condition"] == condition]
     cells = heads.groupby(place).ngroups
     if not cells:
         return ""
-    heads = heads[data.true(heads["signal"])]
+    heads = heads[heads["signal"]]
     known = heads.groupby(place).ngroups
     counted = f"At the headline layer {known} of {cells} cell{'s' if cells != 1 else ''}"
     if not known:

@@ -14,6 +14,7 @@ from instrument import answers_table, planned
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import controls, curve, strata
 from anchorscope.figures import figure_data, figure_main
+from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import activations, interventions, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, register
 from anchorscope.probes import fitting, scores
@@ -120,9 +121,9 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
 
     curves = curves.assign(model="m", dataset="d")
     rows = figure_data.select(curves, ("mlp", "final"), "per_layer")[0]
-    delta, flips = figure_main.panel_parts(rows, ("m", "M"), [("d", "D")], "first")
-    assert len(delta) and set(flips["condition"]) == {"first", "first-random"}
     named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
+    delta, flips = figure_main.curves(figure_data.labelled(rows, request_of(named)), "first")
+    assert len(delta) and set(flips["condition"]) == {"first", "first-random"}
     crossing = crossing_of(named["panels"], named["datasets"], 3)
     shown = figure_main.choices(curves, crossing, **named)
     assert CUT.name in {one.condition for one in shown}

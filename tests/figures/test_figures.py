@@ -266,12 +266,12 @@ def test_truth_of_the_pair_has_a_row_where_answers_were_exchanged() -> None:
 def test_the_range_of_the_pair_holds_zero_and_every_band() -> None:
     def axis(*values: float) -> Any:
         ends = {"low": values, "high": values, "behind": False}
-        return figure_pairs.axis_of(pd.DataFrame({"value": values} | ends))
+        return figure_pairs.ticks_of_pairs(pd.DataFrame({"value": values} | ends))
 
     assert axis(0.001, -0.002) == ((-0.027, 0.026), [0])
     (low, high), ticks = axis(1.9, -0.1)
     assert low < -0.1 < 1.9 < high and 0 in ticks and len(ticks) <= 6
-    assert figure_pairs.axis_of(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])
+    assert figure_pairs.ticks_of_pairs(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])
 
 
 def test_caption_states_readout_grouping_n_and_interval() -> None:
@@ -407,16 +407,16 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
     curve = curve_of(MODEL, ALPHA, 3, some)
     curve.loc[curve["site"] == "attn", ["signal", "cell_signal"]] = False
     spec = readouts_chart(curve, title="T", panels=MODEL, datasets=ALPHA).to_dict()
-    (model,) = spec["concat"]
-    assert model["columns"] == 3 and model["title"]["text"] == "Model at home"
-    titles = [cell["vconcat"][0]["title"]["text"] for cell in model["concat"]]
-    assert titles == [f"{site}/{position}" for site, position in READOUTS[:6]]
-    for cell, (site, position) in zip(model["concat"], some, strict=False):
+    assert spec["columns"] == 3
+    titles = [cell["vconcat"][0]["title"] for cell in spec["concat"]]
+    assert [one["text"] for one in titles] == [f"{site}/{at}" for site, at in READOUTS[:6]]
+    assert {one["subtitle"] for one in titles} == {"Model at home"}
+    for cell, (site, position) in zip(spec["concat"], some, strict=False):
         here = curve[(curve["site"] == site) & (curve["position"] == position)]
         wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
         got = [row["value"] for row in points(spec, cell["vconcat"][0]) if not row["edge"]]
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
-    ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in model["concat"]}
+    ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
     assert len(ranges) == 1
     assert caption(spec).startswith(
         "4 read-outs; flips among paired samples (dotted: random tokens);"

@@ -2,208 +2,183 @@
 
 import math
 from collections.abc import Sequence
-from itertools import product
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors.pictures import figure_words as words, panels
-from anchorscope.detectors.pictures.figure_words import Cell
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_data import Row
-from anchorscope.figures.figure_fit import Request, fitted
-from anchorscope.figures.figure_style import Encodings, Figure, Series, Style
+from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
+from anchorscope.detectors.pictures.verdict import label_of
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
+from anchorscope.figures.figure_axis import Axis, auc_ticks, numbers_of
+from anchorscope.figures.figure_panel import Frame
+from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
+from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_style import Series
 
-CURVES = ("text", "output", "before", "probe", "mixture-of-probes")
-"""The methods whose curves are drawn; the tables have all."""
+NEEDED = "model dataset detector curve x y y_low y_high n thin site position"
+METHODS = ("text", "output", "before", "probe", "mixture-of-probes")
+"""Whose curves are drawn; the tables have all."""
+SERIES = {
+    name: Series(label_of(name), COLOURS[i], [1, 0], draw.marker_of(i))
+    for i, name in enumerate(METHODS)
+}
+"""Each method keeps its colour in every picture."""
 ANCHORS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], "circle"),
     "A": Series("A-Anchored", draw.ORANGE, [6, 4], "square"),
-    "all": Series("all answers", "#777777", [2, 3], "diamond"),
+    "all": Series("all answers", draw.SOFT, [2, 3], "diamond"),
 }
-CURVE_TIPS = {
-    "series": ("method", ""), "x": ("at", ".3f"), "value": ("wrong, %", ".1f"),
-    "low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d"),
-}  # fmt: skip
-LAYER_TIPS = draw.LAYER | {
-    "series": ("group", ""), "value": ("AUC", ".3f"), "low": ("from", ".3f"),
-    "high": ("to", ".3f"), "n": ("n", ",d"),
-}  # fmt: skip
+PARTS = {
+    "miscalibration": Series("miscalibration", draw.RED, [1, 0], "square", line=False),
+    "discrimination": Series("discrimination", "#8c8c8c", [1, 0], "square", line=False),
+}
+"""Those of the Brier score that are drawn; the third is the same for all."""
+TIPS = {"series": ("method", ""), "x": ("at", ".3f"), "value": ("wrong, %", ".1f"), **draw.INTERVAL}
+LAYER_TIPS = {**draw.LAYER, "series": ("group", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
 PART_TIPS = {"label": ("method", ""), "series": ("part", ""), "value": ("Brier score", ".3f")}
 
 
-@fitted
-def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> Picture:
     """Share of wrong answers against predicted probability, and below Brier's parts, by cell."""
-    data.require(curves, "model dataset detector curve x y y_low y_high n thin site position")
-    data.require(table, "model dataset detector metric estimate site position")
-    rows = data.rows_at(curves[curves["curve"] == "reliability"], request.readout)
-    parts = data.rows_at(table, request.readout)
-    names = [name for name in CURVES if name in set(rows["detector"])]
-    series = _method_series(names)
-    drawn = rows[rows["detector"].isin(names) & ~rows["thin"].astype(bool)]
-    lowest = _tenth_below(drawn[["x", "y_low"]].min().min())
-    of_parts = parts["metric"].isin([metric for metric, _ in words.PARTS])
-    longest = float(parts["estimate"][of_parts & parts["detector"].isin(names)].max())
-    further = [Series(word, colour, [1, 0], "square", line=False) for word, colour in words.PARTS]
+    rows = rows_of(curves, request, NEEDED)
+    rows = rows[rows["curve"] == "reliability"]
+    lines, series = _curves(rows)
+    ends = [*lines["x"], *(lines["low"] / 100)]
+    lowest = min(math.floor(10 * min(ends)), 9) / 10 if ends else 0.0
+    ticks = [lowest, (lowest + 1) / 2, 1]
+    below = Axis("predicted probability of wrong", ((lowest, 1), ticks), field="x", number="~g")
+    up = Axis("Wrong (%)", ((100 * lowest, 100), [100 * one for one in ticks]), number="d")
+    layout, parts = by_cell(request), _parts(table, request)
+    names = methods_axis(parts["detector"])
+    most = max([0.01, *parts["value"]])
+    brier = Axis("Brier score", ((0, 1.1 * most), [0, round(most, 2)]), number="~g")
+    height = height_of(len(names.names or ()), layout)
+    panels = [
+        Panel("reliability", lines, up, TIPS, below, under=_diagonal),
+        Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height),
+    ]
+    caption = notes.caption(
+        request,
+        rows,
+        f"Read-out {'/'.join(request.readout)}; ten bins of equal number; a calibrated method lies "
+        "on the diagonal",
+        sentences=[
+            "Below: what isotonic regression would take off the Brier score (miscalibration), and "
+            "by how much it beats the share of wrong answers (discrimination)."
+        ],
+        details=[
+            "Probabilities at the share of wrong answers in the training fold. Brier score = "
+            "miscalibration − discrimination + uncertainty.",
+            _not_drawn(rows),
+        ],
+        thin="",
+    )
+    return Picture(layout, [*series, *PARTS.values()], panels, caption)
 
-    def column(cell: Cell, shared: Encodings, look: Style) -> alt.VConcatChart:
-        lines = _curve_rows(cell.of(rows), names, series, cell)
-        ticks = [lowest, (lowest + 1) / 2, 1]
-        x = figure_panel.number_axis("x", "predicted probability of wrong", (lowest, 1), ticks)
-        y = _percent(look, labels=cell.first, lowest=100 * lowest)
-        ideal = pd.DataFrame({"x": [lowest, 1.0], "value": [100 * lowest, 100.0]})
-        diagonal = alt.Chart(ideal).mark_line(color=draw.SOFT, strokeWidth=0.8).encode(x, y)
-        above = _curve_panel(lines, x, y, shared, look, f"reliability_{cell.place}", [diagonal])
-        bars = _part_rows(cell.of(parts), names, cell)
-        name = f"parts_{cell.place}"
-        below = _part_panel(bars, names, shared, look, name, longest=longest, labels=cell.first)
-        views = [above.properties(title=panels.heading(cell, look)), below]
-        return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
-    caption = words.reliability_caption(rows, request)
-    return panels.by_cell(request, [*series.values(), *further], column, caption)
-
-
-@fitted
-def risk(curves: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def risk(curves: pd.DataFrame, request: Request) -> Picture:
     """Share of wrong answers among those kept, against how many are kept, by cell."""
-    data.require(curves, "model dataset detector curve x y y_low y_high n thin site position")
-    rows = data.rows_at(curves[curves["curve"] == "risk"], request.readout)
-    names = [name for name in CURVES if name in set(rows["detector"])]
-    series = _method_series(names)
+    rows = rows_of(curves, request, NEEDED)
+    rows = rows[rows["curve"] == "risk"]
+    lines, series = _curves(rows)
+    below = Axis("share of answers kept", ((0, 1), [0, 0.5, 1]), field="x", number="~g")
+    panel = Panel("risk", lines, Axis("Wrong (%)"), TIPS, below)
+    caption = notes.caption(
+        request,
+        rows,
+        f"Read-out {'/'.join(request.readout)}; answers are kept from the least likely wrong on; "
+        "at 1 all are",
+        details=[_not_drawn(rows)],
+        thin="",
+    )
+    return Picture(by_cell(request), series, [panel], caption)
 
-    def panel(cell: Cell, shared: Encodings, look: Style) -> alt.LayerChart:
-        lines = _curve_rows(cell.of(rows), names, series, cell)
-        x = figure_panel.number_axis("x", "share of answers kept", (0, 1), [0, 0.5, 1])
-        y = _percent(look, labels=cell.first)
-        view = _curve_panel(lines, x, y, shared, look, f"risk_{cell.place}")
-        return view.properties(title=panels.heading(cell, look))
 
-    return panels.by_cell(request, [*series.values()], panel, words.risk_caption(rows, request))
-
-
-@fitted
-def layers(table: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def layers(table: pd.DataFrame, request: Request) -> Picture:
     """AUC of each layer's probe, among Q-Anchored, A-Anchored and all answers, by cell."""
-    data.require(
-        table, "model dataset anchor layer auc auc_low auc_high n headline thin site position"
+    needed = "model dataset anchor layer auc auc_low auc_high n headline thin site position"
+    rows = data.shown(table, request, needed, must=False)
+    points = data.numbered(rows[~rows["thin"]], data.values_of("auc", n="n"))
+    lines = data.in_runs(_drawn_as(points, "anchor", ANCHORS))
+    auc = Axis("AUC", auc_ticks(min([0.4, *numbers_of(lines)])))
+    heads = rows[rows["headline"]]
+    cells = [cell for _, cell in heads.groupby(["model", "dataset"])]
+    return Picture(
+        by_cell(request),
+        [*ANCHORS.values()],
+        [Panel("layers", lines, auc, LAYER_TIPS)],
+        notes.caption(
+            request,
+            rows,
+            f"Read-out {'/'.join(request.readout)}; the probe of each layer; groups by flips at "
+            "the headline layer",
+            sentences=[
+                "There Q-Anchored answers have an AUC above that of A-Anchored ones, intervals "
+                f"apart, in {sum(map(_apart, cells))} of {len(cells)} cells."
+            ],
+            details=[_not_drawn(rows)],
+            thin="",
+        ),
     )
-    rows = data.rows_at(table, request.readout)
-
-    def panel(cell: Cell, shared: Encodings, look: Style) -> alt.LayerChart:
-        here = cell.of(rows)
-        lines = [
-            panels.with_ends(row, "auc", "auc_low", "auc_high", 1)
-            | {"series": one.name, "marker": str(one.marker), "layer": int(row["layer"]),
-               "n": int(row["n"]), **cell.labels}
-            for anchor, one in ANCHORS.items()
-            for row in here[here["anchor"] == anchor].to_dict("records")
-            if not row["thin"]
-        ]  # fmt: skip
-        x = figure_panel.layer_axis(data.layer_count(here), "Layer")
-        title = "AUC" if cell.first else None
-        ticks = [0.25, 0.5, 0.75, 1]
-        y = figure_panel.value_axis(
-            "value", title, (0.2, 1.01), ticks, look, number=".2~f", labels=cell.first
-        )
-        name = f"layers_{cell.place}"
-        view = _curve_panel(lines, x, y, shared, look, name, tips=LAYER_TIPS)
-        return view.properties(title=panels.heading(cell, look))
-
-    return panels.by_cell(request, [*ANCHORS.values()], panel, words.layers_caption(rows, request))
 
 
-def _method_series(names: Sequence[str]) -> dict[str, Series]:
-    """Method → its line; each keeps its colour in every picture."""
-    return {
-        name: Series(
-            words.label_of(name), panels.COLOURS[CURVES.index(name)], [1, 0],
-            draw.marker_of(CURVES.index(name)),
-        )
-        for name in names
-    }  # fmt: skip
-
-
-def _percent(look: Style, *, labels: bool, lowest: float = 0) -> alt.Y:
-    ticks = [lowest, (lowest + 100) / 2, 100]
-    title = "Wrong (%)" if labels else None
-    return figure_panel.value_axis("value", title, (lowest, 100), ticks, look, labels=labels)
-
-
-def _tenth_below(share: float) -> float:
-    """The end of an axis of shares, all of which may be close to 1; 0 where there are none."""
-    return 0.0 if pd.isna(share) else min(math.floor(10 * share), 9) / 10
-
-
-def _curve_rows(
-    rows: pd.DataFrame, names: Sequence[str], series: dict[str, Series], cell: Cell
-) -> list[Row]:
-    """The points of a cell's curves, in percent; thin ones are left out."""
-    return [
-        panels.with_ends(row, "y", "y_low", "y_high", 100)
-        | {"series": series[name].name, "marker": str(series[name].marker), "n": int(row["n"]),
-           "x": round(float(row["x"]), 4), **cell.labels}
-        for name in names
-        for row in rows[rows["detector"] == name].to_dict("records")
-        if not row["thin"]
-    ]  # fmt: skip
-
-
-def _curve_panel(
-    rows: Sequence[Row],
-    x: alt.X,
-    y: alt.Y,
-    shared: Encodings,
-    look: Style,
-    name: str,
-    under: Sequence[alt.Chart] = (),
-    tips: figure_panel.Tips = CURVE_TIPS,
-) -> alt.LayerChart:
-    """Lines with pale bands and small markers."""
-    table = pd.DataFrame(rows)
-    base = alt.Chart(table).encode(x, color=shared.legend, detail="series:N")
-    low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-    band = base.mark_area(opacity=0.5 * look.band_opacity).encode(low, y2="high:Q")
-    line = base.mark_line(strokeWidth=0.75 * look.line_width).encode(y, strokeDash=shared.dash)
-    points = base.mark_point(filled=True, size=0.4 * look.marker_size, opacity=1)
-    points = points.encode(y, shape=alt.Shape("marker:N", scale=None))
-    views = [*under, band, line, points, panels.reach(base.encode(y), shared, look, tips)]
-    return panels.layered(views, table, look, name)
-
-
-def _part_rows(rows: pd.DataFrame, names: Sequence[str], cell: Cell) -> list[Row]:
-    """Two of the Brier score's parts of each method; the third is the same for all."""
-    parts = rows[rows["detector"].isin(names)]
-    bars: list[Row] = []
-    for name, (metric, _) in product(names, words.PARTS):
-        chosen = (parts["detector"] == name) & (parts["metric"] == metric)
-        for value in parts["estimate"][chosen]:
-            bar: Row = {"label": words.label_of(name), "series": metric, "value": round(value, 4)}
-            bars.append(bar | cell.labels)
-    return bars
-
-
-def _part_panel(
-    rows: Sequence[Row],
-    names: Sequence[str],
-    shared: Encodings,
-    look: Style,
-    name: str,
-    *,
-    longest: float,
-    labels: bool,
-) -> alt.LayerChart:
-    """Bars of miscalibration and discrimination, a row for each method."""
-    table = pd.DataFrame(rows)
-    most = 0.01 if pd.isna(longest) else max(0.01, longest)
-    x = figure_panel.number_axis("value", "Brier score", (0, 1.1 * most), [0, round(most, 2)])
-    y = panels.method_axis(names, labels=labels)
-    aside = alt.YOffset("series:N", sort=None)
-    bars = (
-        alt.Chart(table)
-        .mark_bar()
-        .encode(x, y, yOffset=aside, color=shared.legend, tooltip=draw.tooltips(PART_TIPS))
+def _apart(cell: pd.DataFrame) -> bool:
+    """Whether the interval of Q-Anchored answers lies above that of A-Anchored ones."""
+    low, high = (
+        cell[cell["anchor"] == anchor][f"auc_{end}"]
+        for anchor, end in (("Q", "low"), ("A", "high"))
     )
-    height = round(panels.ROW_HEIGHT * look.label_size * max(1, len(names)))
-    return panels.layered([bars], table, look.model_copy(update={"panel_height": height}), name)
+    return bool(len(low) and len(high) and low.iloc[0] > high.iloc[0])
+
+
+def _curves(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Series]]:
+    """The lines of the methods' curves, in percent, without thin points; and their series."""
+    points = rows[~rows["thin"] & rows["detector"].isin(METHODS)]
+    points = data.numbered(points, data.values_of("y", 100, n="n"))
+    lines = data.in_runs(_drawn_as(points, "detector", SERIES), x="x")
+    measured = set(rows["detector"])
+    return lines, [one for name, one in SERIES.items() if name in measured]
+
+
+def _drawn_as(points: pd.DataFrame, column: str, series: dict[str, Series]) -> pd.DataFrame:
+    """Points in the series that their values of a column name."""
+    return points.assign(
+        series=points[column].map({name: one.name for name, one in series.items()}),
+        marker=points[column].map({name: one.marker for name, one in series.items()}),
+        offset=points[column].map([*series].index).astype(int),
+    )
+
+
+def _parts(table: pd.DataFrame, request: Request) -> pd.DataFrame:
+    """Two parts of the Brier score of each method whose curve is drawn."""
+    rows = rows_of(table, request, "model dataset detector metric estimate site position")
+    rows = rows[rows["metric"].isin(PARTS) & rows["detector"].isin(METHODS)]
+    numbers: data.Numbers = {"value": ("estimate", 1)}
+    flags = {"signal": True, "thin": False, "point": False, "low": None}
+    parts = data.numbered(rows, numbers, series=rows["metric"], **flags)
+    return parts.filter(["model", "dataset", "detector", "label", "series", "value", *flags]).round(
+        4
+    )
+
+
+def _diagonal(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+    """Where a calibrated method lies."""
+    if rows.empty:
+        return []
+    ends = [{"x": end, "value": 100 * end} for end in frame.x["scale"]["domain"]]
+    line = alt.Chart(alt.Data(values=ends)).mark_line(color=draw.SOFT, strokeWidth=0.8)
+    return [line.encode(frame.x, frame.y)]
+
+
+def _not_drawn(rows: pd.DataFrame) -> str:
+    """Says that points were left out, where some were."""
+    left = int(rows["thin"].sum())
+    return f"{left} points of too few samples are not drawn." if left else ""

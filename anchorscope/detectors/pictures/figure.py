@@ -1,10 +1,8 @@
 """The pictures of detection, by name."""
 
+from anchorscope.detectors.pictures.comparisons import forest, reads, transfer
 from anchorscope.detectors.pictures.curves import layers, reliability, risk
-from anchorscope.detectors.pictures.forest import forest
-from anchorscope.detectors.pictures.reads import reads
-from anchorscope.detectors.pictures.transfer import transfer
-from anchorscope.figures.figure_fit import Chart
+from anchorscope.figures.figure_request import Chart
 
 CHARTS: dict[str, Chart] = {
     "detection": forest,

@@ -1,11 +1,11 @@
 """What the tables of detection say, in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from anchorscope.detectors.pictures.figure_words import in_order, label_of
+from anchorscope.detectors.registry import METHODS
 from anchorscope.figures.figure_notes import few
 
 TEXTS = ("text", "question", "answer", "response")
@@ -16,6 +16,22 @@ MARGIN = 0.02
 ALONE = 0.9
 """A method reads the question alone if its question's share is surely above this."""
 Names = Mapping[str, str]
+
+
+def label_of(detector: str) -> str:
+    """What a method is called in pictures; a given detector by its own name."""
+    return METHODS[detector].label if detector in METHODS else str(detector)
+
+
+def in_order(detectors: Iterable[str]) -> list[str]:
+    """Each name once: the methods in the order of the registry, then given detectors."""
+    there = list(dict.fromkeys(map(str, detectors)))
+    return [name for name in METHODS if name in there] + [n for n in there if n not in METHODS]
+
+
+def surely_above(auc: pd.DataFrame, detector: str, reference: str) -> int:
+    """In how many cells the AUC of a detector is surely above that of another."""
+    return int((auc[auc["detector"] == detector][f"vs_{reference}_low"] > 0).sum())
 
 
 def in_words(

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import replace
 
 import altair as alt
 import pandas as pd
@@ -15,12 +14,11 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
+from anchorscope.figures.figure_axis import Axis, auc_ticks
 from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_data import Row
-from anchorscope.figures.figure_fit import Request, fitted
-from anchorscope.figures.figure_main import SHARES
-from anchorscope.figures.figure_page import Axis
-from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figure_panel import Frame
+from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_cell
+from anchorscope.figures.figure_request import Request
 
 FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
@@ -57,22 +55,10 @@ CONTRAST = (
     "model dataset site position contrast quantity layer n estimate ci_low ci_high effect signal"
 )
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
-SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One panel of a cell."""
-
-    name: str
-    title: str  # of its value axis
-    rows: Sequence[Row]
-    axis: Axis
-    number: str  # format of the axis
-
-
-@fitted
-def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Request) -> Picture:
     """Small panels for each cell, models below one another, datasets side by side.
 
     Above: the share of samples that flip under the knockout, and under each control, of its own.
@@ -83,117 +69,82 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
     Of the rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`; `grouping` tells
     nothing here. Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    data.require(controls, f"{NEEDED} flip_share")
-    data.require(contrasts, CONTRAST)
-    rows = data.at_readout(controls, request.readout)
-    pairs = data.rows_at(contrasts, request.readout)
-    columns = draw.columns_of_cells(len(request.panels), len(request.datasets), request.look)
-    across, look, width = columns.across, columns.look, columns.width
-    measured = {name for name in rows if rows[name].notna().any()}
-    series = [one for name, one in (FLIPS | AUCS).items() if name in measured]
-    shared = draw.encodings(series, look, width)
-    aucs = auc_axis(min(0.4, rows[[name for name in AUCS if name in rows]].min().min()))
-    views = []
-    for place, (model, dataset) in enumerate(product(request.panels, request.datasets)):
-        cell = data.cell_of(rows, model[0], dataset[0])
-        panels = [
-            Panel(f"flips_{place}", "Flips (%)", _lines(cell, FLIPS, 100), SHARES, "d"),
-            Panel(f"auc_{place}", "AUC", _lines(cell, AUCS, 1), aucs, ".1f"),
-        ]
-        labels: Row = {"model": model[1], "dataset": dataset[1]}
-        views.append(_column(cell, labels, panels, shared, look, first=place % across == 0))
-    caption = _caption(rows, pairs, request)
-    return draw.figure_of(views, across, width, request.title, caption, look)
+    rows = data.shown(controls, request, f"{NEEDED} flip_share")
+    pairs = data.shown(contrasts, request, CONTRAST, must=False)
+    series = [
+        one for name, one in (FLIPS | AUCS).items() if name in rows and rows[name].notna().any()
+    ]
+    flips, aucs = _lines(rows, FLIPS, 100), _lines(rows, AUCS, 1)
+    auc = Axis("AUC", auc_ticks(min([0.4, *aucs["value"].dropna()])))
+    panels = [
+        Panel("flips", flips, Axis("Flips (%)"), TIPS, under=_headline),
+        Panel("auc", aucs, auc, TIPS, under=_headline),
+    ]
+    blind = rows.groupby(["model", "dataset"])["cell_signal"].any()
+
+    def told(column: Column) -> Column:
+        if blind.get((column.of["model"], column.of["dataset"]), True):
+            return column
+        return replace(column, below=f"{column.below}, no signal", faded=True)
+
+    return Picture(by_cell(request, told), series, panels, _caption(rows, pairs, request))
 
 
-def auc_axis(least: float) -> Axis:
-    """The axis of AUCs: from a tenth at or below the least, to 1."""
-    low = math.floor(10 * least) / 10
-    return (low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]
-
-
-def _lines(table: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) -> list[Row]:
+def _lines(rows: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) -> pd.DataFrame:
     """The rows of a panel; a series without a marker has none."""
-    drawn: list[Row] = []
+    parts = []
     for i, (name, series) in enumerate(lines.items()):
-        numbers = data.values_of(name, *BANDS.get(name, ("", "")), factor) | SIZE
-        labels: Row = {"series": series.name, "marker": series.marker}
-        layers, probe = data.layer_count(table), name not in NOT_OF_THE_PROBE
-        for row in data.line_rows(table, numbers, labels, layers, i, probe=probe):
-            drawn.append(row | {"mark": row["mark"] and series.marker is not None})
-    return drawn
+        low, high = BANDS.get(name, ("", ""))
+        numbers = {"value": name, "low": low, "high": high}
+        part = data.numbered(rows, {key: (one, factor) for key, one in numbers.items()})
+        signal = part["signal"] | (name in NOT_OF_THE_PROBE)
+        place = {"series": series.name, "marker": series.marker, "offset": i}
+        parts.append(part.assign(**place, signal=signal))
+    drawn = data.in_runs(pd.concat(parts), numbers=["headline"])
+    return drawn.assign(mark=drawn["mark"] & drawn["marker"].notna())
 
 
-def _column(
-    cell: pd.DataFrame,
-    labels: Row,
-    panels: Sequence[Panel],
-    shared: draw.Encodings,
-    look: Style,
-    *,
-    first: bool,
-) -> alt.VConcatChart:
-    """One cell's panels; the first of a row labels their y axes. `labels`: model and dataset."""
-    heads = [{"layer": int(layer)} for layer in cell["layer"][data.true(cell["headline"])]]
-    rule = alt.Chart(alt.Data(values=heads)).mark_rule(color=draw.SOFT, strokeWidth=0.8)
-    views = []
-    for panel in panels:
-        last = panel is panels[-1]
-        x = figure_panel.layer_axis(data.layer_count(cell), "Layer" if last else None, labels=last)
-        title = panel.title if first else None
-        y = figure_panel.value_axis(
-            "value", title, *panel.axis, look, number=panel.number, labels=first
-        )
-        rows, under = [labels | row for row in panel.rows], [rule.encode(x)] if heads else []
-        views.append(
-            figure_panel.line_panel(rows, x, y, shared, look, TIPS, name=panel.name, under=under)
-        )
-    blind = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
-    model = f"{labels['model']}{', no signal' if blind else ''}"
-    heading = draw.panel_heading(str(labels["dataset"]), look, below=model, faded=blind)
-    views[0] = views[0].properties(title=heading)
-    return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
+def _headline(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+    """An upright line at the headline layer."""
+    layers = rows["layer"][rows["headline"] > 0].unique()
+    return figure_panel.upright([{"layer": int(layer)} for layer in layers], frame.x)
 
 
 def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Caption:
-    """Read-out, n and intervals; whether random tokens have an effect; what is grey.
+    """Read-out and n; whether random tokens have an effect.
 
-    As details the noise floor, where effects are not ruled out, and cells without a signal.
+    As details the noise floor, and where effects are not ruled out.
     """
-    cells, paired = (data.cells_of(one, request.panels, request.datasets) for one in (rows, pairs))
-    rows, pairs = (
-        pd.concat([table.assign(cell=name) for name, table in by_cell.items()])
-        for by_cell in (cells, paired)
-    )
     permuted = "null_share" in rows and rows["null_share"].notna().any()
     quiet, quiet_details = _equivalence(pairs)
-    return Caption(
+    sizes = rows.groupby(["model", "dataset"])["n"].max()
+    return notes.caption(
+        request,
+        rows,
+        f"Read-out {'/'.join(request.readout)}",
+        f"{notes.size_note(sizes)} samples a cell; upright line: headline layer",
+        [quiet],
         [
-            f"Read-out {'/'.join(request.readout)}; "
-            f"{notes.size_note(rows.groupby('cell')['n'].max())} samples a cell; "
-            f"upright line: headline layer; {100 * request.level:g}\u00a0% intervals.",
-            quiet,
-            notes.grey_note(cells),
-        ],
-        [
-            f"Bands: pointwise {100 * request.level:g}\u00a0% {notes.BANDS}, those of AUCs with "
-            "the probes held fixed.",
-            *([PERMUTED] if permuted else []),
+            "Intervals of AUCs: the probes held fixed.",
+            PERMUTED if permuted else "",
             *_rerouted(rows),
             _floor(rows),
             *quiet_details,
-            *notes.no_signal_notes(cells),
-            *notes.missing_note([name for name, table in cells.items() if table.empty]),
-            *request.notes,
         ],
+        intervals=notes.REFITTED,
     )
+
+
+def _cell(rows: pd.DataFrame) -> pd.Series:
+    """The name of each row's cell."""
+    return rows["model"] + " on " + rows["dataset"]
 
 
 def _rerouted(rows: pd.DataFrame) -> list[str]:
     """What flips only when every question token is cut, at the headline layers."""
     if "question_only" not in rows or rows["question_only"].isna().all():
         return []
-    heads = rows[data.true(rows["headline"])]
+    heads = rows[rows["headline"]]
     more = (heads["question_more_low"] > 0).sum()
     return [
         "Flips: question alone: flips when every question token is cut, and not under the knockout "
@@ -217,7 +168,7 @@ def _equivalence(pairs: pd.DataFrame) -> tuple[str, list[str]]:
     rows = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
     if rows.empty:
         return "Effect of random tokens: not measured.", []
-    rows = rows[data.true(rows["signal"])]
+    rows = rows[rows["signal"]].assign(cell=_cell)
     if rows.empty:
         return "Effect of random tokens: not interpretable, no layer has a signal.", []
     open_at = rows[rows["effect"] != NO].groupby("cell", sort=False)["layer"].agg(list)

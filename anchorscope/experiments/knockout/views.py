@@ -10,10 +10,10 @@ from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_data import at_readout
-from anchorscope.figures.figure_fit import Chart, Keywords
 from anchorscope.figures.figure_main import chart, choices
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
+from anchorscope.figures.figure_request import Chart, Keywords
 from anchorscope.figures.figure_style import Figure
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures.figure_fit import Request, fitted
-from anchorscope.figures.figure_style import Figure
+from anchorscope.figures.figure_picture import Picture, as_chart
+from anchorscope.figures.figure_request import Request
 
 WORDS = Words(
     arms={
@@ -25,21 +25,20 @@ WORDS = Words(
 )
 
 
-@fitted
-def bars(table: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def bars(table: pd.DataFrame, request: Request) -> Picture:
     """Each dataset's groups at its headline layer; `grouping` tells nothing here."""
-    return flip_figure.bars(_right_answers(table, request), request, WORDS)
+    return flip_figure.bars(_rows(table, request), request, WORDS)
 
 
-@fitted
-def layers(table: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def layers(table: pd.DataFrame, request: Request) -> Picture:
     """The same by layer."""
-    return flip_figure.by_layer(_right_answers(table, request), request, WORDS)
+    return flip_figure.by_layer(_rows(table, request), request, WORDS)
 
 
-def _right_answers(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    rows = flip_figure.rows_of(table, request)
-    return rows[rows["label"].astype(str) == "0"]
+def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
+    return flip_figure.rows_of(table, request, WORDS, label="0")
 
 
 CHARTS = {"bars": bars, "layers": layers}

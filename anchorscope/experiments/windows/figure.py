@@ -4,91 +4,71 @@ All answers together: groups that the knockout's flips formed share passes with 
 """
 
 import math
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Sequence
+from functools import partial
 
 import altair as alt
 import pandas as pd
 
+from anchorscope.experiments.flip_figure import EXACT, RANDOM, all_answers
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
     figure_panel,
     figure_style as draw,
 )
+from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_data import Row
-from anchorscope.figures.figure_fit import Request, fitted
-from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figure_picture import Layout, Panel, Picture, as_chart, by_cell
+from anchorscope.figures.figure_request import Request
 
 NEEDED = (
     "model dataset site position layer window first last centre label anchor n n_paired flips "
     "flips_low flips_high random random_low random_high contrast contrast_low contrast_high signal "
     "headline thin"
 )
-SHARES = {"flips": "exact question tokens", "random": "random question tokens"}
+TOKENS = {"flips": EXACT, "random": RANDOM}
 """Column → whose cut it tells of."""
+READ = {"flips": "Layer read, exact", "random": "Layer read, random", "contrast": "Layer read"}
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
-LEGIBLE = (18, 12)
-"""Least width and height in pixels of a cell with a number in it."""
-TIPS = draw.LAYER | {
-    "cut": ("layers cut", ""),
-    "tokens": ("tokens", ""),
-    "value": ("value, %", ".1f"),
-    "low": ("from", ".1f"),
-    "high": ("to", ".1f"),
-    "n": ("n", ",d"),
-}
+HEIGHT = 1.5
+"""Of a panel, beside that of other small panels."""
+TIPS = {
+    **draw.LAYER, "cut": ("layers cut", ""), "tokens": ("tokens", ""), "value": ("value, %", ".1f"),
+    **draw.INTERVAL,
+}  # fmt: skip
 
 
-Column = Callable[[pd.DataFrame, Row, Style, int, bool], list[alt.LayerChart]]
-"""Draws the panels of a cell: its rows, labels, look, place, and whether it is first in its row."""
-
-
-@fitted
-def flips(table: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def flips(table: pd.DataFrame, request: Request) -> Picture:
     """Flips, those of the control below; a pair of panels for each model and dataset."""
     rows = _rows(table, request)
-    most = _most(rows, [*SHARES])
-    scale = alt.Scale(domain=[0, most], range=["#edf3fa", "#4a98cc"])
-    colour = _colour("Flips (%)", scale)
-
-    def column(
-        cell: pd.DataFrame, labels: Row, look: Style, place: int, first: bool
-    ) -> list[alt.LayerChart]:
-        return [
-            _panel(cell, value, labels | {"tokens": tokens}, colour, look, first, place)
-            for value, tokens in SHARES.items()
-        ]
-
+    scale = alt.Scale(domain=[0, _most(rows, [*TOKENS])], range=["#edf3fa", "#4a98cc"])
     what = (
         "Predictions that flip when attention to the exact question tokens (above), or to as many "
         "others (below), is cut in a window of layers"
     )
-    return _figure(rows, request, column, _caption(rows, request, what, ""))
+    return _picture(rows, request, [*TOKENS], _colour("Flips (%)", scale), what)
 
 
-@fitted
-def contrast(table: pd.DataFrame, request: Request) -> Figure:
+@as_chart
+def contrast(table: pd.DataFrame, request: Request) -> Picture:
     """The paired difference of flips and the control's, a panel for each model and dataset."""
     rows = _rows(table, request)
     most = _most(rows, ["contrast"])
     colours = ["#e6a05a", NONE, "#4a98cc"]
     scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
-    colour = _colour("Exact − random (points)", scale)
-
-    def column(
-        cell: pd.DataFrame, labels: Row, look: Style, place: int, first: bool
-    ) -> list[alt.LayerChart]:
-        labels = labels | {"tokens": "exact − random"}
-        return [_panel(cell, "contrast", labels, colour, look, first, place)]
-
     what = (
         "Flips when attention to the exact question tokens is cut in a window of layers, minus "
         "those when as many others are"
     )
+    colour = _colour("Exact − random (points)", scale)
     unsure = "Pale, without a number: the interval contains 0."
-    return _figure(rows, request, column, _caption(rows, request, what, unsure))
+    return _picture(rows, request, ["contrast"], colour, what, unsure)
+
+
+CHARTS = {"flips": flips, "contrast": contrast}
+"""View → what draws it."""
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
@@ -96,10 +76,8 @@ def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
 
     Raises AnchorscopeError: missing columns, or another read-out.
     """
-    data.require(table, NEEDED)
-    rows = data.at_readout(table, request.readout) if len(table) else table
-    everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
-    return rows[everyone & (rows["n_paired"] > 0) & (rows["layer"] >= rows["first"])]
+    rows = all_answers(data.shown(table, request, NEEDED))
+    return rows[rows["layer"] >= rows["first"]]
 
 
 def _colour(title: str, scale: alt.Scale) -> alt.Color:
@@ -115,82 +93,66 @@ def _most(rows: pd.DataFrame, columns: list[str]) -> int:
 
     Of layers with a signal: the others have no colour.
     """
-    coloured = rows.loc[data.true(rows["signal"]), columns]
+    coloured = rows.loc[rows["signal"], columns]
     largest = 100 * coloured.abs().max().max() if len(coloured) else 0
     return max(20, 10 * math.ceil(largest / 10))
 
 
-def _figure(rows: pd.DataFrame, request: Request, column: Column, caption: Caption) -> Figure:
-    """A column of panels for each model and dataset."""
-    views, cells = [], [*product(request.panels, request.datasets)]
-    across, look = draw.beside(len(request.panels), len(request.datasets), request.look)
-    for place, ((model, label), (dataset, name)) in enumerate(cells):
-        cell = data.cell_of(rows, model, dataset)
-        labels: Row = {"model": label, "dataset": name}
-        panels = column(cell, labels, look, place, place % across == 0)
-        heading = draw.panel_heading(name, look, below=label)
-        panels[0] = panels[0].properties(title=heading)
-        views.append(alt.VConcatChart(vconcat=panels, spacing=8))
-    width = draw.width_of(across, look)
-    return draw.figure_of(views, across, width, request.title, caption, look)
-
-
-def _panel(
-    cell: pd.DataFrame,
-    value: str,
-    labels: Row,
+def _picture(
+    rows: pd.DataFrame,
+    request: Request,
+    columns: Sequence[str],
     colour: alt.Color,
-    look: Style,
-    first: bool,
-    place: int,
-) -> alt.LayerChart:
-    """A cell's heat map of one column; the first of a row has a title on its value axis."""
-    centres = [str(one) for one in sorted(cell["centre"].astype(int).unique())]
-    layers = [str(one) for one in range(data.layer_count(cell) if len(cell) else 0)]
-    room = look.panel_width / max(len(centres), 1), look.panel_height / max(len(layers), 1)
-    legible = room[0] >= LEGIBLE[0] and room[1] >= LEGIBLE[1]
+    what: str,
+    unsure: str = "",
+) -> Picture:
+    """A heat map of each column of the table, below one another in each cell."""
+    layout = by_cell(request)
+    panels = [_panel(rows, column, colour, layout) for column in columns]
+    return Picture(layout, [], panels, _caption(rows, request, what, unsure))
+
+
+def _panel(rows: pd.DataFrame, column: str, colour: alt.Color, layout: Layout) -> Panel:
+    """The heat map of one column; where cells have room for it, their numbers are written."""
+    centres = [str(one) for one in sorted(rows["centre"].astype(int).unique())]
+    layers = [str(one) for one in range(data.layer_count(rows) if len(rows) else 0)]
+    legible = layout.has_room_for_numbers(len(centres), len(layers), HEIGHT)
     step = 1 if legible else 5 if len(layers) <= 40 else 10
-    last = value != "flips"
-    every = math.ceil(1.6 * look.label_size / room[0])
-    title = "Layers cut (centre)" if last else None
-    x = figure_panel.name_axis("centre", title, centres, labelled=centres[::every])
-    tokens = {"flips": "exact", "random": "random"}.get(value)
-    title = ("Layer read" if tokens is None else f"Layer read, {tokens}") if first else None
-    y = figure_panel.name_rows("read", title, layers, layers[::step])
-    rows: list[Row] = []
-    for one in cell.to_dict("records"):
-        low, high = (100 * float(one[f"{value}_{end}"]) for end in ("low", "high"))
-        unsure = value == "contrast" and low <= 0 <= high
-        window = f"{one['first']:.0f}–{one['last']:.0f}"
-        row: Row = {"centre": f"{one['centre']:.0f}", "read": f"{one['layer']:.0f}", "cut": window}
-        row |= {"layer": int(one["layer"]), "value": round(100 * float(one[value]), 2)}
-        row |= {"low": round(low, 2), "high": round(high, 2), "n": int(one["n_paired"])}
-        thin, signal = (str(one[name]).lower() in ("true", "1") for name in ("thin", "signal"))
-        row |= {"signal": signal, "unsure": unsure, "written": legible and not thin and not unsure}
-        rows.append(labels | row)
-    name = f"{value}_{place}"
-    return figure_panel.heat_panel(rows, x, y, colour, look, TIPS, name=name, number=".0f")
+    every = math.ceil(1.6 * layout.look.label_size * len(centres) / layout.look.panel_width)
+    below = Axis(
+        "Layers cut (centre)", names=centres, labelled=centres[:: max(1, every)], field="centre"
+    )
+    beside = Axis(READ[column], names=layers[::-1], labelled=layers[::step], field="read")
+    cells = data.numbered(rows, data.values_of(column, 100))
+    numbers = dict.fromkeys(("value", "low", "high"), 2)
+    cells = cells.filter(["model", "dataset", "layer", "n", "signal", "thin", *numbers]).assign(
+        centre=_words(rows["centre"]),
+        read=_words(rows["layer"]),
+        cut=_words(rows["first"]) + "–" + _words(rows["last"]),
+        tokens=TOKENS.get(column, "exact − random"),
+        unsure=(column == "contrast") & (cells["low"] <= 0) & (cells["high"] >= 0),
+    )
+    cells["written"] = legible & ~cells["thin"] & ~cells["unsure"]
+    heat = partial(figure_panel.heat, colour=colour, number=".0f")
+    return Panel(column, cells.round(numbers), beside, TIPS, below, heat, HEIGHT)
+
+
+def _words(column: pd.Series) -> pd.Series:
+    """Whole numbers as texts."""
+    return column.astype(int).astype(str)
 
 
 def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Caption:
-    """What is drawn, the windows' width, n, what it says, and what is left out."""
-    headline = rows[data.true(rows["headline"])]
-    if headline.empty:
-        return Caption(["Not measured: no sample has what the experiment needs."])
-    cells = data.cells_of(rows, request.panels, request.datasets)
-    measured = [cell for cell in cells.values() if len(cell)]
-    wide = [int((cell["last"] - cell["first"]).max()) + 1 for cell in measured]
-    grey = sum(not data.true(cell["signal"]).all() for cell in measured)
-    level = f"{100 * request.level:g}\u00a0%"
-    width = f"{notes.span(wide)} layer{'' if max(wide) == 1 else 's'} wide"
-    return Caption(
-        [
-            f"{what}, {width}, by the layer read; {notes.size_note(headline['n_paired'])} samples.",
-            "Blank: windows that lie above the layer read, which they cannot move.",
-            unsure,
-            f"Grey: layers without a signal (in {grey} of {len(measured)} cells)." if grey else "",
-            "No number: too few samples to rely on." if data.true(rows["thin"]).any() else "",
-        ],
+    """What is drawn, the windows' width, n, and what it says."""
+    headline = rows[rows["headline"]]
+    wide = (rows["last"] - rows["first"]).groupby([rows["model"], rows["dataset"]]).max() + 1
+    width = f"{notes.span(wide)} layer{'' if wide.max() == 1 else 's'} wide"
+    return notes.caption(
+        request,
+        rows,
+        f"{what}, {width}, by the layer read",
+        f"{notes.size_note(headline['n_paired'])} samples",
+        ["Blank: windows that lie above the layer read, which they cannot move.", unsure],
         [
             "A dark cell says that reading the question in these layers alone decides verdicts at "
             "the layer read. A pale one does not say that nothing is read there: other layers may "
@@ -198,14 +160,10 @@ def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Ca
             "All later tokens are kept from the tokens, not the last position alone, and windows "
             "are clipped at the first and the last layer.",
             "All answers, whatever the knockout does to them. A sample counts if its control cuts "
-            f"as many tokens. Left out: {notes.span(headline['n'] - headline['n_paired'])} of "
-            f"{notes.span(headline['n'])} samples of a cell.",
-            f"Intervals (pointed at): {level} clustered bootstrap, probes held fixed.",
-            *notes.missing_note([name for name, cell in cells.items() if cell.empty]),
-            *request.notes,
+            f"as many tokens. {notes.left_out(headline, 'a cell')}",
+            f"Intervals (pointed at): {100 * request.level:g}\u00a0% {notes.CLUSTERED}.",
         ],
+        intervals="",
+        grey="Grey: layers without a signal",
+        thin="No number: too few samples to rely on.",
     )
-
-
-CHARTS = {"flips": flips, "contrast": contrast}
-"""View → what draws it."""

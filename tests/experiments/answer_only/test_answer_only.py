@@ -173,7 +173,7 @@ def test_bars_hold_both_quantities_their_means_and_what_they_do_not_say() -> Non
     drawn = [row for rows in spec["datasets"].values() for row in rows]
     means = [row for row in drawn if row.get("dataset") == "mean"]
     assert len(means) == 8
-    flips = {(row["bar"], row["condition"]): row["value"] for row in means if row["value"] >= 50}
+    flips = {(row["bar"], row["series"]): row["value"] for row in means if row["value"] >= 50}
     assert flips["mean\nQ", figure.CUT] == 100  # and 50 where it is left out
     assert sum(row["point"] for row in drawn if "point" in row) == 16
 

@@ -190,7 +190,7 @@ def test_the_caption_counts_the_cells_in_which_flips_fall_and_names_the_others()
 def test_the_line_runs_through_the_clean_pass_at_1_where_nothing_flips() -> None:
     spec = drawn(by_hand(FLIPPED))
     rows = [row for part in spec["datasets"].values() for row in part if "weight" in row]
-    assert {row["weight"] for row in rows} == {"0", "¼", "½", "1", "2"}
-    assert all(row["value"] == 0 for row in rows if row["weight"] == "1")
-    exact = {row["weight"]: row["value"] for row in rows if not row["chance"]}
+    assert {row["w"] for row in rows} == {"0", "¼", "½", "1", "2"}
+    assert all(row["value"] == 0 for row in rows if row["w"] == "1")
+    exact = {row["w"]: row["value"] for row in rows if not row["chance"]}
     assert {"0", "2"} <= {*exact}

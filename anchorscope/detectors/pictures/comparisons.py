@@ -1,0 +1,199 @@
+"""Comparisons of detection: the AUC of every method, what it reads, and how it transfers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
+from anchorscope.detectors.pictures.verdict import in_order, label_of, surely_above
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
+from anchorscope.figures.figure_axis import Axis
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_panel import Frame
+from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_cell, small
+from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_style import Series
+
+TERMS = ("pair", "answer", "question")
+"""In the order of the stacked bars: the whisker of the first starts at 0."""
+AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
+SHARE_TIPS = {
+    "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),
+    "low": ("from", ".1f"), "high": ("to", ".1f"), "reads": ("shown to read", ""),
+}  # fmt: skip
+TRANSFER_TIPS = {
+    "trained": ("trained on", ""), "value": ("AUC", ".3f"), **draw.INTERVAL,
+    "n_shared": ("left out, shared", ",d"),
+}  # fmt: skip
+
+
+@as_chart
+def forest(table: pd.DataFrame, request: Request) -> Picture:
+    """AUC of every method: a panel for each dataset, a colour for each model."""
+    rows = rows_of(
+        table, request, "model dataset detector metric estimate ci_low ci_high n thin site position"
+    )
+    rows = rows[rows["metric"] == "auroc"]
+    series = {
+        label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], draw.marker_of(i), line=False)
+        for i, (_, label) in enumerate(request.panels)
+    }
+    points = data.numbered(rows, data.values_of("estimate", n="n", ends="ci"), signal=True)
+    points = points.assign(
+        series=points["model"],
+        marker=points["model"].map({name: one.marker for name, one in series.items()}),
+    )
+    points = points.filter([*AUC_TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
+    names = methods_axis(rows["detector"])
+    lowest = min([0.4, *(rows["ci_low"].dropna() - 0.02)])
+    auc = Axis("AUC", ((lowest, 1.01), [0.5, 0.75, 1]), number=".2~f")
+    columns = [Column({"dataset": label}, label) for _, label in request.datasets]
+    layout = small(columns, len(columns), request.look)
+    height = height_of(len(names.names or ()), layout)
+    panel = Panel(
+        "forest", points, names, AUC_TIPS, auc, figure_panel.points, height, under=_chance
+    )
+    return Picture(layout, [*series.values()], [panel], _forest_caption(rows, request))
+
+
+def _chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+    return figure_panel.upright([{"value": 0.5}], frame.x)
+
+
+def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
+    """What is drawn, n, intervals, and what beats the text, the output and the probe."""
+    cells = rows.groupby(["model", "dataset"]).ngroups
+    measured = set(rows["detector"])
+    beaten = [
+        f"{words} in {surely_above(rows, 'probe', name)} of {cells} cells"
+        for name, words in (("text", "the text"), ("output", "token probabilities"))
+        if {name, "probe"} <= measured
+    ]
+    better = [
+        label_of(name)
+        for name in in_order(measured)
+        if name != "probe" and surely_above(rows, name, "probe") > cells / 2
+    ]
+    return notes.caption(
+        request,
+        rows,
+        f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of fold",
+        f"{notes.size_note(rows['n'])} samples a cell",
+        [
+            f"The probe is surely above {' and '.join(beaten)}." if beaten else "",
+            f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
+        ],
+        ["No method, penalty, layer, gate or sign was chosen on what it scores."],
+        intervals="clustered bootstrap intervals, methods held fixed",
+        thin="",
+    )
+
+
+@as_chart
+def reads(table: pd.DataFrame, request: Request) -> Picture:
+    """A bar for each method of what it reads of question, answer and pair, by cell."""
+    shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
+    ends = " ".join(f"{share}_{end}" for share in shares for end in ("low", "high"))
+    needed = f"model dataset detector reads n_right n_wrong site position {' '.join(shares)} {ends}"
+    rows = rows_of(table, request, needed)
+    bars = data.stacked(rows, shares)
+    bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
+    names, layout = methods_axis(rows["detector"]), by_cell(request)
+    share = Axis("Share (%)", ((0, 108), [0, 50, 100]))
+    height = height_of(len(names.names or ()), layout)
+    panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height)
+    series = [replace(draw.TERMS[term], marker="square", line=False) for term in TERMS]
+    return Picture(layout, series, [panel], _reads_caption(rows, request))
+
+
+def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
+    """Stacked bars, the interval of the pair's share, and a dot where truth is shown to be read."""
+    panel = figure_panel.shares(rows, frame)
+    pair = alt.Chart(rows).encode(frame.y)
+    pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
+    dots = pair.transform_filter("datum.reads === 'truth'").encode(x=alt.XDatum(104))
+    size = 0.7 * frame.look.marker_size
+    whiskers = figure_panel.whiskers(pair, frame.x).encode(color=alt.value(draw.INK))
+    panel.layer += [whiskers, dots.mark_point(filled=True, color=draw.PURPLE, size=size, opacity=1)]
+    return panel
+
+
+def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
+    """What the bars are, and which methods read the pair."""
+    cells = rows.groupby(["model", "dataset"]).ngroups
+    truth = rows[rows["reads"] == "truth"].groupby("detector").size()
+    reading = [label_of(name) for name in in_order(truth.index) if truth[name] > cells / 2]
+    return notes.caption(
+        request,
+        rows,
+        f"Read-out {'/'.join(request.readout)}; two answers exchanged between their questions",
+        f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs a cell; whiskers: the "
+        "pair's share",
+        [
+            "Shown to read truth by comparing both (dot) in most cells: "
+            f"{'; '.join(reading) or 'none'}."
+        ],
+        [
+            "Shares of the mean squares of each term of the logit, right answers only. A method "
+            "that adds something read off the question to something read off the answer has no "
+            "share of the pair. Token probabilities have one without reading truth: an answer is "
+            "unlikely behind another question, right or wrong."
+        ],
+    )
+
+
+@as_chart
+def transfer(table: pd.DataFrame, request: Request) -> Picture:
+    """AUC on each dataset of the probe and the text model of each other one, by model."""
+    rows = rows_of(
+        table, request, "model dataset trained_on detector auroc n n_shared site position"
+    )
+    detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
+    cells = data.numbered(rows, data.values_of("auroc", n="n"))
+    cells = cells.assign(trained=cells["trained_on"].map(lambda key: names.get(key, key)))
+    cells = cells.filter([*TRANSFER_TIPS, "model", "dataset", "detector"]).round(4)
+    columns = [
+        Column({"model": model, "detector": name}, label_of(name), model)
+        for _, model in request.panels
+        for name in detectors
+    ]
+    layout = small(columns, len(detectors), request.look)
+    below = Axis("trained on", names=[*names.values()], field="trained", angle=-40)
+    beside = Axis("tested on", names=[*names.values()], field="dataset")
+    scale = alt.Scale(domain=[0.3, 0.5, 1], range=["#d6604d", "#f7f7f7", "#4393c3"])
+    heat = partial(figure_panel.heat, colour=alt.Color("value:Q", scale=scale, legend=None))
+    height = height_of(2 * len(names), layout)
+    panel = Panel("transfer", cells, beside, TRANSFER_TIPS, below, heat, height)
+    return Picture(layout, [], [panel], _transfer_caption(rows, request))
+
+
+def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
+    """What the cells are, and how much is lost."""
+    probe = rows[rows["detector"] == "probe"]
+    away = probe[probe["trained_on"].map(dict(request.datasets)) != probe["dataset"]]
+    lost = int((away["vs_own_high"] < 0).sum()) if len(away) else 0
+    return notes.caption(
+        request,
+        rows,
+        f"Read-out {'/'.join(request.readout)}; AUC; on the diagonal out of fold",
+        sentences=[
+            f"The probe is surely worse than the tested dataset's own in {lost} of {len(away)} "
+            "pairs of datasets."
+            if len(away)
+            else ""
+        ],
+        details=[
+            "Layer, penalty and calibration are learned from the dataset that is trained on. "
+            "Answers that share question or subject with it are left out."
+        ],
+        intervals="",
+        thin="",
+    )

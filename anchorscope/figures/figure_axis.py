@@ -1,0 +1,191 @@
+"""Axes of panels: what they show, and the channels that Vega-Lite draws them by."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.figures.figure_style import Style
+
+Ticks = tuple[tuple[float, float], Sequence[float]]
+"""The ends of an axis, and where it is labelled."""
+PERCENT: Ticks = ((0, 100), [0, 50, 100])
+MOST_TICKS = 4
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows: numbers between two ends, or names.
+
+    Attributes:
+        title: of the axis; None for none.
+        ticks: ends and labels of numbers; None for layers, whose number a model decides, or names.
+        names: in their order, from the left or from above.
+        labelled: those of the names with a label; None for all.
+        field: the column of the rows.
+        number: format of the labels; "" for one that fits their distance.
+        log: whether the scale is logarithmic.
+        root: whether it is of square roots.
+        margin: room beside the first and the last layer, in layers.
+        angle: of the labels of names below a panel.
+        grid: whether names have lines across the panel.
+    """
+
+    title: str | None
+    ticks: Ticks | None = None
+    names: Sequence[str] | None = None
+    labelled: Sequence[str] | None = None
+    field: str = "value"
+    number: str = ""
+    log: bool = False
+    root: bool = False
+    margin: float = 0
+    angle: float = 0
+    grid: bool = False
+
+    @property
+    def scale(self) -> alt.Scale:
+        """Its scale, of names or numbers."""
+        if self.names is not None:
+            return alt.Scale(domain=list(self.names))
+        kind: Literal["log", "sqrt", "linear"] = "linear"
+        kind = "log" if self.log else "sqrt" if self.root else kind
+        return alt.Scale(type=kind, domain=list(self._numbers[0]), nice=False)
+
+    @property
+    def shown_names(self) -> list[str]:
+        """The names that have a label."""
+        return list((self.names or ()) if self.labelled is None else self.labelled)
+
+    @property
+    def _numbers(self) -> Ticks:
+        return self.ticks or PERCENT
+
+    @property
+    def format(self) -> str:
+        """The format of the labels of numbers."""
+        places = self._numbers[1]
+        step = min((b - a for a, b in pairwise(places)), default=1)
+        return self.number or ("~s" if step >= 1000 else "d" if step >= 1 else "~f")
+
+
+LAYERS = Axis("Layer", field="layer")
+"""The layers of a model."""
+
+
+def layers_of(axis: Axis, layers: int) -> Axis:
+    """An axis of layers for a model of so many.
+
+    All are labelled up to 10, then every 5, above 30 every 10, above 50 every 20.
+    """
+    step = next((step for most, step in ((10, 1), (30, 5), (50, 10)) if layers <= most), 20)
+    ends = (-axis.margin, max(layers - 1, 1) + axis.margin)
+    return replace(axis, ticks=(ends, list(range(0, max(layers, 1), step))))
+
+
+def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
+    """The axis below a panel."""
+    shown = axis.title if title else None
+    if axis.names is not None:
+        names = alt.Axis(
+            title=shown,
+            values=axis.shown_names,
+            labels=labels,
+            ticks=labels,
+            grid=False,
+            # a name of two lines stands on them
+            labelExpr="split(datum.label, '\\n')" if labels else alt.Undefined,
+            labelAngle=axis.angle,
+            labelAlign="right" if axis.angle else alt.Undefined,
+            labelLimit=0,
+            labelOverlap=False,
+        )
+        return alt.X(f"{axis.field}:N", scale=axis.scale, axis=names)
+    ticks = list(axis._numbers[1])
+    numbers = alt.Axis(
+        values=ticks,
+        tickCount=len(ticks),
+        tickMinStep=1 if axis.field == "layer" else alt.Undefined,
+        title=shown,
+        labels=labels,
+        format=axis.format,
+        grid=False,
+    )
+    return alt.X(f"{axis.field}:Q", scale=axis.scale, axis=numbers)
+
+
+def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
+    """The axis beside a panel; of numbers without labels it takes no room there."""
+    shown = axis.title if labels else None
+    if axis.names is not None:
+        names = alt.Axis(
+            title=shown,
+            values=axis.shown_names,
+            labels=labels,
+            ticks=labels,
+            labelLimit=0,
+            grid=axis.grid,
+        )
+        return alt.Y(f"{axis.field}:N", scale=axis.scale, axis=names)
+    ticks = list(axis._numbers[1])
+    # one fixed width for labels keeps panels above one another in line
+    extent = 3 * look.label_size if labels else 0
+    numbers = alt.Axis(
+        values=ticks,
+        tickCount=len(ticks),  # else Vega thins out the values it was given
+        title=shown,
+        format=axis.format,
+        grid=True,
+        # a blank is as high as a label: panels beside one another stay in line
+        labelExpr="datum.label" if labels else "' '",
+        ticks=labels,
+        minExtent=extent,
+        maxExtent=extent,
+    )
+    return alt.Y(f"{axis.field}:Q", scale=axis.scale, axis=numbers)
+
+
+def numbers_of(rows: pd.DataFrame) -> list[float]:
+    """All values and ends of intervals that rows hold."""
+    columns = [name for name in ("value", "low", "high") if name in rows]
+    return [float(one) for one in rows[columns].to_numpy().ravel() if not pd.isna(one)]
+
+
+def ticks_of(values: Iterable[float], least: float = 0, step: float = 0) -> Ticks:
+    """An axis that holds 0 and all values, with round numbers.
+
+    Args:
+        values: what it is to hold.
+        least: how far it goes, whatever the values.
+        step: the least distance of two labels.
+    """
+    ends = [0.0, least, *values]
+    low, high = min(ends), max(ends)
+    if low == high:
+        return (-1, 1), [-1, 0, 1]
+    step = max(step, _round_step((high - low) / MOST_TICKS))
+    room = max(0.08 * (high - low), 0.5 * step) if low < 0 < high else 0.05 * (high - low)
+    low, high = _rounded(low - room if low < 0 else 0.0), _rounded(high + room if high > 0 else 0.0)
+    places = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return (low, high), [_rounded(step * place) for place in places]
+
+
+def _round_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten, no smaller than this."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.999 * least)
+
+
+def _rounded(value: float) -> float:
+    """Without the noise of floating point."""
+    return round(value, 4) if abs(value) > 1e-2 else float(f"{value:.3g}")
+
+
+def auc_ticks(least: float) -> Ticks:
+    """An axis of AUCs: from a tenth at or below the least, to 1."""
+    low = math.floor(10 * least) / 10
+    return (low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]

@@ -1,0 +1,237 @@
+"""A picture: panels in columns and rows under one title, above one legend.
+
+A page says what is drawn (`Picture`); where panels stand, which of them carry the labels of axes,
+how wide all is and where the words go is decided here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from itertools import product
+from typing import Unpack
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.config.settings import PAPER
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
+from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
+from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_fit import fit
+from anchorscope.figures.figure_panel import Draw, Frame, Tips
+from anchorscope.figures.figure_request import Chart, Keywords, Request, request_of
+from anchorscope.figures.figure_style import Figure, Series, Style
+
+COLUMN_MM, PAGE_MM = 85, 180
+LEGIBLE = (18, 12)
+"""Least width and height in pixels of a cell with a number in it."""
+Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
+"""Layers below the others of a panel, of its rows."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A row of panels, one in each column of the picture.
+
+    Attributes:
+        name: what the names of its panels begin with.
+        rows: what all of them show; a column of the picture draws those with its values.
+        y: the value axis, or what makes it of the rows of all columns of a model.
+        tips: what a tooltip tells, beside model and dataset.
+        x: the axis below.
+        draw: what draws a panel.
+        height: of a panel, beside the look's own.
+        heading: above the first panel of the row; the others keep its room. Of the first row, below
+            the column's own.
+        under: layers below the others.
+    """
+
+    name: str
+    rows: pd.DataFrame
+    y: Axis | Callable[[pd.DataFrame], Axis]
+    tips: Tips
+    x: Axis = LAYERS
+    draw: Draw = figure_panel.lines
+    height: float = 1
+    heading: str = ""
+    under: Under = lambda rows, frame: ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of panels: the values of columns of the rows that it draws, and its heading."""
+
+    of: Mapping[str, str]
+    heading: str
+    below: str = ""  # a smaller line
+    faded: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the columns of a picture stand, and how large their panels are.
+
+    Attributes:
+        columns: from the left, row by row.
+        across: how many stand side by side.
+        look: with the panels' sizes.
+        labelled: whether all columns label their value axes, or the first of a row alone.
+    """
+
+    columns: Sequence[Column]
+    across: int
+    look: Style
+    labelled: bool
+
+    @property
+    def width(self) -> float:
+        """About how wide the figure is, in CSS pixels: for its legend and caption."""
+        labels = 4 * self.look.label_size * (self.across if self.labelled else 1)
+        return self.across * (self.look.panel_width + 0.7 * self.look.spacing) + labels
+
+    def has_room_for_numbers(self, across: int, up: int, height: float = 1) -> bool:
+        """Whether each of so many cells of a panel is large enough for a number in it."""
+        width = self.look.panel_width / max(across, 1)
+        return width >= LEGIBLE[0] and height * self.look.panel_height / max(up, 1) >= LEGIBLE[1]
+
+
+def by_model(request: Request) -> Layout:
+    """A column for each model."""
+    columns = [Column({"model": label}, label) for _, label in request.panels]
+    across = draw.columns_across(len(columns), request.look.columns)
+    return Layout(columns, across, request.look, labelled=True)
+
+
+def by_cell(
+    request: Request, heading: Callable[[Column], Column] = lambda column: column
+) -> Layout:
+    """A column for each cell: datasets side by side, models below one another.
+
+    Of a single dataset models stand side by side. `heading` may say more of a column.
+    """
+    datasets = len(request.datasets)
+    columns = [
+        heading(Column({"model": model, "dataset": dataset}, dataset, model))
+        for (_, model), (_, dataset) in product(request.panels, request.datasets)
+    ]
+    return small(columns, datasets if datasets > 1 else len(columns), request.look)
+
+
+def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
+    """Columns of small panels, as many side by side as there is room for."""
+    across = draw.columns_across(side_by_side, 2 * look.columns)
+    sizes = {
+        "panel_width": look.panel_width // (2 if across > 2 else 1),
+        "panel_height": round(0.65 * look.panel_height),
+    }
+    return Layout(columns, across, look.model_copy(update=sizes), labelled=False)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a figure shows."""
+
+    layout: Layout
+    series: Sequence[Series]  # of the legend
+    panels: Sequence[Panel]  # from above
+    caption: Caption
+    title: str = ""  # if not the one asked for
+
+
+def as_chart(page: Callable[..., Picture]) -> Chart:
+    """Turn a function of tables and a `Request`, which tells the picture, into one that draws it.
+
+    Its figures are `width_mm` wide where their style says so: panels take what axes and spaces
+    leave, found by drawing; text is set at its own size, not scaled. Without a width of its own,
+    `paper` is a column wide for one panel, else a page.
+    """
+
+    @wraps(page)
+    def chart(*tables: pd.DataFrame | str, **keywords: Unpack[Keywords]) -> Figure:
+        request = request_of(keywords)
+        look, width = request.look, request.look.width_mm
+
+        def draw_in(look: Style) -> Figure:
+            here = replace(request, look=look)
+            return figure(page(*tables, here), here)
+
+        if width is None and (look.theme, look.panel_width) == ("paper", PAPER["panel_width"]):
+            width = COLUMN_MM if len(request.panels) == 1 else PAGE_MM
+        return fit(draw_in, look, width) if width else draw_in(look)
+
+    return chart
+
+
+def figure(picture: Picture, request: Request) -> Figure:
+    """The figure of a picture.
+
+    The caption's details are the specification's `usermeta.details`: the page shows them.
+    """
+    layout = picture.layout
+    look, width = layout.look, layout.width
+    shared = draw.encodings(picture.series, look, width)
+    views = [_column(picture, place, shared) for place in range(len(layout.columns))]
+    lines, details = picture.caption.wrapped(draw.caption_characters(look, width))
+    title = "" if look.title else picture.title or request.title
+    lines = [] if look.caption else lines
+    return Figure(
+        concat=views,
+        columns=layout.across,
+        spacing={"row": look.spacing, "column": 0.7 * look.spacing},
+        resolve=draw.one_legend(),
+        title=draw.title_of(title, lines, look, width) if title or lines else alt.Undefined,
+        config=draw.config_of(look),
+        background="white",
+        usermeta={"details": details},
+    )
+
+
+def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcatChart:
+    """The panels of one column, below one another."""
+    layout, panels = picture.layout, picture.panels
+    column, look = layout.columns[place], layout.look
+    first = place % layout.across == 0
+    views = []
+    for panel, below in zip(panels, [*panels[1:], None], strict=True):
+        frame = Frame(
+            name=f"{panel.name}_{place}",
+            x=_x(picture, panel, below, column),
+            y=y_channel(_y(panel, column), look, labels=layout.labelled or first),
+            shared=shared,
+            look=look.model_copy(update={"panel_height": round(panel.height * look.panel_height)}),
+            tips=panel.tips,
+        )
+        rows = _of(panel.rows, column)
+        view = panel.draw(rows, replace(frame, under=panel.under(rows, frame)))
+        if panel is panels[0]:
+            heading = draw.panel_heading(
+                column.heading, look, below=column.below or panel.heading, faded=column.faded
+            )
+            view = view.properties(title=heading)
+        elif panel.heading:
+            view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
+        views.append(view)
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
+
+
+def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> alt.X:
+    """The axis below a panel; labelled once where the next panel has the same."""
+    axis = panel.x
+    if axis.field == "layer" and axis.ticks is None and axis.names is None:
+        rows = [_of(one.rows, column, model=True) for one in picture.panels if one.x == axis]
+        axis = layers_of(axis, max(map(data.layer_count, rows)))
+    last = below is None or below.x != panel.x
+    return x_channel(axis, title=last, labels=last or bool(below and below.heading))
+
+
+def _y(panel: Panel, column: Column) -> Axis:
+    """The value axis of a panel."""
+    return panel.y if isinstance(panel.y, Axis) else panel.y(_of(panel.rows, column, model=True))
+
+
+def _of(rows: pd.DataFrame, column: Column, *, model: bool = False) -> pd.DataFrame:
+    """The rows of a column, or of all columns of its model."""
+    for name, value in column.of.items():
+        if name in rows and (name == "model" or not model):
+            rows = rows[rows[name] == value]
+    return rows
