@@ -7,7 +7,7 @@
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
 #      results/detection/<model>/<figure>.transfer.csv         trained on one dataset, tried on others
 #      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
-#                               thresholds,self-awareness,transfer}.csv
+#                               self-awareness,transfer}.csv
 #      results/figures/<figure>.detection*.{vl.json,html,svg,pdf,png}
 
 from anchorscope.detectors.pictures import views as detection_views
@@ -101,9 +101,6 @@ rule detection_cell:
         **jobs.asks("tables"),
     params:
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
-        thresholds=cfg.detection.model_dump(
-            mode="json", include={"precision", "coverage", "confidence"}
-        ),
         seed=cfg.seed,
     message:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
