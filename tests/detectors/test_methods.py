@@ -7,17 +7,16 @@ import pandas as pd
 import pytest
 import torch
 from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import cell as cells, out_of_fold
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
-from anchorscope.detectors.methods import probe, text
+from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
+from anchorscope.detectors.methods.text import TextScorer
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
-from anchorscope.probes import fitting
+from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -96,22 +95,24 @@ def test_a_planted_auc_is_reported_as_it_is(small: Planted, wanted: float) -> No
     assert found["fixed"] == pytest.approx(exact, abs=0.01)
 
 
-def test_the_rotated_regression_is_the_plain_one(small: Planted) -> None:
-    """The text model equals scikit-learn's on the same features, before its calibration."""
-    texts = small.answers["question"]
-    x = CountVectorizer(binary=True, dtype=np.float64).fit_transform(texts)
-    z, inner = small.cell.design.z, np.arange(len(texts)) % 3
-    weights, _ = text._regression(x, z, inner, np.array([0.1, 0.1]))
-    plain = LogisticRegression(C=0.1, max_iter=5000, tol=1e-8).fit(x, z)
-    slope = weights @ plain.coef_[0] / (plain.coef_[0] @ plain.coef_[0])
-    assert np.allclose(weights, slope * plain.coef_[0], atol=1e-3)
+def test_a_floor_of_the_figures_is_the_method_of_its_name(small: Planted) -> None:
+    names = list(floors.FLOORS)
+    rows = out_of_fold.scores(small.cell, [METHODS[name] for name in names])
+    of_figures = floors.floors(small.cell.design.in_order(small.answers), SETTINGS)
+    for name in names:
+        mine = rows[(rows["detector"] == name) & (rows["condition"] == "clean")]
+        theirs = of_figures[of_figures["floor"] == name].set_index("id").loc[mine["id"]]
+        assert (mine["fold"].to_numpy() == theirs["fold"].to_numpy()).all()
+        assert np.allclose(mine["rank"], theirs["s"], atol=1e-9)
 
 
 def test_words_of_the_test_fold_have_no_weight(small: Planted, train: Training) -> None:
     scorer = METHODS["question"].fit(train)
     learned = " ".join(train.samples.answers["question"]).lower()
-    assert isinstance(scorer, text.TextScorer)
-    words = [word for part in scorer.parts if part.kind == "letters" for word in part.vocabulary]
+    assert isinstance(scorer, TextScorer)
+    words = [
+        word for part in scorer.model.parts if part.kind == "letters" for word in part.vocabulary
+    ]
     assert words
     assert all(word.lower() in learned for word in words)
 

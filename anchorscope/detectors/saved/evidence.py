@@ -142,7 +142,7 @@ class Evidence:
         """The measures of one of `scores`; AUROC alone of what is not calibrated."""
         s, z, drawn, level = self.scores[name], self.own.z, self.own.drawn, self.own.level
         # Folds have unlike shares of wrong answers: ranks are compared at equal classes.
-        auc = quality.interval(intervals.auc(s, z), drawn.aucs(s[None], z)[:, 0], level)
+        auc = quality.interval(intervals.auc(s, z), drawn.aucs(s[None], z)[1:, 0], level)
         measures: dict[str, Interval] = {}
         if name in ("probe", "resid"):
             measures = quality.estimates(samples.sigmoid(s + self._shift()), z, drawn, level)
@@ -158,7 +158,7 @@ class Evidence:
         """The probe's AUC minus that of everything else, paired."""
         z, drawn = self.own.z, self.own.drawn
         names = list(self.scores)
-        aucs = drawn.aucs(np.stack([self.scores[name] for name in names]), z)
+        aucs = drawn.aucs(np.stack([self.scores[name] for name in names]), z)[1:]
         whole = [intervals.auc(self.scores[name], z) for name in names]
         return {
             name: quality.interval(whole[0] - whole[at], aucs[:, 0] - aucs[:, at], self.own.level)
@@ -203,7 +203,7 @@ class Evidence:
         by_id = pd.Series(fitting.out_of_fold(fitted, x, design.fold)[0], index=design.ids)
         s, z = by_id[self.own.answers["id"]].to_numpy(), labels.to_numpy()
         unsure = -np.abs(self.own.readout.clean[self.layer])
-        aucs = self.own.drawn.aucs(np.stack([s, unsure]), z)
+        aucs = self.own.drawn.aucs(np.stack([s, unsure]), z)[1:]
         states, alone = intervals.auc(s, z), intervals.auc(unsure, z)
         level = self.own.level
         return {

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from anchorscope.detectors.tables.evaluation import with_estimate
 from anchorscope.detectors.tables.metrics import Ordered, metrics
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
@@ -43,7 +42,7 @@ def estimates(p: np.ndarray, z: np.ndarray, drawn: Bootstrap, level: float) -> d
     Intervals are percentiles of a clustered bootstrap, the detector held fixed.
     """
     s = logit(np.clip(p, LEAST, 1 - LEAST))
-    values = metrics(p, s, z, with_estimate(drawn))
+    values = metrics(p, s, z, drawn.with_all)
     return {name: interval(float(values[name][0]), values[name][1:], level) for name in MEASURES}
 
 

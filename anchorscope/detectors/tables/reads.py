@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
@@ -48,12 +49,10 @@ def table(
     claims = crossing.report(analysis)
     if claims.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    site, _, position = readout.partition("/")
     of_terms = _shares(analysis)
     return claims.assign(
         detector=[detectors[number] for number in claims["layer"]],
-        site=site,
-        position=position,
+        **Pair.of(readout)._asdict(),
         **of_terms,
     )[list(COLUMNS)]
 
