@@ -9,7 +9,8 @@ import torch
 from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import cell as cells, out_of_fold
+from anchorscope.detectors import cell as cells, linear, out_of_fold
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
 from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
@@ -144,7 +145,8 @@ def test_an_unknown_method_is_named() -> None:
 
 def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
     scorer = METHODS["layer-ensemble"].fit(train)
-    assert [one.layer for one in scorer.scorers] == [1]  # type: ignore[attr-defined]
+    assert isinstance(scorer, LinearScorer)
+    assert scorer.layers == (1,)
 
 
 @pytest.mark.parametrize(
@@ -170,5 +172,16 @@ def test_published_scoring_gets_inner_folds_of_its_own(small: Planted) -> None:
 
 def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:
     scorer = probe.fit_probe(train)
-    states = small.cell.clean.states[READOUT][scorer.layer : scorer.layer + 1][0]
-    assert np.allclose(scorer.of_states(torch.as_tensor(states)), scorer.score(small.cell.clean))
+    (layer,) = scorer.layers
+    states = torch.as_tensor(small.cell.clean.states[READOUT][layer : layer + 1][0])
+    for one in (states, states.numpy()):
+        assert np.allclose(scorer.of_states([one]), scorer.score(small.cell.clean))
+
+
+def test_the_mean_of_scorers_is_one_scorer(small: Planted, train: Training) -> None:
+    fitted = probe.learned(train, READOUT)
+    each = [probe.linear(fitted, READOUT, layer) for layer in (0, 1)]
+    mean = linear.mean(each, 0.7, -0.2)
+    expected = np.mean([one.score(small.cell.clean) for one in each], axis=0)
+    assert mean.layers == (0, 1)
+    assert np.allclose(mean.score(small.cell.clean), 0.7 * expected - 0.2)

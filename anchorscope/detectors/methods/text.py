@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -23,13 +22,28 @@ class TextScorer:
         return self.model.logits(samples.answers)
 
 
+def fit_text(train: Training) -> TextScorer:
+    """Question and response side by side, additively."""
+    return _fit("text", train)
+
+
+def fit_question(train: Training) -> TextScorer:
+    """The question alone."""
+    return _fit("question", train)
+
+
+def fit_answer(train: Training) -> TextScorer:
+    """The exact answer, and the relation where known."""
+    return _fit("answer", train)
+
+
+def fit_response(train: Training) -> TextScorer:
+    """All that was fed after the prompt."""
+    return _fit("response", train)
+
+
 def _fit(floor: str, train: Training) -> TextScorer:
     """One of `floors.FLOORS`, its penalty and calibration by the inner folds."""
     penalties = design(train).settings.penalties
-    return TextScorer(floors.fit(floor, train.samples.answers, train.label, train.inner, penalties))
-
-
-fit_text = partial(_fit, "text")
-fit_question = partial(_fit, "question")
-fit_answer = partial(_fit, "answer")
-fit_response = partial(_fit, "response")
+    answers = train.samples.answers
+    return TextScorer(floors.fit(floor, answers, train.label, train.inner, penalties))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import AnchorscopeError
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from anchorscope.models.families import Loaded
 
-RESIDUAL = "resid/final"
-"""The read-out whose states engines that serve models can hand out."""
 SAMPLED = 256
 """Weights of each tensor that the model's hash reads: all of a large model would take minutes."""
 NAMES = {
@@ -77,9 +76,13 @@ class Binding:
                     do = f"load the model with dtype {self.dtype}, as it was fitted; else {do}"
                 raise AnchorscopeError(what, NAMES[name], do, see="detector")
 
-    def as_dict(self) -> dict[str, Any]:
-        """For config.json."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class Prompting:
+    """How questions are put to the model."""
+
+    head: str  # the text before every question: worked examples, or nothing
+    settings: Mapping[str, Any]  # keys of the config that decide prompts and anchors
 
 
 def weights_hash(model: PreTrainedModel) -> str:

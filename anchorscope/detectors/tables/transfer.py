@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import Cell, inner_folds
+from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
@@ -19,7 +19,6 @@ from anchorscope.detectors.tables import evaluation
 from anchorscope.detectors.tables.evaluation import Scored
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
-from anchorscope.probes.samples import kept
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
@@ -73,11 +72,7 @@ def table(
 
 def _fitted(dataset: Dataset) -> dict[str, Scorer]:
     """The detectors of a whole cell."""
-    cell = dataset.cell
-    answers = cell.design.in_order(kept(dataset.answers))
-    where = f"{cell.design.where}, all samples"
-    inner = inner_folds(answers, cell.design.z, cell.design.settings, where)
-    train = with_probes(cell.whole(inner))
+    train = with_probes(dataset.cell.whole(dataset.answers))
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 

@@ -114,7 +114,7 @@ def test_templates_that_cannot_leave_the_question_out_are_counted(template: str,
     cell = cell_of(load("qwen3"), "chat", template)
     rows = measure.measure(cell, AnswerOnly())
     assert rows.empty
-    counts = scored.counts(EXPERIMENT, cell.answers, rows, cell.left_out, passes=3)
+    counts = scored.counts(EXPERIMENT.controls, cell.answers, rows, cell.left_out, passes=3)
     assert counts.dropped == {TURN_STAYS: len(cell.answers)} and TURN_STAYS in BY_CHOICE
     assert counts.kept == 0
 
