@@ -1,7 +1,6 @@
 """Floors: what text alone tells, on the probes' own folds."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,8 +44,8 @@ def cell(follows: str) -> pd.DataFrame:
     )
 
 
-def aucs(answers: pd.DataFrame, **settings: Any) -> dict[str, float]:
-    found = floors.floors(answers, Settings(**settings))
+def aucs(answers: pd.DataFrame) -> dict[str, float]:
+    found = floors.floors(answers, Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0]))
     z = answers.set_index("id")["label"]
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
 
@@ -165,7 +164,7 @@ def features(learned: pd.Series, tested: pd.Series) -> list[np.ndarray]:
 
 def test_labels_of_a_fold_have_no_say_in_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor in the penalty: all is chosen inside the training fold."""
-    answers, settings = cell("word"), Settings(grid=[1e-3, 0.1, 10.0])
+    answers, settings = cell("word"), Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
     plan = fitting.design(answers, settings)
     before = floors.floors(answers, settings)
     turned = replace(plan, z=np.where(plan.fold == 2, 1 - plan.z, plan.z))

@@ -141,5 +141,4 @@ def _differences(
 def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[str, np.ndarray]:
     """Estimate and ends of every metric, [metrics] each."""
     every = np.stack([values[name] for name in METRICS], axis=1)
-    low, high = intervals.percentile(every[1:], level)
-    return dict(zip(names, (every[0], low, high), strict=True))
+    return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))
