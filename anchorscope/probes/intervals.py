@@ -55,7 +55,7 @@ class Bootstrap:
 
         NaN without both classes; a sample that is NaN at a layer is left out of it.
         """
-        weights = np.concatenate([np.ones_like(self.weights[:1]), self.weights])
+        weights = np.concatenate([np.ones((1, self.weights.shape[1])), self.weights])
         return np.stack([_aucs(layer, z, weights, self.clusters) for layer in s], axis=1)
 
     @cached_property

@@ -14,6 +14,7 @@ from own_rows import rows
 import anchorscope
 from anchorscope import Detector
 from anchorscope.detectors.saved import binding, card, detector as saved
+from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -165,6 +166,17 @@ def test_another_read_out_is_refused(detector, load):
 def test_states_of_another_shape_are_refused(detector, shape):
     with pytest.raises(AnchorscopeError, match=r"not \[n, 32\]"):
         detector.score_states(np.zeros(shape))
+
+
+def test_states_of_several_layers_are_added_up(detector):
+    own = detector.scorers[-1]
+    both = np.concatenate([own.weights, -2 * own.weights])
+    several = replace(detector, scorers=(replace(own, layers=(0, 1), weights=both),))
+    x = np.random.default_rng(0).normal(size=(3, 2, 32))
+    logits = (x[:, 0] - 2 * x[:, 1]) @ own.weights[0] + own.bias
+    assert np.allclose(several.score_states(x)["p_wrong"], sigmoid(logits))
+    with pytest.raises(AnchorscopeError, match=r"(?s)not \[n, 2, 32\].*layers 0, 1"):
+        several.score_states(x[:, 0])
 
 
 def test_states_that_are_not_finite_are_refused(detector):

@@ -128,9 +128,9 @@ class Detector:
         answers of one class, scores all the same.
         """
         from anchorscope.detectors.saved.evaluating import evaluate
+        from anchorscope.models.rows import TABLE
 
-        table = self._scored(model, tokenizer, rows, readout, how)
-        source = how.get("source", "the table")
+        table, source = self._scored(model, tokenizer, rows, readout, how), how.get("source", TABLE)
         return evaluate(table, self.trained_on, source, draws=draws, level=level, seed=seed)
 
     def _scored(

@@ -171,8 +171,11 @@ def _aucs(
     analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray, with_ends: bool
 ) -> Columns:
     """How well flow and control tell the `positive` ones from the others, both bool [n]."""
+    drawn = (
+        analysis.drawn if with_ends else replace(analysis.drawn, weights=analysis.drawn.weights[:0])
+    )
     exact, random = (
-        analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
+        drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
     )
     named = {"auc": exact, "random_auc": random, "auc_contrast": exact - random}
