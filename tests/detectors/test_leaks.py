@@ -70,7 +70,7 @@ class Shifted:
 
 def all_rows(cell: Cell) -> Training:
     """Every sample of the cell, as no method may have them."""
-    return cell.whole(np.arange(len(cell)) % 3)
+    return cell.whole(cell.clean.answers.assign(label=cell.design.z))
 
 
 def leaky_gate(cell: Cell) -> Callable[[Training], object]:
