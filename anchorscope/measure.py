@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
@@ -95,14 +96,13 @@ class Measured:
         from anchorscope.figures import figure_main  # loads altair, which measuring can spare
 
         first = "/".join(self.table[["site", "position"]].iloc[0])
-        site, _, position = (readout or first).partition("/")
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figure_main.chart(
             self.table,
             self.crossing,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=(site, position),
+            readout=Pair.of(readout or first),
             level=self.level,
             **{"title": figure_main.title_of("knockout"), **chosen},
         )

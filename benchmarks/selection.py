@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
 from anchorscope.storage.files import read_csv
@@ -134,7 +135,7 @@ def _sides(rows: pd.DataFrame) -> pd.DataFrame:
 
 def measured(folder: Path, readout: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """Cell and condition, and its groups at the headline layer, of a folder of results."""
-    site, position = readout.split("/")
+    site, position = Pair.of(readout)
     for path in sorted(folder.glob("delta_p/*/*.csv")):
         table = read_csv(path)
         if "grouping" not in table or "anchor" not in table:

@@ -93,9 +93,6 @@ rule detection_cell:
         **jobs.asks("tables"),
     params:
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
-        thresholds=cfg.detection.model_dump(
-            mode="json", include={"precision", "coverage", "confidence"}
-        ),
         seed=cfg.seed,
     message:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"

@@ -11,7 +11,7 @@
 #      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 #      results/tables/<figure>.csv, and with each of these endings
 #      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
-#                               thresholds,self-awareness,transfer}.csv
+#                               self-awareness,transfer}.csv
 #      results/tables/<figure>.samples.csv
 
 

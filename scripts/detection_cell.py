@@ -7,7 +7,6 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.detectors import cell_tables
-    from anchorscope.detectors.tables.thresholds import Wanted
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     tables = cell_tables.tables(
@@ -16,7 +15,6 @@ with stage(snakemake):
         read_parquet(given.scores),
         read_parquet(given.answers),
         Bootstrap(**chosen.bootstrap),
-        Wanted(**chosen.thresholds),
         chosen.seed,
     )
     for name, table in tables.items():

@@ -37,7 +37,7 @@ with stage(snakemake):
     write_parquet(rows, written)
     difference = scored.clean_difference(rows, read_parquet(given.scores))
     passes = experiment.passes_a_sample(settings, chosen.draws, len(chosen.readouts))
-    counts = scored.counts(experiment, answers, rows, cell.left_out, passes=passes)
+    counts = scored.counts(experiment.controls, answers, rows, cell.left_out, passes=passes)
     provenance.of_stage(
         snakemake, written, counts=counts, model=located, clean_score_difference=difference
     )

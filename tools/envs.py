@@ -23,7 +23,7 @@ NOT_LOCKED = re.compile(r"anchorscope|pip|nvidia-.*|cuda-.*|triton")
 """Ourselves, pip, and what torch brings along on machines with a GPU, different on each."""
 
 COMMON = (
-    "datasets mapie numpy pandas psutil pyarrow pydantic pyyaml scikit-learn tqdm transformers"
+    "datasets numpy pandas psutil pyarrow pydantic pyyaml scikit-learn tqdm transformers"
 ).split()
 ENVIRONMENTS = {
     "base": (

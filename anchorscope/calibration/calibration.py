@@ -254,5 +254,5 @@ def _interval(
     """Percentile interval of the AUC of s [layers, n] for q against a, [layers] each."""
     if not (q.any() and a.any()):
         return (np.full(len(s), np.nan),) * 2
-    replicates = drawn.aucs(np.where(q | a, s, np.nan), q.astype(int))
-    return intervals.percentile(replicates, level)
+    aucs = drawn.aucs(np.where(q | a, s, np.nan), q.astype(int))
+    return intervals.percentile(aucs[1:], level)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import missed, required
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.tables import rows_where
 
 COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
@@ -77,8 +78,7 @@ def judged(
         cells: model and dataset of those of the calibration.
         nulls: the null controls' entries in the config, by name.
     """
-    site, position = DEFAULT_READOUT.split("/")
-    chosen = rows_where(table, site=site, position=position)
+    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]
     chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
     floors = FLOORS if cells else ()

@@ -10,7 +10,7 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import Bootstrap, auc
+from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds, world
 
 COLUMNS = (
@@ -114,14 +114,12 @@ def _means(value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: floa
     """The means of value, control and their difference, [n] each, over the samples that count."""
     counted = ~np.isnan(value + control)
     difference = (value - control)[None]
-    (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
     return {
         "n": int(counted.sum()),
         "value": _mean_of(value[counted]),
         "control": _mean_of(control[counted]),
         "contrast": _mean_of(difference),
-        "contrast_low": low,
-        "contrast_high": high,
+        **intervals.ends("contrast", drawn.means(difference, counted[None])[:, 0], level),
     }
 
 
@@ -139,22 +137,15 @@ def _by_truth(
     counted = ~np.isnan(value + control)
     q, a = (counted & (pathway == name) for name in ("Q", "A"))
     compared, is_q = q | a, q.astype(int)
-    auc_value, auc_control = (auc(one[compared], is_q[compared]) for one in (value, control))
-    replicates = drawn.aucs(np.where(compared, [value, control], np.nan), is_q)
-    gains = replicates[:, 0] - replicates[:, 1]
-    low, high = intervals.percentile(np.column_stack([replicates[:, 0], gains]), level)
+    aucs, of_control = drawn.aucs(np.where(compared, [value, control], np.nan), is_q).T
     return {
         "n_q": int(q.sum()),
         "n_a": int(a.sum()),
         "value_q": _mean_of(value[q]),
         "value_a": _mean_of(value[a]),
-        "auc": auc_value,
-        "auc_low": low[0],
-        "auc_high": high[0],
-        "control_auc": auc_control,
-        "auc_gain": auc_value - auc_control,
-        "auc_gain_low": low[1],
-        "auc_gain_high": high[1],
+        **intervals.estimate("auc", aucs, level),
+        "control_auc": of_control[0],
+        **intervals.estimate("auc_gain", aucs - of_control, level),
         **{name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS},
     }
 
@@ -172,8 +163,8 @@ def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: fl
     linked = folds.components(drawn.clusters[both].tolist(), pairs["pair"][both].tolist())
     x, y = rankdata(value[both]), rankdata(truth[both])
     again = intervals.bootstrap(linked, len(drawn.weights), drawn.seed)
-    (low,), (high,) = intervals.percentile(_correlations(x, y, again)[:, None], level)
-    return record | {"rank": np.corrcoef(x, y)[0, 1], "rank_low": low, "rank_high": high}
+    rank = {"rank": np.corrcoef(x, y)[0, 1]}
+    return record | rank | intervals.ends("rank", _correlations(x, y, again), level)
 
 
 def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:

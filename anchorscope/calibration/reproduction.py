@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.knockout.curve import NO
 from anchorscope.experiments.tables import rows_where
 
@@ -173,8 +174,7 @@ def _rows(case: Case, beside: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None
 
 def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
     """The curves of a figure at a read-out, thin points as NaN."""
-    site, position = readout.split("/")
-    here = {"site": site, "position": position}
+    here = Pair.of(readout)._asdict()
     curve = rows_where(table, **here, condition="knockout", grouping="per_layer")
     thin = curve["thin"].astype(bool)
     curve = curve.assign(**{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")})

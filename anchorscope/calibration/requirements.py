@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.crossing.table import PAIR, TRUTH
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
@@ -58,8 +59,7 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
     `mean`, `dataset` `all`): floor, scope, model, dataset, required (in words), measured, holds.
     What cannot be measured does not hold. A model of another training seed is another model.
     """
-    site, position = DEFAULT_READOUT.split("/")
-    place = {"site": site, "position": position, "grouping": "per_layer"}
+    place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
     chosen, records = rows_where(table, **place).astype({"z": str}), []
     cells = table[["model", "dataset"]].drop_duplicates().groupby("model", sort=False)["dataset"]
     for (model, datasets), floor in product(cells, FLOORS):

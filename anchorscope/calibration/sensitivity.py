@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.records import check_settings, settings_of
@@ -133,8 +134,7 @@ def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") ->
     rows of a cell because no folds could be cut for it. Raises AnchorscopeError: the base has no
     headline layer of the read-out.
     """
-    site, position = readout.split("/")
-    base = rows_where(studies[BASE], site=site, position=position, headline=True)
+    base = rows_where(studies[BASE], **Pair.of(readout)._asdict(), headline=True)
     if base.empty:
         what = f"no headline layer of the read-out {readout}"
         do = "add it to `readouts`, or delete the tables of ΔP and run snakemake again"

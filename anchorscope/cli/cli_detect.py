@@ -54,7 +54,7 @@ def fit(
     """Fit a detector; the style is guessed from the tokenizer where it is None."""
     from anchorscope.detectors.saved import training
 
-    more = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
+    more: dict[str, Any] = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
     return training.fit(
         model.model,
         model.tokenizer,
@@ -115,23 +115,20 @@ def check_out(folder: Path) -> None:
 
     Raises AnchorscopeError: it holds other files, or is one.
     """
-    from anchorscope.detectors.saved.detector import CONFIG
+    from anchorscope.detectors.saved.detector import check_free
 
-    in_use = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
-    if in_use and not (folder / CONFIG).is_file():
-        what = "this is not the folder of a detector, and it would be replaced"
-        raise AnchorscopeError(what, folder, "name another with --out", see="detector")
+    check_free(folder)
 
 
 def summary_of_fit(detector: Detector, out: Path) -> str:
     """What was fitted, in a few lines for the screen."""
-    from anchorscope.detectors.saved.card import shown
+    from anchorscope.detectors.saved.card import layers_of, shown
 
-    report, probe = detector.report, detector.probes[0]
+    report, own = detector.report, detector.scorers[0]
     of = report["out_of_fold"]
     lines = [
         f"{report['n']:,} answers, {report['n_wrong']:,} wrong{_left_out(report['counts'])}",
-        f"{probe.readout}, layer {probe.layer}: AUROC out of fold {shown(of['probe']['auroc'])}",
+        f"{own.readout}, {layers_of(own.layers)}: AUROC out of fold {shown(of['probe']['auroc'])}",
     ]
     for name, words in (("text", "text of question and response"), ("before", "before the answer")):
         lines.append(f"  {words}: {shown(of[name]['auroc'])}")
@@ -143,13 +140,14 @@ def summary_of_fit(detector: Detector, out: Path) -> str:
 
 def summary_of_eval(evaluation: Evaluation) -> str:
     """The measures, in lines for the screen."""
-    from anchorscope.detectors.saved.quality import text_of
+    from anchorscope.detectors.saved.quality import MEASURES
 
     sizes = (
         f"{evaluation.n:,} answers, {evaluation.n_wrong:,} wrong, {evaluation.n_clusters:,} "
         f"clusters{_left_out(evaluation.counts.as_dict())}"
     )
-    return f"{sizes}\n{text_of(evaluation.measures)}"
+    lines = [f"{MEASURES[name]:<25} {measure}" for name, measure in evaluation.measures.items()]
+    return "\n".join([sizes, *lines])
 
 
 def summary_of_scores(table: pd.DataFrame) -> str:

@@ -4,7 +4,10 @@ A site needs its module in `models.families.part`, a position its token in `pass
 pictures show those that `figures.figure_readouts` names.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -15,17 +18,27 @@ POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 READOUTS = tuple(f"{site}/{position}" for site in SITES for position in POSITIONS)
 """Such as `mlp/final`, in the order of tables."""
 
-Pair = tuple[str, str]
-"""Site and position."""
+
+class Pair(NamedTuple):
+    """The two parts of a read-out, which tables hold in columns of these names."""
+
+    site: str
+    position: str
+
+    @classmethod
+    def of(cls, readout: str) -> Pair:
+        """Those of a read-out such as `mlp/final`."""
+        site, _, position = readout.partition("/")
+        return cls(site, position)
 
 
 def before_answer(readout: str) -> str:
     """The read-out of the same site at the end of the prompt, where no answer has been read."""
-    return f"{readout.partition('/')[0]}/prompt_end"
+    return f"{Pair.of(readout).site}/prompt_end"
 
 
 def parse(readouts: Sequence[str]) -> list[Pair]:
-    """(site, position) of each read-out such as `mlp/final`.
+    """Site and position of each read-out such as `mlp/final`.
 
     Raises AnchorscopeError: there is no such read-out.
     """
@@ -33,8 +46,4 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
         what = f"there is no read-out {unknown[0]!r}"
         do = f"write <site>/<position>: {', '.join(SITES)}; {', '.join(POSITIONS)}"
         raise AnchorscopeError(what, "readouts", do, see="not-measured")
-    pairs = []
-    for name in readouts:
-        site, _, position = name.partition("/")
-        pairs.append((site, position))
-    return pairs
+    return [Pair.of(name) for name in readouts]

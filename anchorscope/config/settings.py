@@ -210,12 +210,6 @@ class Detection(Section):
     """Names of [methods](detectors.md); null: all."""
     scores: list[GivenScores] = Field(default_factory=list)
     """Scores that something else gave, higher for more likely wrong, which join the tables."""
-    precision: Inside = 0.9
-    """Share of right answers that a threshold is to keep among those that pass it."""
-    coverage: Inside = 0.8
-    """Share of answers that another threshold is to let pass."""
-    confidence: Inside = 0.9
-    """With which a threshold is to do so."""
 
 
 class Cells(Section):

@@ -2,5 +2,6 @@
 
 A method is fitted to labelled answers and gives a scorer of others; see `method`. `registry` lists
 those of `methods/`, `out_of_fold` scores a cell with each, `tables/` and `pictures/` compare them.
-`saved/` holds what is used elsewhere: a probe fitted to all samples, in a folder.
+`saved/` holds what is used elsewhere: a method that is linear in the states, fitted to all
+samples, in a folder.
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,6 @@ from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.samples import kept, mismatch
 from anchorscope.probes.stored import Stored
-from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 
 LEAST_SAMPLES = 50
@@ -66,8 +65,10 @@ class Cell:
         fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
         return self._training(rows, self.design.inner[fold][rows], fitted)
 
-    def whole(self, inner: np.ndarray) -> Training:
-        """All samples, for a detector of other cells' answers; `inner` folds, int64 [n]."""
+    def whole(self, answers: pd.DataFrame) -> Training:
+        """All samples, for a detector of other answers; `answers` are the cell's."""
+        rows, where = self.design.in_order(kept(answers)), f"{self.design.where}, all samples"
+        inner = fitting.inner_folds(rows, self.design.settings, where)
         return self._training(np.arange(len(self)), inner, {})
 
     def _training(
@@ -116,27 +117,42 @@ def read(
     """
     cut = settings.model_copy(update={"scoring": "calibrated"})
     design = with_inner_folds(probes.design(kept(answers), cut, f"read-out {readout}"), answers)
-    rows = design.in_order(kept(answers))
-    check(rows, str(folder))
     calibrated = settings.scoring == "calibrated"
     names = [readout, before_answer(readout)]
     names = [name for name in dict.fromkeys(names) if name in probes.fitted]
     if readout not in names:
         do = "add it to `readouts` and run snakemake again"
         raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
-    clean = {name: _states(folder, name, "clean", design.ids) for name in names}
+    fitted = {name: probes.fitted[name] for name in names} if calibrated else {}
+    return replace(in_folds(folder, answers, design, names, outputs, device), fitted=fitted)
+
+
+def in_folds(
+    folder: str | Path,
+    answers: pd.DataFrame,
+    design: Design,
+    readouts: Sequence[str],
+    outputs: pd.DataFrame | None = None,
+    device: str = "cpu",
+) -> Cell:
+    """The cell in folds that were cut before, without probes.
+
+    `readouts` are those to read, the cell's own first. Other arguments and errors as of `read`.
+    """
+    rows, readout = design.in_order(kept(answers)), readouts[0]
+    check(rows, str(folder))
+    clean = {name: _states(folder, name, "clean", design.ids) for name in readouts}
     partner = rows["crossed_partner"].astype(object)
     crossed_rows = np.flatnonzero(partner.notna())
     return Cell(
         design,
         Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
-        _crossed(folder, rows, crossed_rows, names, outputs),
+        _crossed(folder, rows, crossed_rows, readouts, outputs),
         crossed_rows,
         partner.where(partner.notna(), None).to_numpy(dtype=object),
         None if rows["partner_source"].isna().all() else str(rows["partner_source"].iloc[0]),
         _knockout(folder, readout, rows, design.ids),
-        {name: probes.fitted[name] for name in names} if calibrated else {},
-        device,
+        device=device,
     )
 
 
@@ -148,7 +164,7 @@ def check(answers: pd.DataFrame, where: str) -> None:
     do = "sample more questions"
     if len(answers) < LEAST_SAMPLES:
         what = f"{len(answers)} samples are too few for a detector: {LEAST_SAMPLES} at least"
-        raise AnchorscopeError(what, where, do, see="one-class")
+        raise AnchorscopeError(what, where, do, see="too-few-samples")
     if answers["label"].nunique() < 2:
         which = "wrong" if answers["label"].iloc[0] else "right"
         what = f"all {len(answers)} answers are {which}: there is nothing to detect"
@@ -162,19 +178,9 @@ def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:
     inner = np.full_like(design.inner, -1)
     rows = design.in_order(kept(answers))
     for fold, train in enumerate(design.outer):
-        inner[fold, train] = inner_folds(
-            rows[train], design.z[train], design.settings, f"{design.where}, training fold {fold}"
-        )
+        where = f"{design.where}, training fold {fold}"
+        inner[fold, train] = fitting.inner_folds(rows[train], design.settings, where)
     return Design(design.where, design.ids, design.z, design.fold, inner, design.settings)
-
-
-def inner_folds(
-    answers: pd.DataFrame, z: np.ndarray, settings: fitting.Settings, where: str
-) -> np.ndarray:
-    """Folds of training samples between linked ones, int64 [n]; errors as of `folds.assign`."""
-    columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
-    linked = folds.components(*columns)
-    return folds.assign(linked, z, settings.inner_folds, settings.seed, where)
 
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
@@ -214,7 +220,7 @@ def _crossed(
     folder: str | Path,
     answers: pd.DataFrame,
     rows: np.ndarray,
-    readouts: list[str],
+    readouts: Sequence[str],
     outputs: pd.DataFrame | None,
 ) -> Samples:
     """Each answer behind its partner's question."""

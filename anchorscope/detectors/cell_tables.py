@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.tables import curves, evaluation, reads, self_awareness, thresholds
-from anchorscope.detectors.tables.thresholds import Wanted
+from anchorscope.detectors.tables import curves, evaluation, reads, self_awareness
 from anchorscope.experiments.analysis import analyses, stacked
 
 COLUMNS = {
@@ -15,7 +14,6 @@ COLUMNS = {
     "detection-curves": curves.CURVES,
     "detection-layers": curves.LAYERS,
     "self-awareness": self_awareness.COLUMNS,
-    "thresholds": thresholds.COLUMNS,
 }
 """Table → its columns."""
 
@@ -26,7 +24,6 @@ def tables(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     bootstrap: Bootstrap,
-    wanted: Wanted,
     seed: int,
 ) -> Mapping[str, pd.DataFrame]:
     """The tables named in `COLUMNS`, of every read-out.
@@ -47,7 +44,6 @@ def tables(
         parts["detection"].append(evaluation.table(cell, name, bootstrap, seed))
         parts["detection-reads"].append(reads.table(rows, answers, name, bootstrap, seed))
         parts["detection-curves"].append(curves.curves(cell, name, bootstrap, seed))
-        parts["thresholds"].append(thresholds.table(cell, name, bootstrap, wanted, seed))
         of_pathways = predicted[predicted["readout"] == name]
         parts["self-awareness"].append(
             self_awareness.table(of_pathways, answers, name, bootstrap, seed)

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import mixture, probe, text
 from anchorscope.detectors.tables.self_awareness import PREDICTORS, SCORES
@@ -33,8 +34,9 @@ def predictions(cell: Cell) -> pd.DataFrame:
         test = cell.clean.rows(here)
         scorer = probe.fit_probe(train)
         limit = probe.threshold(train)
-        cut = cell.knockout[scorer.layer : scorer.layer + 1][0][torch.as_tensor(here)]
-        flips = (scorer.score(test) > limit) != (scorer.of_states(cut) > limit)
+        (layer,) = scorer.layers
+        cut = cell.knockout[layer : layer + 1][0][torch.as_tensor(here)]
+        flips = (scorer.score(test) > limit) != (scorer.of_states([cut]) > limit)
         for name, rank in _predicted(train, scorer, test).items():
             columns = {
                 "id": cell.design.ids[here],
@@ -48,7 +50,7 @@ def predictions(cell: Cell) -> pd.DataFrame:
     return stacked(frames, SCORES)
 
 
-def _predicted(train: Training, scorer: probe.LinearScorer, test: Samples) -> dict[str, np.ndarray]:
+def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str, np.ndarray]:
     """What each of `PREDICTORS` says of the test samples, higher for Q-Anchored, float64 [n]."""
     pathway = probe.pathways(train)
     if not probe.fittable(pathway, train.inner):
@@ -56,15 +58,14 @@ def _predicted(train: Training, scorer: probe.LinearScorer, test: Samples) -> di
     relabelled = train.labelled(pathway)
     gate = mixture.gate(train, pathway)
     assert isinstance(gate, mixture.LearnedGate)
-    layers, limit = [scorer.layer], probe.threshold(train)
-    logits = probe.held_out(train, train.samples.readout, layers)[0] - limit
+    limit = probe.threshold(train)
+    logits = probe.held_out(train, train.samples.readout, [*scorer.layers])[0] - limit
     fitted = probe.fit(relabelled, torch.as_tensor(_decided_by(logits), dtype=torch.float32)[None])
     of_score = probe.linear(fitted, "", 0)
-    here = torch.as_tensor(_decided_by(scorer.score(test) - limit))
     ranks = {
         "states": gate.scorer.score(test),
         "text": text.fit_text(relabelled).score(test),
-        "score": of_score.of_states(here),
+        "score": of_score.of_states([_decided_by(scorer.score(test) - limit)]),
     }
     return {name: rank - relabelled.log_odds for name, rank in ranks.items()}
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import pandas as pd
 
-from anchorscope.probes import bands, samples
+from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.bands import ANY, Draws, Means, Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
@@ -113,7 +113,6 @@ class Analysis:
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
         n_clusters = _mean_of_ways(self.drawn.clusters_in(group.members))
         supporting = _mean_of_ways(self.drawn.clusters_in(group.support))
-        few = (count(group.support) < self.min_n) | (supporting < self.min_clusters)
         rows: Columns = {
             **self.readout.key,
             **group.columns,
@@ -121,7 +120,7 @@ class Analysis:
             "headline": layers == self.readout.headline,
             "n": n,
             "n_clusters": n_clusters,
-            "thin": few,
+            "thin": intervals.thin(count(group.support), supporting, self),
         }
         for name, quantity in group.quantities.items():
             ends = spreads[name].interval(self.level, quantity.bounds)

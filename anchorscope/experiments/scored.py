@@ -6,7 +6,7 @@ of the same call.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,6 @@ import pandas as pd
 from torch import Tensor
 
 from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.experiment import Experiment
 from anchorscope.experiments.measured import COLUMNS
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import activations, runner
@@ -165,14 +164,14 @@ def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts(
-    experiment: Experiment,
+    controls: Collection[str],
     answers: pd.DataFrame,
     rows: pd.DataFrame,
     left_out: Mapping[str, str] | None = None,
     *,
     passes: int,
 ) -> Counts:
-    """How many of the answers the experiment could be done with, and how its controls fared.
+    """How many of the answers an experiment could be done with, and how its controls fared.
 
     `left_out`: id → why a sample was not passed; without a reason it had no partner or no control.
     `passes`: rows passed for a sample at most, see `Experiment.passes_a_sample`.
@@ -184,7 +183,7 @@ def counts(
     )
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
     notes = {"passes a sample, at most": passes}
-    for control in sorted({*experiment.controls} & {*rows["condition"]}):
+    for control in sorted({*controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
         few = n_tokens < n_exact.reindex(n_tokens.index)
         notes[f"{control}: measured"] = len(n_tokens)

@@ -141,19 +141,14 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
     return Design(where, ids, z, fold, inner, settings)
 
 
-def design_of_all(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
-    """One training fold that holds all samples, with inner folds as in every other.
+def inner_folds(answers: pd.DataFrame, settings: Settings, where: str) -> np.ndarray:
+    """Folds of training samples, of which none is held out, int64 [n]; as `design` cuts them.
 
-    For what is fitted once its quality is known; no sample is held out. Arguments and errors as of
-    `design`.
+    Raises AnchorscopeError: folds cannot be cut.
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
-    inner = np.full(len(z), -1)
-    if settings.scoring == "calibrated":
-        linked = _linked(answers, settings)
-        inner = folds.assign(linked, z, settings.inner_folds, settings.seed, where)
-    ids = answers["id"].astype(str).to_numpy(dtype=object)
-    return Design(where, ids, z, np.full(len(z), -1), inner[None], settings)
+    linked = _linked(answers, settings)
+    return folds.assign(linked, z, settings.inner_folds, settings.seed, where)
 
 
 def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -51,24 +51,18 @@ class Bootstrap:
         return ratio(np.where(exists, weights * each, 0.0).sum(1), (weights * exists).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """AUC of scores s [layers, n] in each draw, [draws, layers]; NaN without both classes.
+        """AUC of scores s [layers, n], [1 + draws, layers]: of all samples, then of each draw.
 
-        Ties count half; a sample that is NaN at a layer is left out of it. One layer at a time, so
-        that memory grows with draws × samples only. Every sum is a whole number: exact.
+        NaN without both classes; a sample that is NaN at a layer is left out of it.
         """
-        return np.stack([self._aucs(layer, z == 1) for layer in s], axis=1)
+        weights = np.concatenate([np.ones((1, self.weights.shape[1])), self.weights])
+        return np.stack([_aucs(layer, z, weights, self.clusters) for layer in s], axis=1)
 
-    def _aucs(self, s: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-        low, high = (np.flatnonzero(~np.isnan(s) & of_class) for of_class in (~wrong, wrong))
-        low = low[np.argsort(s[low], kind="stable")]
-        below = np.zeros((len(self.weights), len(low) + 1))
-        np.cumsum(self.weights.take(self.clusters[low], axis=1), axis=1, out=below[:, 1:])
-        weights = self.weights.take(self.clusters[high], axis=1)
-        left, right = (np.searchsorted(s[low], s[high], side=side) for side in ("left", "right"))
-        beaten = np.einsum("dn,dn->d", weights, below.take(left, axis=1))
-        if (left != right).any():
-            beaten = (beaten + np.einsum("dn,dn->d", weights, below.take(right, axis=1))) / 2
-        return ratio(beaten, weights.sum(1) * below[:, -1])
+    @cached_property
+    def with_all(self) -> np.ndarray:
+        """How often each sample counts, [1 + draws, n]: each once, then as in each draw."""
+        n = len(self.clusters)
+        return np.concatenate([np.ones((1, n)), self.weights[:, self.clusters]])
 
     def clusters_in(self, members: np.ndarray) -> np.ndarray:
         """Number of clusters that hold a member, [...], of members [..., n]."""
@@ -94,6 +88,32 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
     """Mean over what is not NaN; NaN where nothing is."""
     exists = ~np.isnan(values)
     return ratio(np.where(exists, values, 0.0).sum(axis), exists.sum(axis))
+
+
+class Least(Protocol):
+    """With how many samples and clusters a row can be relied on."""
+
+    @property
+    def min_n(self) -> int: ...
+
+    @property
+    def min_clusters(self) -> int: ...
+
+
+def thin(n: Any, n_clusters: Any, least: Least) -> Any:
+    """Whether samples or clusters, numbers or arrays [...], are too few to rely on."""
+    return (n < least.min_n) | (n_clusters < least.min_clusters)
+
+
+def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
+    """The columns of a statistic [1 + draws, ...]: of all samples, and the ends of its interval."""
+    return {name: values[0], **ends(name, values[1:], level)}
+
+
+def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
+    """The columns of the ends of an interval, see `percentile`."""
+    low, high = percentile(replicates, level)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -132,10 +152,24 @@ def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def auc(s: np.ndarray, z: np.ndarray) -> float:
-    """Area under the ROC curve, ties counted half; NaN with one class."""
-    wrong = int(z.sum())
-    right = len(z) - wrong
-    if not wrong or not right:
-        return float("nan")
-    ranks = pd.Series(s).rank().to_numpy()
-    return float((ranks[z == 1].sum() - wrong * (wrong + 1) / 2) / (wrong * right))
+    """Area under the ROC curve of scores s [n], ties counted half; NaN with one class."""
+    return float(aucs(s, z, np.ones((1, len(s))))[0])
+
+
+def aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The same of samples that count so often, [draws], of weights [draws, n]."""
+    return _aucs(s, z, weights, np.arange(len(s)))
+
+
+def _aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """The same of weights of clusters, [draws, clusters]. Every sum is a whole number: exact."""
+    low, high = (np.flatnonzero(~np.isnan(s) & (z == of_class)) for of_class in (0, 1))
+    low = low[np.argsort(s[low], kind="stable")]
+    below = np.zeros((len(weights), len(low) + 1))
+    np.cumsum(weights.take(clusters[low], axis=1), axis=1, out=below[:, 1:])
+    drawn = weights.take(clusters[high], axis=1)
+    left, right = (np.searchsorted(s[low], s[high], side=side) for side in ("left", "right"))
+    beaten = np.einsum("dn,dn->d", drawn, below.take(left, axis=1))
+    if (left != right).any():
+        beaten = (beaten + np.einsum("dn,dn->d", drawn, below.take(right, axis=1))) / 2
+    return ratio(beaten, drawn.sum(1) * below[:, -1])

@@ -8,14 +8,20 @@ LEAST_SLOPE = 1e-3
 BINS = 10
 
 
-def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
+def choose(
+    logits: np.ndarray, z: np.ndarray, inner: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """The smallest C whose log-loss is within one standard error of the best, int64 [layers].
 
     Over the inner folds `inner` [n] (Hastie, Tibshirani & Friedman, section 7.10), of inner
-    out-of-fold logits [layers, penalties, n], penalties ascending.
+    out-of-fold logits [layers, penalties, n], penalties ascending. `weights` [n] say how often each
+    sample counts, None for once.
     """
+    weights = np.ones(len(z)) if weights is None else weights
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
-    by_fold = np.stack([loss[..., inner == i].mean(-1) for i in range(inner.max() + 1)], axis=-1)
+    folds = [inner == fold for fold in np.unique(inner)]
+    means = [np.average(loss[..., fold], axis=-1, weights=weights[fold]) for fold in folds]
+    by_fold = np.stack(means, axis=-1)
     mean = by_fold.mean(-1)
     error = by_fold.std(-1, ddof=1) / np.sqrt(by_fold.shape[-1])
     best = mean.argmin(-1)[:, None]
@@ -65,11 +71,12 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
     return moved
 
 
-def ece(p: np.ndarray, z: np.ndarray) -> float:
+def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
 
-    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class).
+    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class). Of samples
+    that count so often, [draws], of weights [draws, n].
     """
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    gaps = np.bincount(bins, weights=z - p, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(p))
+    in_bin = (bins[:, None] == np.arange(BINS)) * (z - p)[:, None]
+    return np.abs(weights @ in_bin).sum(1) / weights.sum(1)

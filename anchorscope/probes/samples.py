@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.passes import interventions
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
@@ -178,11 +179,9 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
             raise mismatch("the clean pass has no scores", where)
         clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
-        site, position = str(name).split("/")
         effects, replicate = _all_effects(by_clean_probe, where)
         yield Readout(
-            site,
-            position,
+            *Pair.of(str(name)),
             clean,
             auc=np.array([intervals.auc(layer, z) for layer in clean]),
             fold=fold,

@@ -45,10 +45,9 @@ def of_scores(
         AnchorscopeError: the floors are not of the same samples, or none applies.
     """
     z = answers["label"].to_numpy(dtype=np.int64)
-    auc = np.array([intervals.auc(layer, z) for layer in s])
-    replicates = drawn.aucs(s, z)
-    low, high = intervals.percentile(replicates, level)
-    columns = {"probe_auc": auc, "auc_low": low, "auc_high": high, "signal": low > LEAST_AUC}
+    aucs = drawn.aucs(s, z)  # [1 + draws, layers]
+    columns = {"probe_auc": aucs[0], **intervals.ends("auc", aucs[1:], level)}
+    columns["signal"] = columns["auc_low"] > LEAST_AUC
     if floors is None:
         none = np.full(len(s), np.nan)
         names = ("floor_auc", "gain", "gain_low", "gain_high")
@@ -58,15 +57,14 @@ def of_scores(
     if not applying:
         what = f"no floor applies to the position {position}"
         raise samples.mismatch(what, f"the table of floors holds: {', '.join(by_floor)}")
-    of_floors = drawn.aucs(np.stack([by_floor[name] for name in applying]), z)  # [draws, floors]
-    ends = [intervals.percentile(replicates - floor[:, None], level) for floor in of_floors.T]
-    gain_low, gain_high = np.moveaxis(np.array(ends), 1, 0)  # [floors, layers] each
+    of_floors = drawn.aucs(np.stack([by_floor[name] for name in applying]), z)
+    gains = aucs[:, None] - of_floors[..., None]  # [1 + draws, floors, layers]
+    gain_low, gain_high = intervals.percentile(gains[1:], level)
     hardest, layers = gain_low.argmin(0), np.arange(len(s))
-    floor_auc = np.array([intervals.auc(by_floor[name], z) for name in applying])[hardest]
     return columns | {
         "floor": np.array(applying, dtype=object)[hardest],
-        "floor_auc": floor_auc,
-        "gain": auc - floor_auc,
+        "floor_auc": of_floors[0, hardest],
+        "gain": gains[0, hardest, layers],
         "gain_low": gain_low[hardest, layers],
         "gain_high": gain_high[hardest, layers],
         "signal": columns["signal"] & (gain_low.min(0) > 0),

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
@@ -53,10 +54,10 @@ def summary(
     measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
-    site, _, position = readout.partition("/")
-    curve, grouping = at_grouping(at_readout(curve, (site, position)), config.grouping)
+    pair = Pair.of(readout)
+    curve, grouping = at_grouping(at_readout(curve, pair), config.grouping)
     controls, contrasts, crossing = (
-        rows_at(_table(f"{stem}.{name}.csv", files), (site, position))
+        rows_at(_table(f"{stem}.{name}.csv", files), pair)
         for name in ("controls", "contrasts", "crossing")
     )
     require(contrasts, "effect")

@@ -16,6 +16,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.detectors.pictures import verdict
 from anchorscope.detectors.pictures.views import VIEWS
@@ -129,8 +130,8 @@ def _table(root: Path, name: str) -> pd.DataFrame:
 
 def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
     """Rows of a figure's tables at its read-out and each cell's headline layer."""
-    root, (site, position) = Path(config.root), config.figures[figure].readout.split("/")
-    controls = rows_at(_table(root, f"{figure}.controls"), (site, position))
+    root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
+    controls = rows_at(_table(root, f"{figure}.controls"), readout)
     keys = ["model", "dataset", "site", "position", "layer"]
     chosen = controls.loc[controls["headline"], [*keys, "signal", "cell_signal"]]
     rows = {}
@@ -146,7 +147,7 @@ def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
 
 def _detection(config: Config, figure: str) -> list[str]:
     """What was found of detection, in words; nothing where it was not run."""
-    root, readout = Path(config.root), config.figures[figure].readout.split("/")
+    root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
     names = ("detection", "detection-reads", "transfer")
     tables = [_table(root, f"{figure}.{name}") for name in names]
     if any(not len(table.columns) for table in tables):

@@ -1,6 +1,5 @@
 """Tables, pictures and words of a cell, from planted scores."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,7 @@ from anchorscope.detectors.pictures import verdict
 from anchorscope.detectors.pictures.figure import CHARTS
 from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.tables import evaluation, reads, thresholds
-from anchorscope.detectors.tables.thresholds import Wanted
+from anchorscope.detectors.tables import evaluation, reads
 from anchorscope.detectors.tables.transfer import Dataset, table as transfer_table
 from anchorscope.experiments.analysis import stacked
 from anchorscope.figures.figure_fit import as_svg
@@ -134,41 +132,6 @@ def test_csv_and_json_lines_are_read_alike(tmp_path: Path) -> None:
     read = [given_scores.read(str(tmp_path / name), ()) for name in ("a.csv", "a.jsonl")]
     pd.testing.assert_frame_equal(*read)
     assert list(read[0]["id"]) == ["001", "NA"], "text stays text"
-
-
-def test_a_threshold_gives_the_wanted_precision_as_often_as_promised() -> None:
-    generator = np.random.default_rng(0)
-    broken = found = 0
-    for _ in range(100):
-        p = generator.uniform(size=2000)
-        z = (generator.uniform(size=2000) < p).astype(np.int64)
-        threshold = thresholds.find(p[:400], z[:400], "precision", 0.7, 0.9)
-        if not math.isnan(threshold):
-            found += 1
-            # Of uniform p the share of wrong answers below a threshold is half of it.
-            broken += threshold / 2 > 0.3
-    assert found > 50
-    assert broken <= 10
-
-
-def test_no_threshold_is_an_answer() -> None:
-    generator = np.random.default_rng(0)
-    p, z = generator.uniform(size=200), generator.integers(0, 2, 200)
-    assert math.isnan(thresholds.find(p, z, "precision", 0.95, 0.9))
-
-
-def test_the_threshold_of_a_coverage_keeps_so_many() -> None:
-    p, z = np.random.default_rng(0).uniform(size=500), np.zeros(500, dtype=np.int64)
-    threshold = thresholds.find(p, z, "coverage", 0.6, 0.9)
-    assert 0.6 < threshold < 0.75
-
-
-def test_one_row_of_each_cluster_calibrates(small: Planted, scores: pd.DataFrame) -> None:
-    table = thresholds.table(
-        evaluation.scored(scores, small.answers), READOUT, BOOTSTRAP, Wanted(), 0
-    )
-    assert (table["n_calibration"] == small.answers["subject"].nunique()).all()
-    assert tuple(table) == thresholds.COLUMNS
 
 
 @pytest.fixture(scope="module")

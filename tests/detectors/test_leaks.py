@@ -10,6 +10,7 @@ from planted import READOUT, Planted, made, planted, with_labels
 
 from anchorscope.detectors import out_of_fold, pathways
 from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Method, Samples, Training
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
@@ -60,7 +61,7 @@ def test_no_pathway_is_predicted_from_the_knockout_of_its_own_sample(small: Plan
 class Shifted:
     """A scorer whose logits are changed by some function."""
 
-    scorer: probe.LinearScorer
+    scorer: LinearScorer
     change: Callable[[np.ndarray], np.ndarray]
 
     def score(self, samples: Samples) -> np.ndarray:
@@ -69,7 +70,7 @@ class Shifted:
 
 def all_rows(cell: Cell) -> Training:
     """Every sample of the cell, as no method may have them."""
-    return cell.whole(np.arange(len(cell)) % 3)
+    return cell.whole(cell.clean.answers.assign(label=cell.design.z))
 
 
 def leaky_gate(cell: Cell) -> Callable[[Training], object]:
@@ -108,7 +109,7 @@ def leaky_penalty(cell: Cell) -> Callable[[Training], object]:
 def leaky_weight(cell: Cell) -> Callable[[Training], object]:
     x, z = cell.clean.states[READOUT][1:2][0].numpy(), cell.design.z
     direction = x[z == 1].mean(0) - x[z == 0].mean(0)
-    return lambda train: probe.LinearScorer(READOUT, 1, direction.astype(np.float64), 0.0)
+    return lambda train: LinearScorer(READOUT, (1,), direction.astype(np.float64)[None], 0.0)
 
 
 def leaky_layer(cell: Cell) -> Callable[[Training], object]:

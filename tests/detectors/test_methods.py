@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 import torch
 from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import cell as cells, out_of_fold
+from anchorscope.detectors import cell as cells, linear, out_of_fold
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
-from anchorscope.detectors.methods import probe, text
+from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
+from anchorscope.detectors.methods.text import TextScorer
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
-from anchorscope.probes import fitting
+from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -96,22 +96,24 @@ def test_a_planted_auc_is_reported_as_it_is(small: Planted, wanted: float) -> No
     assert found["fixed"] == pytest.approx(exact, abs=0.01)
 
 
-def test_the_rotated_regression_is_the_plain_one(small: Planted) -> None:
-    """The text model equals scikit-learn's on the same features, before its calibration."""
-    texts = small.answers["question"]
-    x = CountVectorizer(binary=True, dtype=np.float64).fit_transform(texts)
-    z, inner = small.cell.design.z, np.arange(len(texts)) % 3
-    weights, _ = text._regression(x, z, inner, np.array([0.1, 0.1]))
-    plain = LogisticRegression(C=0.1, max_iter=5000, tol=1e-8).fit(x, z)
-    slope = weights @ plain.coef_[0] / (plain.coef_[0] @ plain.coef_[0])
-    assert np.allclose(weights, slope * plain.coef_[0], atol=1e-3)
+def test_a_floor_of_the_figures_is_the_method_of_its_name(small: Planted) -> None:
+    names = list(floors.FLOORS)
+    rows = out_of_fold.scores(small.cell, [METHODS[name] for name in names])
+    of_figures = floors.floors(small.cell.design.in_order(small.answers), SETTINGS)
+    for name in names:
+        mine = rows[(rows["detector"] == name) & (rows["condition"] == "clean")]
+        theirs = of_figures[of_figures["floor"] == name].set_index("id").loc[mine["id"]]
+        assert (mine["fold"].to_numpy() == theirs["fold"].to_numpy()).all()
+        assert np.allclose(mine["rank"], theirs["s"], atol=1e-9)
 
 
 def test_words_of_the_test_fold_have_no_weight(small: Planted, train: Training) -> None:
     scorer = METHODS["question"].fit(train)
     learned = " ".join(train.samples.answers["question"]).lower()
-    assert isinstance(scorer, text.TextScorer)
-    words = [word for part in scorer.parts if part.kind == "letters" for word in part.vocabulary]
+    assert isinstance(scorer, TextScorer)
+    words = [
+        word for part in scorer.model.parts if part.kind == "letters" for word in part.vocabulary
+    ]
     assert words
     assert all(word.lower() in learned for word in words)
 
@@ -143,7 +145,8 @@ def test_an_unknown_method_is_named() -> None:
 
 def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
     scorer = METHODS["layer-ensemble"].fit(train)
-    assert [one.layer for one in scorer.scorers] == [1]  # type: ignore[attr-defined]
+    assert isinstance(scorer, LinearScorer)
+    assert scorer.layers == (1,)
 
 
 @pytest.mark.parametrize(
@@ -169,5 +172,16 @@ def test_published_scoring_gets_inner_folds_of_its_own(small: Planted) -> None:
 
 def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:
     scorer = probe.fit_probe(train)
-    states = small.cell.clean.states[READOUT][scorer.layer : scorer.layer + 1][0]
-    assert np.allclose(scorer.of_states(torch.as_tensor(states)), scorer.score(small.cell.clean))
+    (layer,) = scorer.layers
+    states = torch.as_tensor(small.cell.clean.states[READOUT][layer : layer + 1][0])
+    for one in (states, states.numpy()):
+        assert np.allclose(scorer.of_states([one]), scorer.score(small.cell.clean))
+
+
+def test_the_mean_of_scorers_is_one_scorer(small: Planted, train: Training) -> None:
+    fitted = probe.learned(train, READOUT)
+    each = [probe.linear(fitted, READOUT, layer) for layer in (0, 1)]
+    mean = linear.mean(each, 0.7, -0.2)
+    expected = np.mean([one.score(small.cell.clean) for one in each], axis=0)
+    assert mean.layers == (0, 1)
+    assert np.allclose(mean.score(small.cell.clean), 0.7 * expected - 0.2)

@@ -14,6 +14,7 @@ from own_rows import rows
 import anchorscope
 from anchorscope import Detector
 from anchorscope.detectors.saved import binding, card, detector as saved
+from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -42,7 +43,7 @@ def test_a_batch_gets_the_scores_of_one_at_a_time(detector, load):
 
 def test_states_read_by_plain_transformers_get_the_same_scores(detector, load):
     loaded, given = load("llama"), rows(5, first=100)
-    layer = detector.probe_of("resid/final").layer
+    layer = detector.scorer_of("resid/final").layers[0]
     states = []
     for row in given:
         text = f"Q: {row['question']} A: {row['response']} ."
@@ -57,12 +58,12 @@ def test_states_read_by_plain_transformers_get_the_same_scores(detector, load):
 
 
 def test_the_variant_never_reads_the_last_block_whose_states_engines_norm(detector):
-    assert detector.probe_of("resid/final").layer < detector.binding.layers - 1
+    assert max(detector.scorer_of("resid/final").layers) < detector.binding.layers - 1
 
 
 def test_p_wrong_has_the_training_samples_share_and_p_balanced_has_not(detector):
-    probe = replace(detector.probes[0], log_odds=np.log(3.0))
-    p = saved.probabilities(probe, np.array([np.log(3.0)]))
+    three_in_four = replace(detector, report={"n": 80, "n_wrong": 60})
+    p = three_in_four.probabilities(np.array([np.log(3.0)]))
     assert p["p_wrong"][0] == pytest.approx(0.75) and p["p_balanced"][0] == pytest.approx(0.5)
 
 
@@ -74,7 +75,7 @@ def test_a_folder_gives_back_the_detector(detector, load, folder):
     }  # fmt: skip
     config = json.loads((folder / "config.json").read_text())
     assert config["binding"]["style"] == "plain" and config["report"]["n"] == 60
-    assert [probe["readout"] for probe in config["probes"]] == ["mlp/final", "resid/final"]
+    assert [one["readout"] for one in config["scorers"]] == ["mlp/final", "resid/final"]
     worth = config["report"]["out_of_fold"]
     assert {"probe", "resid", "before", "answer", "question", "response", "text"} == {*worth}
     assert "mlp/final, layer" in repr(again) and "NaN" not in (folder / "config.json").read_text()
@@ -87,7 +88,7 @@ def test_the_card_tells_what_config_json_holds(folder):
         assert card.shown(config["report"]["out_of_fold"][name]["auroc"]) in text
     for sentence in config["report"]["verdicts"]:
         assert sentence in text
-    assert f"layer {config['probes'][0]['layer']}" in text and "−0.000" not in text
+    assert f"layer {config['scorers'][0]['layers'][0]}" in text and "−0.000" not in text
 
 
 def test_a_row_comes_back_for_each_row_given_in_its_order(detector, load):
@@ -167,6 +168,17 @@ def test_states_of_another_shape_are_refused(detector, shape):
         detector.score_states(np.zeros(shape))
 
 
+def test_states_of_several_layers_are_added_up(detector):
+    own = detector.scorers[-1]
+    both = np.concatenate([own.weights, -2 * own.weights])
+    several = replace(detector, scorers=(replace(own, layers=(0, 1), weights=both),))
+    x = np.random.default_rng(0).normal(size=(3, 2, 32))
+    logits = (x[:, 0] - 2 * x[:, 1]) @ own.weights[0] + own.bias
+    assert np.allclose(several.score_states(x)["p_wrong"], sigmoid(logits))
+    with pytest.raises(AnchorscopeError, match=r"(?s)not \[n, 2, 32\].*layers 0, 1"):
+        several.score_states(x[:, 0])
+
+
 def test_states_that_are_not_finite_are_refused(detector):
     with pytest.raises(AnchorscopeError, match="not finite"):
         detector.score_states(np.full((1, 32), np.nan))
@@ -187,11 +199,11 @@ def rewrite(**changed: Any) -> Any:
     ("file", "change", "said"),
     [
         ("model.safetensors", cut, "cannot be read"),
-        ("model.safetensors", Path.unlink, "holds no model.safetensors"),
+        ("model.safetensors", Path.unlink, "cannot be read: .*model.safetensors"),
         ("config.json", cut, "cannot be read"),
-        ("config.json", Path.unlink, "holds no config.json"),
-        ("config.json", rewrite(format=99), "of format 99, and this version reads 2"),
-        ("config.json", rewrite(binding={}), "missing or of another kind"),
+        ("config.json", Path.unlink, "cannot be read: .*config.json"),
+        ("config.json", rewrite(format=99), "of format 99, and this version reads 3"),
+        ("config.json", rewrite(binding={}), "cannot be read: .*missing"),
         ("config.json", lambda path: path.write_text("[]"), "not that of a detector"),
     ],
 )
@@ -203,15 +215,18 @@ def test_a_folder_cut_short_or_of_another_version_is_refused(folder, tmp_path, f
         Detector.load(tmp_path)
 
 
-def test_weights_of_another_width_or_layer_are_refused(detector, tmp_path):
-    own = detector.probes[0]
-    for changed, said in (({"weights": own.weights[:5]}, None), ({"layer": 4}, "layer 4 of a")):
-        replace(detector, probes=(replace(own, **changed),)).save(tmp_path / "d")
-        if said is None:
-            path = tmp_path / "d" / "config.json"
-            path.write_text(path.read_text().replace('"width": 5', '"width": 32'))
-        with pytest.raises(AnchorscopeError, match=said or r"shape \[5\], not \[32\]"):
-            anchorscope.load(tmp_path / "d")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"weights": np.zeros((1, 5))}, r"shape \[1, 5\], not \[1, 32\]"),
+        ({"layers": (4,)}, "layer 4 of a"),
+    ],
+)
+def test_weights_of_another_width_or_layer_are_refused(detector, tmp_path, changed, said):
+    other = replace(detector.scorers[0], **changed)
+    replace(detector, scorers=(other,)).save(tmp_path / "d")
+    with pytest.raises(AnchorscopeError, match=said):
+        anchorscope.load(tmp_path / "d")
 
 
 def test_a_folder_is_replaced_whole_or_left_as_it_was(detector, folder, tmp_path, monkeypatch):

@@ -4,10 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from own_rows import SETTINGS, rows
 
 import anchorscope
+from anchorscope.detectors.linear import LinearScorer, is_linear
+from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved import evidence
 from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
 from anchorscope.probes import intervals
@@ -40,13 +43,13 @@ def test_what_it_tells_of_itself_was_scored_out_of_fold(detector, load):
 def test_the_same_rows_give_the_same_detector(detector, load):
     again = fit(load, rows())
     assert again.report == detector.report
-    assert np.array_equal(again.probes[0].weights, detector.probes[0].weights)
+    assert np.array_equal(again.scorers[0].weights, detector.scorers[0].weights)
 
 
 @pytest.mark.parametrize(
     ("given", "changed", "said"),
     [
-        (rows(49), {}, "49 labelled answers are too few"),
+        (rows(49), {}, "49 samples are too few"),
         ([{**row, "answers": ["Rome", "Oslo"]} for row in rows()], {}, "all 60 answers are right"),
         ([{**row, "response": " "} for row in rows()], {}, "60 of 60 responses are empty"),
         (rows(), {"readout": "mlp/prompt_end"}, "closing token, not `prompt_end`"),
@@ -58,6 +61,27 @@ def test_the_same_rows_give_the_same_detector(detector, load):
 def test_what_no_detector_can_be_fitted_to_is_refused(load, given, changed, said):
     with pytest.raises(AnchorscopeError, match=said):
         fit(load, given, **changed)
+
+
+@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if is_linear(one)])
+def test_every_method_that_is_linear_in_the_states_is_saved_and_loaded(load, tmp_path, name):
+    fitted, loaded = fit(load, rows(), method=name), load("llama")
+    assert all(isinstance(one, LinearScorer) for one in fitted.scorers) and len(fitted.scorers) == 2
+    fitted.save(tmp_path / "d")
+    again, given = anchorscope.load(tmp_path / "d"), rows(5, first=100)
+    scores = [one.score(loaded.model, loaded.tokenizer, given) for one in (fitted, again)]
+    pd.testing.assert_frame_equal(*scores)
+    assert scores[0]["p_wrong"].notna().all() and again.method == name
+    assert METHODS[name].about in (tmp_path / "d" / "README.md").read_text()
+
+
+def test_other_methods_are_refused(load):
+    assert {name for name, one in METHODS.items() if is_linear(one)} == {
+        "before", "probe", "layer-ensemble", "mass-mean",
+    }  # fmt: skip
+    for name, said in (("saplma", "saplma is not linear"), ("prob", "no detection method `prob`")):
+        with pytest.raises(AnchorscopeError, match=said):
+            fit(load, rows(), method=name)
 
 
 def test_one_empty_response_among_many_is_named_by_its_row(detector, load):
@@ -101,9 +125,9 @@ def test_answers_of_one_class_or_scores_all_the_same_are_refused(detector, load)
     right = [{**row, "answers": [row["response"]]} for row in rows(8, first=100)]
     with pytest.raises(AnchorscopeError, match="all 8 answers are right"):
         evaluate(detector, load, right)
-    probes = tuple(replace(one, weights=0 * one.weights) for one in detector.probes)
+    scorers = tuple(replace(one, weights=0 * one.weights) for one in detector.scorers)
     with pytest.raises(AnchorscopeError, match="get the same score"):
-        evaluate(replace(detector, probes=probes), load, rows(8, first=100))
+        evaluate(replace(detector, scorers=scorers), load, rows(8, first=100))
 
 
 def interval(value: float, low: float) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Floors: what text alone tells, on the probes' own folds."""
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -44,8 +44,8 @@ def cell(follows: str) -> pd.DataFrame:
     )
 
 
-def aucs(answers: pd.DataFrame, **settings: Any) -> dict[str, float]:
-    found = floors.floors(answers, Settings(**settings))
+def aucs(answers: pd.DataFrame) -> dict[str, float]:
+    found = floors.floors(answers, Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0]))
     z = answers.set_index("id")["label"]
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
 
@@ -112,7 +112,8 @@ def test_floors_read_the_order_of_words(
     assert {name for name, value in found.items() if value > 0.8} == telling
     assert all(value < 0.65 for name, value in found.items() if name not in telling)
     # Without it the n-grams of characters see less.
-    monkeypatch.setattr(floors, "_ordered", floors._features)
+    letters = {name: [p for p in parts if p[1] != "order"] for name, parts in floors.FLOORS.items()}
+    monkeypatch.setattr(floors, "FLOORS", letters)
     without = aucs(answers)
     assert all(without[name] < found[name] - 0.02 for name in telling)
 
@@ -128,31 +129,63 @@ def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() ->
 
 
 def test_scores_are_scikit_learns_out_of_fold_at_balanced_classes() -> None:
+    """What `published` scoring leaves: one penalty, and no calibration."""
     answers = cell("surname")
-    found = floors.floors(answers, Settings(grid=[0.1]))
+    settings = Settings(scoring="published")
+    found = floors.floors(answers, settings)
     own = found[found["floor"] == "question"]
-    plan = fitting.design(answers, Settings(grid=[0.1]))
+    plan = fitting.design(answers, settings)
     assert list(found.columns) == list(floors.COLUMNS)
     assert own["id"].tolist() == answers["id"].tolist()
     assert np.array_equal(own["fold"], plan.fold)
-    grams = CountVectorizer(
-        analyzer="char", ngram_range=(1, 4), lowercase=False, binary=True, min_df=2
-    )
-    text = answers["question"]
-    lengths = np.log1p(np.array([[len(t), len(t.split())] for t in text]))
-    lengths = (lengths - lengths.mean(0)) / lengths.std(0)
-    order = CountVectorizer(analyzer=floors.order_of_words, binary=True, min_df=2)
-    held = [one.fit_transform(text).toarray() for one in (grams, order)]
-    x = np.hstack([*held, lengths, lengths**2])
     for k in range(5):
         train, z = plan.fold != k, plan.z
-        probe = LogisticRegression(C=0.1, tol=1e-10, max_iter=10_000).fit(x[train], z[train])
+        learned, tested = features(answers["question"][train], answers["question"][~train])
+        model = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(learned, z[train])
         share = z[train].mean()
-        expected = probe.decision_function(x[~train]) - np.log(share / (1 - share))
+        expected = model.decision_function(tested) - np.log(share / (1 - share))
         assert own["s"].to_numpy()[~train] == pytest.approx(expected, abs=0.05)
 
 
-def test_a_floor_is_the_strongest_of_the_grid() -> None:
-    found = [aucs(cell("word"), grid=[c]) for c in (1e-4, 0.1, 10.0)]
-    best = aucs(cell("word"), grid=[1e-4, 0.1, 10.0])
-    assert best == {name: max(one[name] for one in found) for name in floors.FLOORS}
+def features(learned: pd.Series, tested: pd.Series) -> list[np.ndarray]:
+    """What a model of some texts knows of them and of others, written out."""
+    known = {"binary": True, "min_df": 2}
+    grams = CountVectorizer(analyzer="char", ngram_range=(1, 4), lowercase=False, **known)
+    order = CountVectorizer(analyzer=floors.order_of_words, **known)
+    for one in (grams, order):
+        one.fit(learned)
+    lengths = [np.log1p([[len(t), len(t.split())] for t in texts]) for texts in (learned, tested)]
+    scaled = [(one - lengths[0].mean(0)) / lengths[0].std(0) for one in lengths]
+    return [
+        np.hstack([grams.transform(texts).toarray(), order.transform(texts).toarray(), one, one**2])
+        for texts, one in zip((learned, tested), scaled, strict=True)
+    ]
+
+
+def test_labels_of_a_fold_have_no_say_in_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor in the penalty: all is chosen inside the training fold."""
+    answers, settings = cell("word"), Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
+    plan = fitting.design(answers, settings)
+    before = floors.floors(answers, settings)
+    turned = replace(plan, z=np.where(plan.fold == 2, 1 - plan.z, plan.z))
+    monkeypatch.setattr(fitting, "design", lambda *_: turned)  # labels have a say in the folds
+    after = floors.floors(answers, settings)
+    mine = before["fold"] == 2
+    pd.testing.assert_frame_equal(before[mine], after[mine])
+    assert (before["s"][~mine] != after["s"][~mine]).any()
+
+
+def test_an_answer_of_weight_two_counts_as_two() -> None:
+    answers = cell("word").iloc[:120]
+    inner, z = np.arange(120) % 3, answers["label"].to_numpy()
+    weights = np.random.default_rng(4).integers(0, 3, 120)
+    grid = np.array([0.01, 1.0])
+    weighted = floors.fit("response", answers, z, inner, grid, weights)
+    rows = np.repeat(np.arange(120), weights)
+    # Weights decide no vocabulary, so that of the rows drawn is given to both.
+    parts = weighted.parts
+    x = floors._features(parts, answers.iloc[rows])
+    repeated = floors._regression(x, z[rows], inner[rows], grid, np.ones(len(rows)))
+    assert weighted.c == repeated[2]
+    again = floors.TextModel(parts, *repeated)
+    assert np.allclose(weighted.logits(answers), again.logits(answers), atol=1e-2)

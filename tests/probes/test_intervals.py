@@ -41,9 +41,9 @@ def test_aucs_are_those_of_a_slow_loop_over_copied_rows() -> None:
     s[1] = s[1].round()  # many ties
     s[2, :9] = np.nan  # not measured
     found = drawn.aucs(s, z)
-    assert found.shape == (60, 3)
-    for weights, row in zip(drawn.weights, found, strict=True):
-        copies = np.repeat(np.arange(24), weights[drawn.clusters].astype(int))
+    assert found.shape == (61, 3)
+    for weights, row in zip(drawn.with_all, found, strict=True):
+        copies = np.repeat(np.arange(24), weights.astype(int))
         for layer in range(3):
             inside = copies[~np.isnan(s[layer, copies])]
             expected = slow_auc(s[layer, inside], z[inside])

@@ -9,15 +9,16 @@ from __future__ import annotations
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Training
-from anchorscope.detectors.methods.probe import LinearScorer, headline
+from anchorscope.detectors.methods.probe import headline_layer
 from anchorscope.probes import platt
 
 
 def fit(train: Training) -> LinearScorer:
     """At the probe's headline layer, calibrated by the inner folds."""
     readout = train.samples.readout
-    layer = headline(train, readout).layer
+    layer = headline_layer(train, readout)
     x = train.samples.states[readout][layer : layer + 1][0].double().cpu().numpy()
     logits = np.empty(len(train))
     for fold in range(int(train.inner.max()) + 1):
@@ -26,7 +27,7 @@ def fit(train: Training) -> LinearScorer:
     slope, offset = (float(one[0]) for one in platt.calibrate(logits[None], train.label))
     whole = _discriminant(x, train.label)
     bias = slope * float(whole.intercept_[0]) + offset
-    return LinearScorer(readout, layer, slope * whole.coef_[0], bias)
+    return LinearScorer(readout, (layer,), slope * whole.coef_, bias)
 
 
 def _discriminant(x: np.ndarray, z: np.ndarray) -> LinearDiscriminantAnalysis:

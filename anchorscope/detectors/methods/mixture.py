@@ -6,17 +6,17 @@ probes of other inner folds; of a sample that is scored, the gate reads its clea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe
-from anchorscope.detectors.methods.probe import LinearScorer
 from anchorscope.passes.features import Part
 from anchorscope.passes.interventions import seeded
-from anchorscope.probes.samples import deepest_layer, sigmoid
+from anchorscope.probes.samples import sigmoid
 
 LEAST_SAMPLES = 20
 """With fewer samples of a pathway its expert is the probe of all of them."""
@@ -125,7 +125,7 @@ def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, Linear
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
     """A probe of some training samples, int64 places, at the headline layer of all of them."""
     readout = train.samples.readout
-    layer = deepest_layer(probe.learned(train, readout).inner_auc[:, 0])
+    layer = probe.headline_layer(train, readout)
     some = train.rows(rows)
     inner = np.unique(some.inner, return_inverse=True)[1]
     if len(rows) < LEAST_SAMPLES or not probe.fittable(some.label, inner):
@@ -133,5 +133,4 @@ def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
     training = Training(some.samples, some.label, inner, some.settings, device=some.device)
     states = Part(some.samples.states[readout], range(layer, layer + 1))
     fitted = probe.fit(training, states)
-    scorer = probe.linear(fitted, readout, 0)
-    return LinearScorer(readout, layer, scorer.weights, scorer.bias)
+    return replace(probe.linear(fitted, readout, 0), layers=(layer,))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe
 from anchorscope.probes import platt
-from anchorscope.probes.samples import deepest_layer
 from anchorscope.storage.errors import AnchorscopeError
 
 SPANS = ("exact", "answer")
@@ -45,7 +45,7 @@ class OutputAndProbeScorer:
     """A logit that is linear in these features and in a probe's logit."""
 
     output: OutputScorer
-    probe: probe.LinearScorer
+    probe: LinearScorer
     weight: float  # of the probe's logit
 
     def score(self, samples: Samples) -> np.ndarray:
@@ -78,8 +78,7 @@ def fit_output(train: Training) -> OutputScorer:
 def fit_output_and_probe(train: Training) -> OutputAndProbeScorer:
     """The same with the probe's logit, which for training samples is one held out."""
     readout = train.samples.readout
-    layer = deepest_layer(probe.learned(train, readout).inner_auc[:, 0])
-    logits = probe.held_out(train, readout, [layer])[0]
+    logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     scorer, rest = _regression(train, np.column_stack([features(train.samples), logits]))
     return OutputAndProbeScorer(scorer, probe.headline(train, readout), float(rest[0]))
 
@@ -119,4 +118,5 @@ def _regression(train: Training, x: np.ndarray) -> tuple[OutputScorer, np.ndarra
     fitted = probe.fit(train, torch.tensor(x, dtype=torch.float32)[None])
     scorer = probe.linear(fitted, "", 0)
     some = len(FEATURES)
-    return OutputScorer(FEATURES, scorer.weights[:some], scorer.bias), scorer.weights[some:]
+    weights = scorer.weights[0]
+    return OutputScorer(FEATURES, weights[:some], scorer.bias), weights[some:]

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import torch
 
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.linear import LinearScorer, mean
+from anchorscope.detectors.method import Training
 from anchorscope.passes.features import Features, at
 from anchorscope.probes import fitting, platt, probes
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.samples import deepest_layer
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import AnchorscopeError
-
-
-@dataclass(frozen=True)
-class LinearScorer:
-    """A logit that is linear in the states of one layer."""
-
-    readout: str
-    layer: int
-    weights: np.ndarray  # float64 [width]
-    bias: float
-
-    def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
-        return self.of_states(samples.states[self.readout][self.layer : self.layer + 1][0])
-
-    def of_states(self, states: torch.Tensor) -> np.ndarray:
-        """The same of states [n, width] of its layer."""
-        return states.double().cpu().numpy() @ self.weights + self.bias
-
-
-@dataclass(frozen=True)
-class EnsembleScorer:
-    """The mean logit of several scorers, calibrated."""
-
-    scorers: tuple[LinearScorer, ...]
-    slope: float
-    offset: float
-
-    def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
-        mean = np.mean([one.score(samples) for one in self.scorers], axis=0)
-        return self.slope * mean + self.offset
 
 
 def fit_probe(train: Training) -> LinearScorer:
@@ -58,7 +26,7 @@ def fit_before(train: Training) -> LinearScorer:
     return headline(train, train.samples.before)
 
 
-def fit_ensemble(train: Training) -> EnsembleScorer:
+def fit_ensemble(train: Training) -> LinearScorer:
     """The mean logit of the probes of all layers with an inner AUC above .6.
 
     Those of layers near chance only add noise. Where there is none, the headline layer's.
@@ -67,16 +35,20 @@ def fit_ensemble(train: Training) -> EnsembleScorer:
     fitted = learned(train, readout)
     inner_auc = fitted.inner_auc[:, 0]
     layers = np.flatnonzero(inner_auc > LEAST_AUC).tolist() or [deepest_layer(inner_auc)]
-    mean = held_out(train, readout, layers).mean(0)
-    slope, offset = platt.calibrate(mean[None], train.label)
-    scorers = tuple(linear(fitted, readout, layer) for layer in layers)
-    return EnsembleScorer(scorers, float(slope[0]), float(offset[0]))
+    logits = held_out(train, readout, layers).mean(0)
+    slope, offset = platt.calibrate(logits[None], train.label)
+    scorers = [linear(fitted, readout, layer) for layer in layers]
+    return mean(scorers, float(slope[0]), float(offset[0]))
 
 
 def headline(train: Training, readout: str) -> LinearScorer:
-    """The probe of a read-out at the layer that the inner folds choose."""
-    fitted = learned(train, readout)
-    return linear(fitted, readout, deepest_layer(fitted.inner_auc[:, 0]))
+    """The probe of a read-out at its headline layer."""
+    return linear(learned(train, readout), readout, headline_layer(train, readout))
+
+
+def headline_layer(train: Training, readout: str) -> int:
+    """The layer that the inner folds choose."""
+    return deepest_layer(learned(train, readout).inner_auc[:, 0])
 
 
 def with_probes(train: Training) -> Training:
@@ -116,9 +88,9 @@ def design(train: Training) -> Design:
 def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
     """A calibrated probe as a scorer, its logits at the training prior."""
     slope, offset = float(fitted.t[layer, 0]), float(fitted.offset[layer, 0])
-    weights = fitted.probes.weights[layer, 0].double().cpu().numpy()
+    weights = fitted.probes.weights[layer].double().cpu().numpy()
     bias = float(fitted.probes.bias[layer, 0])
-    return LinearScorer(readout, layer, slope * weights, slope * bias + offset)
+    return LinearScorer(readout, (layer,), slope * weights, slope * bias + offset)
 
 
 def held_out(
@@ -161,7 +133,7 @@ def pathways(train: Training) -> np.ndarray:
         do = "add `knockout` to `conditions` and run snakemake again"
         raise AnchorscopeError("the knockout was not measured", "detection", do, see="not-measured")
     readout = train.samples.readout
-    layers = [deepest_layer(learned(train, readout).inner_auc[:, 0])]
+    layers = [headline_layer(train, readout)]
     limit = threshold(train)
     clean, cut = (
         held_out(train, readout, layers, states)[0] > limit for states in (None, train.knockout)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.methods.probe import headline
+from anchorscope.detectors.methods.probe import headline_layer
 from anchorscope.probes import platt
 
 HIDDEN = (256, 128, 64)
@@ -51,7 +51,7 @@ class NetworkScorer:
 def fit(train: Training) -> NetworkScorer:
     """At the probe's headline layer, calibrated by the inner folds."""
     readout, z = train.samples.readout, train.label
-    layer = headline(train, readout).layer
+    layer = headline_layer(train, readout)
     states = train.samples.states[readout][layer : layer + 1][0].float().to(train.device)
     centre, scale = states.mean(0), states.std(0)
     scale = torch.where(scale > 0, scale, 1.0)

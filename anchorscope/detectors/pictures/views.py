@@ -2,14 +2,7 @@
 
 from dataclasses import dataclass
 
-TABLES = (
-    "detection",
-    "detection-reads",
-    "detection-curves",
-    "detection-layers",
-    "self-awareness",
-    "thresholds",
-)
+TABLES = ("detection", "detection-reads", "detection-curves", "detection-layers", "self-awareness")
 """What stands behind a figure's name in those of its tables that are joined from cells."""
 
 

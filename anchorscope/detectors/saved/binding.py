@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.styles import style_of
+from anchorscope.styles import Around, style_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from anchorscope.models.families import Loaded
 
-RESIDUAL = "resid/final"
-"""The read-out whose states engines that serve models can hand out."""
 SAMPLED = 256
 """Weights of each tensor that the model's hash reads: all of a large model would take minutes."""
 NAMES = {
@@ -78,9 +77,18 @@ class Binding:
                     do = f"load the model with dtype {self.dtype}, as it was fitted; else {do}"
                 raise AnchorscopeError(what, NAMES[name], do, see="detector")
 
-    def as_dict(self) -> dict[str, Any]:
-        """For config.json."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class Prompting:
+    """How questions are put to the model."""
+
+    around: Around  # the text around every question, worked examples included
+    settings: Mapping[str, Any]  # keys of the config that decide prompts and anchors
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> Prompting:
+        """What config.json says of the prompts."""
+        return cls(Around(**config["around"]), config["settings"])
 
 
 def weights_hash(model: PreTrainedModel) -> str:

@@ -1,13 +1,12 @@
-"""A detector to use: a probe of one layer, bound to a model, tokenizer and prompt, in a folder."""
+"""A detector to use: linear in hidden states, bound to a model and its prompt, in a folder."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,62 +14,31 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from anchorscope import __version__
+from anchorscope.detectors.linear import LinearScorer, as_array
 from anchorscope.detectors.saved import card
-from anchorscope.detectors.saved.binding import RESIDUAL, Binding
+from anchorscope.detectors.saved.binding import Binding, Prompting
+from anchorscope.detectors.saved.quality import Interval
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
-from anchorscope.styles import Around
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.detectors.saved.evaluating import Evaluation
-    from anchorscope.models.rows import FieldNames, Rows
+    from anchorscope.detectors.saved.reading import How
+    from anchorscope.models.rows import Rows
 
 FORMAT = 3
 """Version of the folder's format; raise it when files or keys change."""
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 PATHWAY = "pathway"
-NUMBERS = ("bias", "log_odds")
 COLUMNS = (
     "id", "question", "response", "question_anchor", "answer_anchor", "p_wrong", "p_balanced",
     "pathway", "p_question", "dropped",
 )  # fmt: skip
 """Columns of `Detector.score`, see docs/using-the-result.md."""
-
-
-class How(TypedDict, total=False):
-    """How rows are read and scored; all may be left out."""
-
-    fields: FieldNames | None  # field → column, if they do not share names
-    source: object  # what errors call the rows
-    readout: str | None  # `resid/final` for the probe of the residual stream
-    batch_tokens: int | None  # most tokens in a batch
-
-
-@dataclass(frozen=True)
-class LayerProbe:
-    """What is saved of a calibrated probe, see `methods.probe.LinearScorer`. Needs no torch."""
-
-    readout: str  # such as `mlp/final`
-    layer: int  # from 0 on
-    weights: np.ndarray  # for states as the model gives them, float32 [width]
-    bias: float
-    log_odds: float  # of the class among the training samples
-
-    def logits(self, states: np.ndarray) -> np.ndarray:
-        """Calibrated logits at the training samples' share, float64 [n], of states [n, width]."""
-        return states.astype(np.float64) @ self.weights.astype(np.float64) + self.bias
-
-
-@dataclass(frozen=True)
-class Prompting:
-    """How questions are put to the model."""
-
-    around: Around  # the text around every question, worked examples included
-    settings: Mapping[str, Any]  # keys of the config that decide prompts and anchors
 
 
 @dataclass(frozen=True)
@@ -80,43 +48,48 @@ class Detector:
     Attributes:
         binding: the model, tokenizer and prompt style that it was fitted to.
         prompting: how a question is asked.
-        probes: its own probe, and the one of `RESIDUAL` beside it.
-        pathway: a probe of whether the question decides the verdict; None if too few do, or not.
-        report: what it was fitted to, and its quality out of fold, see `training`.
+        method: of the registry.
+        scorers: its own, and the variant of the residual stream, where that is another.
+        pathway: a scorer of whether the question decides the verdict; None if too few do, or not.
+        report: what it was fitted to, and its quality out of fold, see `evidence`.
         trained_on: hashes of the questions and subjects that it was fitted to.
         source: the model's name and revision, as far as known.
     """
 
     binding: Binding
     prompting: Prompting
-    probes: tuple[LayerProbe, ...]
-    pathway: LayerProbe | None
+    method: str
+    scorers: tuple[LinearScorer, ...]
+    pathway: LinearScorer | None
     report: Mapping[str, Any]
     trained_on: frozenset[int]
     source: Mapping[str, str | None]
 
-    @property
-    def readout(self) -> str:
-        """Its own read-out."""
-        return self.probes[0].readout
-
-    def probe_of(self, readout: str | None = None) -> LayerProbe:
-        """The probe of a read-out, by default its own.
+    def scorer_of(self, readout: str | None = None) -> LinearScorer:
+        """The scorer of a read-out, by default its own.
 
         Raises AnchorscopeError: it has none.
         """
-        by_name = {probe.readout: probe for probe in self.probes}
+        by_name = {one.readout: one for one in self.scorers}
         if readout is None or readout in by_name:
-            return by_name[readout or self.readout]
+            return by_name[readout] if readout else self.scorers[0]
         what = f"the detector reads {', '.join(by_name)}, not {readout}"
         do = nearest(readout, by_name, "fit a detector of that read-out")
         raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
+
+    def probabilities(self, logits: np.ndarray) -> pd.DataFrame:
+        """`p_wrong` at the share of wrong answers it was fitted to; `p_balanced` at one half."""
+        wrong = self.report["n_wrong"]
+        balanced = logits - np.log(wrong / (self.report["n"] - wrong))
+        return pd.DataFrame({"p_wrong": sigmoid(logits), "p_balanced": sigmoid(balanced)})
 
     def score(
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
+        *,
+        readout: str | None = None,
         **how: Unpack[How],
     ) -> pd.DataFrame:
         """How likely each answer is wrong: a row for each row given, in its order.
@@ -125,6 +98,7 @@ class Detector:
             model, tokenizer: those that it was fitted to.
             rows: `question`, and `response` where the model does not answer itself; what is known
                 of `subject` and `property`. No gold answers are needed, nor read.
+            readout: `resid/final` for the variant of the residual stream.
             how: see `How`.
 
         Returns:
@@ -134,51 +108,81 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        from anchorscope.detectors.saved.reading import scored
-
-        return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
+        return self._scored(model, tokenizer, rows, readout, how)[list(COLUMNS)]
 
     def evaluate(
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
+        *,
+        readout: str | None = None,
+        draws: int = 1000,
+        level: float = 0.95,
+        seed: int = 0,
         **how: Unpack[How],
     ) -> Evaluation:
-        """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`."""
-        from anchorscope.detectors.saved.evaluating import evaluate
+        """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`.
 
-        return evaluate(self, model, tokenizer, rows, **how)
+        `draws`, `level` and `seed` are of the bootstrap. Raises AnchorscopeError: see `score`;
+        answers of one class, scores all the same.
+        """
+        from anchorscope.detectors.saved.evaluating import evaluate
+        from anchorscope.models.rows import TABLE
+
+        table, source = self._scored(model, tokenizer, rows, readout, how), how.get("source", TABLE)
+        return evaluate(table, self.trained_on, source, draws=draws, level=level, seed=seed)
+
+    def _scored(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        rows: Rows,
+        readout: str | None,
+        how: How,
+    ) -> pd.DataFrame:
+        """`COLUMNS`, and those of the answers."""
+        from anchorscope.detectors.saved.reading import scored
+
+        named = {"own": self.scorer_of(readout)}
+        named |= {PATHWAY: self.pathway} if self.pathway else {}
+        table = scored(self.binding, self.prompting, named, model, tokenizer, rows, **how)
+        logits = table[PATHWAY].to_numpy() if self.pathway else np.full(len(table), np.nan)
+        question = pd.Series(sigmoid(logits), index=table.index)
+        names = pd.Series(np.where(question > 0.5, "Q", "A"), index=table.index, dtype=object)
+        pathway = names.where(question.notna(), None)
+        p = self.probabilities(table["own"].to_numpy())
+        return table.assign(**p, p_question=question, pathway=pathway)
 
     def score_states(
-        self, states: np.ndarray | torch.Tensor, readout: str = RESIDUAL
+        self, states: np.ndarray | torch.Tensor, readout: str | None = None
     ) -> pd.DataFrame:
         """Probabilities from hidden states [n, width] that another program read.
 
-        The states are those of `probe_of(readout).layer`, at the closing token after the exact
-        answer: of `resid/final` the output of that block, `hidden_states[layer + 1]` in
-        transformers. The columns are `p_wrong` and `p_balanced`.
+        The states are those of the layer of `scorer_of(readout)`, by default of the variant of the
+        residual stream, where the card says: of `resid/final` the output of that block,
+        `hidden_states[layer + 1]` in transformers, at the closing token after the exact answer. Of
+        several layers, [n, layers, width]. The columns are `p_wrong` and `p_balanced`.
 
         Raises AnchorscopeError: states of another shape, or not finite.
         """
-        probe = self.probe_of(readout)
-        array = _as_array(states)
-        width = len(probe.weights)
-        if array.ndim != 2 or array.shape[1] != width:
-            what = f"states of the shape {list(array.shape)}, not [n, {width}]"
-            do = f"give a row of {width} numbers for each answer, of layer {probe.layer}"
-            raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
+        scorer = self.scorer_of(readout) if readout else self.scorers[-1]
+        where, array = f"read-out {scorer.readout}", as_array(states)
+        of_one = scorer.weights.shape if len(scorer.layers) > 1 else scorer.weights.shape[1:]
+        if array.shape[1:] != of_one or not array.ndim:
+            wanted = ", ".join(map(str, of_one))
+            what = f"states of the shape {list(array.shape)}, not [n, {wanted}]"
+            do = f"give [{wanted}] numbers for each answer, of {card.layers_of(scorer.layers)}"
+            raise AnchorscopeError(what, where, do, see="detector")
         if not np.isfinite(array).all():
             what, do = "a hidden state is not finite", "read it again, in float32 or bfloat16"
-            raise AnchorscopeError(what, f"read-out {readout}", do, see="not-finite")
-        return probabilities(probe, probe.logits(array))
+            raise AnchorscopeError(what, where, do, see="not-finite")
+        layers = array.reshape(len(array), *scorer.weights.shape).swapaxes(0, 1)
+        return self.probabilities(scorer.of_states([*layers]))
 
     def save(self, folder: str | Path) -> None:
         """Write the folder, whole or not at all; one that is there is replaced."""
-        folder = Path(folder)
-        if folder.exists() and not (folder / CONFIG).is_file() and any(folder.iterdir()):
-            what = "the folder holds other files, which saving would delete"
-            raise AnchorscopeError(what, folder, "name a folder of its own", see="detector")
+        check_free(folder)
         with atomic(folder) as draft:
             draft.mkdir()
             save_file(self._arrays(), draft / WEIGHTS)
@@ -192,48 +196,41 @@ class Detector:
 
         Raises AnchorscopeError: a file is missing or cut short, or it is of another version.
         """
-        folder = Path(folder)
-        for name in (CONFIG, WEIGHTS):
-            if not (folder / name).is_file():
-                raise _broken(f"the folder holds no {name}", folder)
-        config = _read_config(folder / CONFIG)
-        with _whole(folder / WEIGHTS), safe_open(folder / WEIGHTS, framework="np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
+            config = json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))
+            _check_format(config, folder)
+            with safe_open(Path(folder) / WEIGHTS, framework="np") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             binding = Binding(**config["binding"])
-            probes = [_probe(entry, arrays, folder, binding) for entry in config["probes"]]
-            pathway = config["pathway"] and _probe(config["pathway"], arrays, folder, binding)
             return cls(
                 binding,
-                _prompting(config["prompting"]),
-                tuple(probes),
-                pathway,
+                Prompting.read(config["prompting"]),
+                config["method"],
+                tuple(_scorer(one, arrays, binding) for one in config["scorers"]),
+                config["pathway"] and _scorer(config["pathway"], arrays, binding),
                 config["report"],
                 frozenset(arrays["trained_on"].tolist()),
                 config["model"],
             )
-        except (KeyError, TypeError) as error:
-            what = f"a part of the detector is missing or of another kind: {error}"
-            raise _broken(what, folder) from None
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            what = f"the detector cannot be read: {reason}"
+            do = "copy the whole folder again, or fit the detector anew"
+            raise AnchorscopeError(what, folder, do, see="detector") from None
 
     def __repr__(self) -> str:
-        own, auc = self.probes[0], self.report["out_of_fold"]["probe"]["auroc"]
+        own, auc = self.scorers[0], Interval(**self.report["out_of_fold"]["probe"]["auroc"])
         name = card.name_of(self.source, self.binding.family)
         return (
-            f"Detector of {name}: {own.readout}, layer {own.layer}; AUROC out of fold "
-            f"{auc['value']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}], n = {self.report['n']:,}"
+            f"Detector of {name}: {self.method}, {own.readout}, {card.layers_of(own.layers)}; "
+            f"AUROC out of fold {auc}, n = {self.report['n']:,}"
         )
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """Tensors by name: `<read-out>/weights`, `/bias`, …; `trained_on`."""
-        named = {probe.readout: probe for probe in self.probes}
-        named |= {PATHWAY: self.pathway} if self.pathway else {}
-        arrays: dict[str, np.ndarray] = {"trained_on": np.array(sorted(self.trained_on), np.int64)}
-        for name, probe in named.items():
-            arrays[f"{name}/weights"] = np.ascontiguousarray(probe.weights, dtype=np.float32)
-            for number in NUMBERS:
-                arrays[f"{name}/{number}"] = np.array([getattr(probe, number)], dtype=np.float64)
-        return arrays
+        """Tensors by name: the weights, by read-out, and of the pathway; `trained_on`."""
+        weights = {one.readout: one.weights for one in self.scorers}
+        weights |= {PATHWAY: self.pathway.weights} if self.pathway else {}
+        return {**weights, "trained_on": np.array(sorted(self.trained_on), np.int64)}
 
     def _config(self) -> dict[str, Any]:
         """The content of config.json."""
@@ -241,10 +238,10 @@ class Detector:
             "format": FORMAT,
             "anchorscope": __version__,
             "model": dict(self.source),
-            "binding": self.binding.as_dict(),
+            "binding": asdict(self.binding),
             "prompting": asdict(self.prompting),
-            "position": "the closing token of the prompt style, put right after the exact answer",
-            "probes": [_entry(probe.readout, probe) for probe in self.probes],
+            "method": self.method,
+            "scorers": [_entry(one.readout, one) for one in self.scorers],
             "pathway": _entry(PATHWAY, self.pathway) if self.pathway else None,
             "report": dict(self.report),
         }
@@ -255,76 +252,50 @@ def load(folder: str | Path) -> Detector:
     return Detector.load(folder)
 
 
-def probabilities(probe: LayerProbe, logits: np.ndarray) -> pd.DataFrame:
-    """`p_wrong` at the training samples' share of wrong answers; `p_balanced` at equal classes."""
-    balanced = logits - probe.log_odds
-    return pd.DataFrame({"p_wrong": sigmoid(logits), "p_balanced": sigmoid(balanced)})
-
-
 def with_source(detector: Detector, name: str | None, revision: str | None = None) -> Detector:
     """The detector with the name of its model."""
     return replace(detector, source={"name": name, "revision": revision})
 
 
-def _prompting(config: Mapping[str, Any]) -> Prompting:
-    """What config.json says of the prompts."""
-    return Prompting(Around(**config["around"]), config["settings"])
+def check_free(folder: str | Path) -> None:
+    """Refuse a folder that saving would delete.
+
+    Raises AnchorscopeError: it holds other files than a detector's, or is one.
+    """
+    place = Path(folder)
+    in_use = place.is_file() or (place.is_dir() and any(place.iterdir()))
+    if in_use and not (place / CONFIG).is_file():
+        what = "this is not the folder of a detector but holds other files, which saving deletes"
+        raise AnchorscopeError(what, folder, "name a folder of its own", see="detector")
 
 
-def _entry(tensors: str, probe: LayerProbe) -> dict[str, Any]:
-    """What config.json says of a probe, whose tensors' names begin with `tensors`."""
-    numbers = {name: getattr(probe, name) for name in NUMBERS}
-    place = {"tensors": tensors, "readout": probe.readout, "layer": probe.layer}
-    return {**place, "width": len(probe.weights), **numbers}
+def _entry(tensor: str, scorer: LinearScorer) -> dict[str, Any]:
+    """What config.json says of a scorer beside its weights, the tensor of this name."""
+    place = {"tensor": tensor, "readout": scorer.readout, "layers": list(scorer.layers)}
+    return {**place, "bias": scorer.bias}
 
 
-def _probe(
-    entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], folder: Path, binding: Binding
-) -> LayerProbe:
-    """The probe of an entry of config.json, its tensors checked."""
-    name = entry["tensors"]
-    shapes = {"weights": (entry["width"],), **dict.fromkeys(NUMBERS, (1,))}
-    for part, shape in shapes.items():
-        if arrays[f"{name}/{part}"].shape != shape:
-            what = f"`{name}/{part}` has the shape {list(arrays[f'{name}/{part}'].shape)}"
-            raise _broken(f"{what}, not {list(shape)}", folder / WEIGHTS)
-    if not 0 <= entry["layer"] < binding.layers:
-        what = f"layer {entry['layer']} of a model of {binding.layers} layers"
-        raise _broken(what, folder / CONFIG)
-    numbers = {number: float(arrays[f"{name}/{number}"][0]) for number in NUMBERS}
-    return LayerProbe(entry["readout"], entry["layer"], arrays[f"{name}/weights"], **numbers)
+def _scorer(
+    entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], binding: Binding
+) -> LinearScorer:
+    """The scorer of an entry of config.json.
+
+    Raises ValueError: weights or layers are not those of the model that it is bound to.
+    """
+    name, layers = entry["tensor"], tuple(entry["layers"])
+    weights, shape = arrays[name], (len(layers), binding.width)
+    if weights.shape != shape:
+        raise ValueError(f"`{name}` has the shape {list(weights.shape)}, not {list(shape)}")
+    if strange := [layer for layer in layers if not 0 <= layer < binding.layers]:
+        raise ValueError(f"layer {strange[0]} of a model of {binding.layers} layers")
+    return LinearScorer(entry["readout"], layers, weights, float(entry["bias"]))
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    """The content of config.json, of this version of the format."""
-    with _whole(path):
-        config = json.loads(path.read_text(encoding="utf-8"))
+def _check_format(config: Any, where: str | Path) -> None:
+    """Refuse what is no config.json of a detector, or of another version of the format."""
     if not isinstance(config, dict) or "format" not in config:
-        raise _broken("config.json is not that of a detector", path)
+        raise ValueError("config.json is not that of a detector")
     if config["format"] != FORMAT:
         what = f"the detector is of format {config['format']}, and this version reads {FORMAT}"
         do = f"use anchorscope {config.get('anchorscope')}, which wrote it, or fit it anew"
-        raise AnchorscopeError(what, path, do, see="detector")
-    return config
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Turn what reading a file cut short raises into an AnchorscopeError."""
-    try:
-        yield
-    except (SafetensorError, ValueError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise _broken(f"the file cannot be read: {reason}", path) from None
-
-
-def _broken(what: str, where: Path) -> AnchorscopeError:
-    do = "copy the whole folder again, or fit the detector anew"
-    return AnchorscopeError(what, where, do, see="detector")
-
-
-def _as_array(states: Sequence[Any] | np.ndarray | torch.Tensor) -> np.ndarray:
-    """States as float64, whatever holds them."""
-    if hasattr(states, "detach"):  # a tensor of torch, maybe bfloat16 on a GPU
-        states = states.detach().double().cpu().numpy()
-    return np.asarray(states, dtype=np.float64)
+        raise AnchorscopeError(what, where, do, see="detector")

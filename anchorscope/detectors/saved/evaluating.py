@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.detectors import overlap
-from anchorscope.detectors.saved import quality
-from anchorscope.detectors.saved.quality import Interval
-from anchorscope.detectors.saved.reading import scored
+from anchorscope.detectors.saved.quality import Interval, estimates
 from anchorscope.models.answers import NO_GOLD
-from anchorscope.models.rows import TABLE, Rows
 from anchorscope.probes import samples
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-    from anchorscope.detectors.saved.detector import Detector, How
 
 FITTED_TO = "shares a question or subject with what it was fitted to"
 REPEATED = "equal question folded"
@@ -47,27 +39,27 @@ class Evaluation:
 
 
 def evaluate(
-    detector: Detector,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    rows: Rows,
+    table: pd.DataFrame,
+    trained_on: frozenset[int],
+    source: object,
     *,
-    draws: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-    **how: Unpack[How],
+    draws: int,
+    level: float,
+    seed: int,
 ) -> Evaluation:
-    """Score labelled rows and measure how well that tells right from wrong answers.
+    """Measure how well scores tell right from wrong answers.
 
-    Rows that share a question or subject with what the detector was fitted to are left out and
-    counted. `draws`, `level` and `seed` are of the bootstrap; further arguments those of
-    `Detector.score`.
+    Args:
+        table: scored rows, with `label`, `subject`, `p_wrong` and `dropped`.
+        trained_on: what the detector was fitted to: rows that share it do not count.
+        source: what errors call the rows.
+        draws, level, seed: of the bootstrap.
 
-    Raises AnchorscopeError: see `Detector.score`; answers of one class, scores all the same.
+    Raises:
+        AnchorscopeError: answers of one class, scores all the same.
     """
-    source = how.get("source", TABLE)
-    table = scored(detector, model, tokenizer, rows, **how)
-    table["dropped"] = [*_reasons(table, detector.trained_on)]
+    table = table.copy()
+    table["dropped"] = [*_reasons(table, trained_on)]
     used = table[table["dropped"].isna()].reset_index(drop=True)
     left_out = {str(why): int(n) for why, n in table["dropped"].value_counts().items()}
     counts = Counts(len(table), len(used), left_out)
@@ -75,7 +67,7 @@ def evaluate(
     _check(z, p, source, counts)
     drawn = samples.bootstrap(used, draws, seed)
     return Evaluation(
-        quality.estimates(p, z, drawn, level),
+        estimates(p, z, drawn, level),
         len(z),
         int(z.sum()),
         int(drawn.clusters.max()) + 1,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from anchorscope.detectors.tables.evaluation import with_estimate
 from anchorscope.detectors.tables.metrics import Ordered, metrics
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
@@ -27,14 +25,18 @@ LEAST = 1e-15
 
 
 class Interval(NamedTuple):
-    """An estimate with the ends of its interval."""
+    """An estimate with the ends of its interval; NaN where there is none."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        """With a real minus sign, and none before a zero."""
+        if np.isnan(self.value):
+            return "not known"
+        value, low, high = (f"{one:.3f}".replace("nan", "?") for one in self)
+        return f"{value} [{low}, {high}]".replace("-0.000", "0.000").replace("-", "−")
 
 
 def estimates(p: np.ndarray, z: np.ndarray, drawn: Bootstrap, level: float) -> dict[str, Interval]:
@@ -43,14 +45,9 @@ def estimates(p: np.ndarray, z: np.ndarray, drawn: Bootstrap, level: float) -> d
     Intervals are percentiles of a clustered bootstrap, the detector held fixed.
     """
     s = logit(np.clip(p, LEAST, 1 - LEAST))
-    values = metrics(p, s, z, with_estimate(drawn))
-    return {name: interval(float(values[name][0]), values[name][1:], level) for name in MEASURES}
-
-
-def interval(value: float, draws: np.ndarray, level: float) -> Interval:
-    """An estimate with the percentiles of its replicates [draws]."""
-    low, high = intervals.percentile(draws[:, None], level)
-    return Interval(value, float(low[0]), float(high[0]))
+    values = metrics(p, s, z, drawn.with_all)
+    columns = {name: intervals.estimate(name, values[name], level) for name in MEASURES}
+    return {name: Interval(*map(float, ends.values())) for name, ends in columns.items()}
 
 
 def curve(p: np.ndarray, z: np.ndarray) -> pd.DataFrame:
@@ -62,8 +59,3 @@ def curve(p: np.ndarray, z: np.ndarray) -> pd.DataFrame:
     ordered = Ordered.by(p, z, np.ones((1, len(p))))
     risk = [1 - ordered.accuracy_at(coverage)[0] for coverage in coverages]
     return pd.DataFrame({"coverage": coverages, "risk": risk})
-
-
-def text_of(measures: Mapping[str, Interval]) -> str:
-    """The measures as lines of text."""
-    return "\n".join(f"{MEASURES[name]:<25} {measure}" for name, measure in measures.items())

@@ -1,36 +1,43 @@
-"""Scoring rows of a user's own: prompts, answers, one clean pass, and the probe's verdict."""
+"""Scoring rows of a user's own: prompts, answers, one clean pass, and what the scorers say."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
-from anchorscope.detectors.saved.binding import Binding
+from anchorscope.detectors.linear import LinearScorer
+from anchorscope.detectors.saved.binding import Binding, Prompting
 from anchorscope.models import loading
-from anchorscope.models.rows import FieldNames, Rows, answer, as_list, ask
+from anchorscope.models.rows import TABLE, FieldNames, Rows, answer, as_list, ask
 from anchorscope.passes import planning, runner
-from anchorscope.passes.batches import Sample, arrange
+from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
-from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import questions
 from anchorscope.questions.fields import Cells, check_columns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.detectors.saved.detector import Detector, LayerProbe
     from anchorscope.models.families import Loaded
 
 ROW = "row of the table"
 """Column of the numbers that stand for rows while they are read."""
 NO_QUESTION = "no question"
+
+
+class How(TypedDict, total=False):
+    """How rows are read; all may be left out."""
+
+    fields: FieldNames | None  # field → column, if they do not share names
+    source: object  # what errors call the rows
+    batch_tokens: int | None  # most tokens in a batch
 
 
 @dataclass(frozen=True)
@@ -44,35 +51,36 @@ class _Given:
 
 
 def scored(
-    detector: Detector,
+    binding: Binding,
+    prompting: Prompting,
+    scorers: Mapping[str, LinearScorer],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     rows: Rows,
     *,
     fields: FieldNames | None = None,
-    source: object = "the table",
-    readout: str | None = None,
+    source: object = TABLE,
     batch_tokens: int | None = None,
 ) -> pd.DataFrame:
-    """A row for each row given: what `Detector.score` returns, and `subject`, `label` (or NA)."""
-    probe, settings = detector.probe_of(readout), dict(detector.prompting.settings)
+    """A row for each row given: what is known of the answer, and the logit of each scorer.
+
+    Columns are those of the answers, `response`, `question_anchor`, `answer_anchor` and the names
+    of the scorers; logits are blank where a row has a reason in `dropped`.
+    """
+    settings = dict(prompting.settings)
     loaded = loading.wrapped(model, tokenizer)
-    detector.binding.check(Binding.of(loaded, detector.binding.style))
+    binding.check(Binding.of(loaded, binding.style))
     loading.check_attention(model)
     if batch_tokens is not None:
         settings["batch_tokens"] = batch_tokens
     chosen = Config(models={}, datasets={}, figures={}, **settings)
     given = _numbered(as_list(rows), fields, source)
-    style = detector.binding.style
     asked = ask(given.rows, "plain", 0, names=given.fields, source=source, unlabelled=True)
-    around = detector.prompting.around
-    answered = answer(model, tokenizer, asked, chosen, style=style, around=around, unlabelled=True)
-    pathway = detector.pathway
-    probes = [probe] if pathway is None else [probe, pathway]
-    logits = _logits(loaded, answered.answers, probes, chosen.batch_tokens)
+    how = {"style": binding.style, "around": prompting.around}
+    answered = answer(model, tokenizer, asked, chosen, **how, unlabelled=True)
     table = answered.answers.merge(_anchors(answered.prompts), on="id", validate="one_to_one")
     table["question_anchor"] = table["question_anchor"].where(table["dropped"].isna(), None)
-    table = table.join(_columns(logits, probes), on="id")
+    table = table.join(_logits(loaded, table, scorers, chosen.batch_tokens), on="id")
     return _as_given(table, given)
 
 
@@ -103,43 +111,22 @@ def _anchors(prompts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _logits(
-    loaded: Loaded, answers: pd.DataFrame, probes: Sequence[LayerProbe], batch_tokens: int
+    loaded: Loaded, answers: pd.DataFrame, scorers: Mapping[str, LinearScorer], batch_tokens: int
 ) -> pd.DataFrame:
-    """What each probe says of every answer that was not dropped: a column each, ids as index."""
+    """What each scorer says of every answer that was not dropped, by one clean pass, by id."""
     usable = answers[answers["dropped"].isna()]
     samples = [planning.sample_of(row) for row in usable.to_dict("records")]
-    by_id = {sample.id: values for sample, values in _passes(loaded, samples, probes, batch_tokens)}
-    columns = range(len(probes))
-    return pd.DataFrame.from_dict(by_id, orient="index", columns=columns, dtype=np.float64)
-
-
-def _passes(
-    loaded: Loaded, samples: Sequence[Sample], probes: Sequence[LayerProbe], batch_tokens: int
-) -> list[tuple[Sample, list[float]]]:
-    """One clean pass of the samples: each with the logit of every probe."""
-    if not samples:
-        return []
-    plan, scored = arrange(samples, on({}), batch_tokens=batch_tokens), []
-    for batch, states in runner.measure(loaded, plan, list({p.readout: None for p in probes})):
-        columns = []
-        for probe in probes:
-            of_readout = states[f"clean.0/{probe.readout.replace('/', '.')}"]
-            columns.append(probe.logits(of_readout[:, probe.layer].double().numpy()))
-        for place, number in enumerate(batch.samples):
-            scored.append((samples[number], [float(column[place]) for column in columns]))
-    return scored
-
-
-def _columns(logits: pd.DataFrame, probes: Sequence[LayerProbe]) -> pd.DataFrame:
-    """Probabilities and pathway from the logits of the probe, and of the pathway's if there is."""
-    from anchorscope.detectors.saved.detector import probabilities
-
-    table = probabilities(probes[0], logits[0].to_numpy()).set_index(logits.index)
-    table["p_question"] = sigmoid(logits[1].to_numpy()) if len(probes) > 1 else np.nan
-    question = table["p_question"]
-    names = pd.Series(np.where(question > 0.5, "Q", "A"), index=table.index, dtype=object)
-    table["pathway"] = names.where(question.notna(), None)
-    return table
+    frames = [pd.DataFrame(columns=list(scorers), dtype=np.float64)]
+    plan = arrange(samples, on({}), batch_tokens=batch_tokens) if samples else None
+    readouts = list({one.readout: None for one in scorers.values()})
+    for batch, states in runner.measure(loaded, plan, readouts) if plan else ():
+        logits = {}
+        for name, scorer in scorers.items():
+            of_readout = states[f"clean.0/{scorer.readout.replace('/', '.')}"]
+            logits[name] = scorer.of_states([of_readout[:, layer] for layer in scorer.layers])
+        ids = [samples[number].id for number in batch.samples]
+        frames.append(pd.DataFrame(logits, index=ids))
+    return pd.concat(frames) if len(frames) > 1 else frames[0]
 
 
 def _as_given(table: pd.DataFrame, given: _Given) -> pd.DataFrame:

@@ -12,17 +12,20 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import LEAST_SAMPLES
-from anchorscope.detectors.methods.probe import LinearScorer, linear
-from anchorscope.detectors.saved.binding import RESIDUAL, Binding
-from anchorscope.detectors.saved.detector import Detector, LayerProbe, Prompting, with_source
-from anchorscope.detectors.saved.evidence import Evidence, TrainingStates
-from anchorscope.experiments.main_run import main_run
+from anchorscope.detectors.cell import Cell, check, in_folds, with_inner_folds
+from anchorscope.detectors.linear import LinearScorer, is_linear
+from anchorscope.detectors.method import Method, Training, named
+from anchorscope.detectors.methods import mixture
+from anchorscope.detectors.methods.probe import pathways, with_probes
+from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.saved import evidence
+from anchorscope.detectors.saved.binding import Binding, Prompting
+from anchorscope.detectors.saved.detector import Detector, with_source
+from anchorscope.experiments.main_run import MainRun, main_run
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, around_of, ask, settings_of
-from anchorscope.passes.features import blocks
+from anchorscope.passes.features import Features, Part
 from anchorscope.probes import fitting, samples
-from anchorscope.probes.fitting import Design
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 
     from anchorscope.models.families import Loaded
 
+RESIDUAL = "resid/final"
+"""The read-out of the variant: engines that serve models can hand out its states."""
+LEAST_OF_A_PATHWAY = 20
+"""Answers of either pathway from which on a detector tells them apart."""
 SETTINGS = frozenset(
     "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe"
     " seed".split()
@@ -50,6 +57,7 @@ def fit(
     *,
     style: str = "few_shot",
     readout: str = "mlp/final",
+    method: str = "probe",
     examples: Rows | None = None,
     fields: FieldNames | None = None,
     source: object = "the table",
@@ -64,14 +72,15 @@ def fit(
             known.
         style: of the prompts, one of `styles.STYLES`.
         readout: such as `mlp/final`; the position is `final`.
+        method: one of the registry that is linear in the states, such as `mass-mean`.
         examples: worked examples for `few_shot`; by default held back from `rows`.
         fields: which column holds which field, if they do not share names.
         source: what errors call the rows.
         settings: as in config.yaml, those of `SETTINGS`.
 
     Raises:
-        AnchorscopeError: fewer than 50 labelled answers, answers of one class, what `measure`
-            raises.
+        AnchorscopeError: fewer than 50 labelled answers, answers of one class, a method that
+            cannot be saved, what `measure` raises.
     """
     chosen = settings_of(settings, SETTINGS, "fit")
     loaded = loading.wrapped(model, tokenizer)
@@ -85,6 +94,7 @@ def fit(
         style=style,
         around=around_of(answered.prompts),
         readout=readout,
+        method=method,
         before=answered.counts,
     )
     commit = getattr(model.config, "_commit_hash", None)
@@ -99,8 +109,8 @@ def of_answers(
     style: str,
     around: Around,
     readout: str = "mlp/final",
+    method: str = "probe",
     before: Counts | None = None,
-    device: Any = None,
 ) -> Detector:
     """Fit a detector to answers that are there, such as those of a cell.
 
@@ -109,69 +119,80 @@ def of_answers(
         chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
         style, around: how they were asked, see `Prompting`.
         before: rows left out before the answers.
-        device: where probes are fitted; by default where the model is.
 
     Raises:
         AnchorscopeError: see `fit`.
     """
+    way = _linear(method)
     _check(answered, readout)
-    names = list(dict.fromkeys([readout, before_answer(readout), RESIDUAL]))
+    names = [readout, RESIDUAL] if readout != RESIDUAL else [RESIDUAL]
+    measured = [*names, *map(before_answer, names)]
     with main_run(
-        loaded, answered, "the answers", chosen, conditions=CONDITIONS, readouts=names
+        loaded, answered, "the answers", chosen, conditions=CONDITIONS, readouts=measured
     ) as run:
-        states = TrainingStates(run.folder, run.answers, run.design, device or loaded.device)
-        probes = [final_probe(states, name) for name in dict.fromkeys([readout, RESIDUAL])]
-        evidence = Evidence(states, chosen, readout, probes[0].layer)
-        labels, pathway = evidence.pathway_labels(), None
-        if labels is not None:
-            pathway = final_pathway(states, readout, probes[0].layer, labels)
+        cells = [_cell(run, name, str(loaded.device)) for name in names]
+        trained = [with_probes(cell.whole(run.answers)) for cell in cells]
+        scorers = [way.fit(train) for train in trained]
+        report = evidence.report(cells, way, run.answers, chosen.bootstrap, chosen.seed)
         counts = run.counts if before is None else added(before, run.counts)
-        report = evidence.report() | {"counts": counts.as_dict()}
+        pathway, trained_on = _pathway(trained[0]), overlap.keys(run.answers)
     settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
     return Detector(
         Binding.of(loaded, style),
         Prompting(around, settings),
-        tuple(probes),
+        method,
+        tuple(one for one in scorers if isinstance(one, LinearScorer)),
         pathway,
-        report,
-        overlap.keys(states.answers),
+        report | {"counts": counts.as_dict()},
+        trained_on,
         {"name": None, "revision": None},
     )
 
 
-def final_probe(states: TrainingStates, readout: str) -> LayerProbe:
-    """The probe of a read-out, fitted to all samples.
-
-    Layer, penalty and calibration are chosen by inner folds, just as in each outer fold.
-    """
-    whole = fitting.design_of_all(states.answers, states.design.settings)
-    parts = [fitting.fit(x, whole, device=states.device) for x in blocks(states.clean(readout))]
-    fitted = fitting.join(parts)
-    layer = samples.deepest_layer(fitted.inner_auc[:, 0])
-    return layer_probe(linear(fitted, readout, layer), whole)
+def _linear(name: str) -> Method:
+    """The method of this name, if it can be saved."""
+    (method,) = named([name], METHODS)
+    if not is_linear(method):
+        able = ", ".join(one.name for one in METHODS.values() if is_linear(one))
+        what = f"{name} is not linear in the states, and cannot be saved"
+        raise AnchorscopeError(what, "method", f"choose one of {able}", see="detector")
+    return method
 
 
-def final_pathway(
-    states: TrainingStates, readout: str, layer: int, labels: pd.Series
-) -> LayerProbe:
-    """The probe of the pathway at one layer, fitted to all samples; `labels` are by id."""
-    answers = states.answers.assign(label=states.answers["id"].map(labels))
-    whole = fitting.design_of_all(answers, states.design.settings)
-    x = states.clean(readout)[layer : layer + 1]
-    scorer = linear(fitting.fit(x, whole, device=states.device), readout, 0)
-    return layer_probe(replace(scorer, layer=layer), whole)
+def _cell(run: MainRun, readout: str, device: str) -> Cell:
+    """The cell at a read-out, with its probes."""
+    settings = run.design.settings.model_copy(update={"scoring": "calibrated"})
+    design = with_inner_folds(replace(run.design, settings=settings), run.answers)
+    names = [readout, before_answer(readout)]
+    cell = in_folds(run.folder, run.answers, design, names, device=device)
+    if readout == RESIDUAL:
+        cell = _without_last_block(cell)
+    states = cell.clean.states
+    fitted = {name: fitting.fit(x, design, device=device) for name, x in states.items()}
+    return replace(cell, fitted=fitted)
 
 
-def layer_probe(scorer: LinearScorer, design: Design) -> LayerProbe:
-    """A probe that was fitted to all samples, as it is saved."""
-    share = design.z.mean()
-    return LayerProbe(
-        scorer.readout,
-        scorer.layer,
-        scorer.weights.astype(np.float32),
-        scorer.bias,
-        float(np.log(share / (1 - share))),
+def _without_last_block(cell: Cell) -> Cell:
+    """Without the last block, whose output engines hand out normed."""
+
+    def inner(x: Features) -> Features:
+        return Part(x, range(max(1, len(x) - 1)))
+
+    clean, crossed = (
+        replace(some, states={name: inner(x) for name, x in some.states.items()})
+        for some in (cell.clean, cell.crossed)
     )
+    knockout = None if cell.knockout is None else inner(cell.knockout)
+    return replace(cell, clean=clean, crossed=crossed, knockout=knockout)
+
+
+def _pathway(train: Training) -> LinearScorer | None:
+    """The gate of the mixture of probes; None where few answers use a pathway."""
+    pathway = pathways(train)
+    if np.bincount(pathway, minlength=2).min() < LEAST_OF_A_PATHWAY:
+        return None
+    gate = mixture.gate(train, pathway)
+    return gate.scorer if isinstance(gate, mixture.LearnedGate) else None
 
 
 def _check(answered: pd.DataFrame, readout: str) -> None:
@@ -181,8 +202,4 @@ def _check(answered: pd.DataFrame, readout: str) -> None:
         what = f"a detector reads the closing token, not `{position}`"
         do = "name a site: attn/final, mlp/final or resid/final"
         raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
-    count = len(samples.kept(answered))
-    if count < LEAST_SAMPLES:
-        what = f"{count} labelled answers are too few: a detector takes {LEAST_SAMPLES}, better 300"
-        do = "give more rows; those left out are listed in docs/what-goes-wrong.md"
-        raise AnchorscopeError(what, "the answers", do, see="too-few-samples")
+    check(samples.kept(answered), "the answers")

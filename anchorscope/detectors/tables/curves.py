@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.tables.evaluation import Scored, with_estimate
+from anchorscope.detectors.tables.evaluation import Scored
 from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.experiments.analysis import Analysis, anchored
 from anchorscope.probes import intervals, samples
@@ -30,28 +31,22 @@ def curves(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Da
     all.
     """
     drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
-    weights = with_estimate(drawn)
-    site, _, position = readout.partition("/")
     frames = []
     for detector in cell.s:
         counted = cell.scored_by(detector)
-        z, mine = cell.z[counted], weights[:, counted]
+        z, mine = cell.z[counted], drawn.with_all[:, counted]
         for name, (x, values, n) in {
             "reliability": _reliability(cell.s[detector][counted], z, mine),
             "risk": _risk(cell.rank[detector][counted], z, mine),
         }.items():
-            low, high = intervals.percentile(values[1:], bootstrap.level)
             columns = {
                 "detector": detector,
                 "curve": name,
                 "x": x,
-                "y": values[0],
-                "y_low": low,
-                "y_high": high,
+                **intervals.estimate("y", values, bootstrap.level),
                 "n": n,
                 "thin": n < bootstrap.min_n,
-                "site": site,
-                "position": position,
+                **Pair.of(readout)._asdict(),
             }
             frames.append(pd.DataFrame(columns)[list(CURVES)])
     return pd.concat(frames, ignore_index=True)
@@ -94,21 +89,18 @@ def layers(analysis: Analysis) -> pd.DataFrame:
     frames = []
     for anchor, members in anchored(flips).items():
         s = np.where(members, readout.clean, np.nan)
-        low, high = intervals.percentile(analysis.drawn.aucs(s, z), analysis.level)
         few = min((members & (z == one)).sum() for one in (0, 1))
         clusters = min(int(analysis.drawn.clusters_in(members & (z == one))) for one in (0, 1))
         columns = {
             **readout.key,
             "anchor": anchor,
             "layer": numbers,
-            "auc": [intervals.auc(one[members], z[members]) for one in readout.clean],
-            "auc_low": low,
-            "auc_high": high,
+            **intervals.estimate("auc", analysis.drawn.aucs(s, z), analysis.level),
             "n": int(members.sum()),
             "n_wrong": int(z[members].sum()),
             "n_clusters": clusters,
             "headline": numbers == readout.headline,
-            "thin": bool(few < analysis.min_n or clusters < analysis.min_clusters),
+            "thin": intervals.thin(few, clusters, analysis),
         }
         frames.append(pd.DataFrame(columns)[list(LAYERS)])
     return pd.concat(frames, ignore_index=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.tables.metrics import METRICS, Values, metrics
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import Bootstrap as Drawn
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
 """Detectors that the others are compared with, in pairs."""
@@ -81,7 +81,6 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
     metric is larger than the probe's. They are of the samples that both have scored.
     """
     drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
-    weights = with_estimate(drawn)
     computed: dict[tuple[str, bytes], Values] = {}
 
     def of(detector: str, counted: np.ndarray) -> Values:
@@ -92,7 +91,7 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
                 cell.rank[detector][counted],
                 cell.s[detector][counted],
                 cell.z[counted],
-                weights[:, counted],
+                drawn.with_all[:, counted],
             )
         return computed[key]
 
@@ -102,7 +101,6 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
         n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
         columns = _with_interval(of(detector, counted), ESTIMATE, bootstrap.level)
         columns |= _differences(cell, detector, of, bootstrap.level)
-        site, _, position = readout.partition("/")
         frames.append(
             pd.DataFrame(
                 columns
@@ -112,11 +110,8 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
                     "n": n,
                     "n_wrong": int(cell.z[counted].sum()),
                     "n_clusters": clusters,
-                    "thin": bool(
-                        counted.sum() < bootstrap.min_n or clusters < bootstrap.min_clusters
-                    ),
-                    "site": site,
-                    "position": position,
+                    "thin": intervals.thin(n, clusters, bootstrap),
+                    **Pair.of(readout)._asdict(),
                 }
             )
         )
@@ -143,14 +138,7 @@ def _differences(
     return columns
 
 
-def with_estimate(drawn: Drawn) -> np.ndarray:
-    """How often each sample counts, [1 + draws, n]: in row 0 each once."""
-    n = len(drawn.clusters)
-    return np.concatenate([np.ones((1, n)), drawn.weights[:, drawn.clusters]])
-
-
 def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[str, np.ndarray]:
     """Estimate and ends of every metric, [metrics] each."""
     every = np.stack([values[name] for name in METRICS], axis=1)
-    low, high = intervals.percentile(every[1:], level)
-    return dict(zip(names, (every[0], low, high), strict=True))
+    return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))

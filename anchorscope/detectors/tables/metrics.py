@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from anchorscope.probes import intervals, platt
 from anchorscope.probes.intervals import ratio
-from anchorscope.probes.platt import BINS
 from anchorscope.probes.samples import sigmoid
 
 COVERAGES = {"accuracy_80": 0.8, "accuracy_90": 0.9}
@@ -50,12 +50,6 @@ class Ordered:
     def right(self) -> np.ndarray:
         """Right answers of each group."""
         return self.mass - self.wrong
-
-    def auroc(self) -> np.ndarray:
-        """Ties count half."""
-        right = self.right
-        below = right.cumsum(1) - right / 2
-        return ratio((self.wrong * below).sum(1), self.wrong.sum(1) * right.sum(1))
 
     def auprc(self) -> np.ndarray:
         """Average precision: the mean over wrong answers of the precision down to their group."""
@@ -123,22 +117,15 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
     uncertainty = base * (1 - base)
     isotonic = Ordered.by(s, z, weights).isotonic()
     values = {
-        "auroc": by_rank.auroc(),
+        "auroc": intervals.aucs(rank, z, weights),
         "auprc": by_rank.auprc(),
         "prr": by_rank.prr(),
         "brier": brier,
         "miscalibration": brier - isotonic,
         "discrimination": uncertainty - isotonic,
         "uncertainty": uncertainty,
-        "ece": _ece(p, z, weights),
+        "ece": platt.ece(p, z, weights),
         **{name: by_rank.accuracy_at(share) for name, share in COVERAGES.items()},
     }
     one_class = (wrong == 0) | (wrong == everyone)
     return {name: np.where(one_class, np.nan, of) for name, of in values.items()}
-
-
-def _ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Expected calibration error, see `platt.ece`."""
-    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    in_bin = (bins[:, None] == np.arange(BINS)) * (z - p)[:, None]
-    return ratio(np.abs(weights @ in_bin).sum(1), weights.sum(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
@@ -48,12 +49,10 @@ def table(
     claims = crossing.report(analysis)
     if claims.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    site, _, position = readout.partition("/")
     of_terms = _shares(analysis)
     return claims.assign(
         detector=[detectors[number] for number in claims["layer"]],
-        site=site,
-        position=position,
+        **Pair.of(readout)._asdict(),
         **of_terms,
     )[list(COLUMNS)]
 
@@ -87,12 +86,10 @@ def _shares(analysis: Analysis) -> dict[str, np.ndarray]:
     right = np.broadcast_to(pairs.right, squares.shape)
     drawn = pairs.drawn.means(squares, right)
     estimate = intervals.mean_known(np.where(right, squares, np.nan), -1)
-    low, high = intervals.percentile(
-        intervals.ratio(drawn, drawn.sum(1, keepdims=True)), analysis.level
-    )
     share = intervals.ratio(estimate, estimate.sum(0))
-    return {
-        f"share_{term}{end}": values[number]
-        for number, term in enumerate(crossing.TERMS)
-        for end, values in (("", share), ("_low", low), ("_high", high))
-    }
+    of_draws = intervals.ratio(drawn, drawn.sum(1, keepdims=True))
+    columns: dict[str, np.ndarray] = {}
+    for number, term in enumerate(crossing.TERMS):
+        columns[f"share_{term}"] = share[number]
+        columns |= intervals.ends(f"share_{term}", of_draws[:, number], analysis.level)
+    return columns

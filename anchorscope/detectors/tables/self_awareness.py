@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.probes import intervals, samples
 
@@ -42,41 +43,31 @@ def table(
         [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
     )
     flips = samples.aligned(by_name["states"], ordered, "flips", where).astype(np.int64)
-    estimate = np.array([intervals.auc(rank, flips) for rank in ranks])
-    replicates = drawn.aucs(ranks, flips)
-    low, high = intervals.percentile(replicates, bootstrap.level)
+    aucs = drawn.aucs(ranks, flips)
     few = min(flips.sum(), (1 - flips).sum())
     clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
-    site, _, position = readout.partition("/")
     return pd.DataFrame(
         {
             "predictor": PREDICTORS,
-            "auc": estimate,
-            "auc_low": low,
-            "auc_high": high,
-            **_gains(estimate, replicates, bootstrap.level),
+            **intervals.estimate("auc", aucs, bootstrap.level),
+            **_gains(aucs, bootstrap.level),
             "n": len(flips),
             "n_flips": int(flips.sum()),
             "n_clusters": clusters,
-            "thin": bool(few < bootstrap.min_n or clusters < bootstrap.min_clusters),
-            "site": site,
-            "position": position,
+            "thin": intervals.thin(few, clusters, bootstrap),
+            **Pair.of(readout)._asdict(),
         }
     )[list(COLUMNS)]
 
 
-def _gains(estimate: np.ndarray, replicates: np.ndarray, level: float) -> dict[str, object]:
+def _gains(aucs: np.ndarray, level: float) -> dict[str, object]:
     """How far the states are ahead of text and score; blank in the rows of these two.
 
-    Args:
-        estimate: the AUC of each of `PREDICTORS`, [predictors].
-        replicates: the same in each draw, [draws, predictors].
+    `aucs` are those of `PREDICTORS`, [1 + draws, predictors].
     """
     columns: dict[str, object] = {}
     for name in ("text", "score"):
-        other = PREDICTORS.index(name)
-        gain = estimate[0] - estimate[other]
-        low, high = intervals.percentile(replicates[:, 0] - replicates[:, other], level)
-        for end, value in (("", gain), ("_low", low), ("_high", high)):
-            columns[f"vs_{name}{end}"] = [value, np.nan, np.nan]
+        gains = aucs[:, 0] - aucs[:, PREDICTORS.index(name)]
+        for column, value in intervals.estimate(f"vs_{name}", gains, level).items():
+            columns[column] = [value, np.nan, np.nan]
     return columns

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import Cell, inner_folds
+from anchorscope.detectors.cell import Cell
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
 from anchorscope.detectors.tables.evaluation import Scored
-from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
-from anchorscope.probes.samples import kept
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
@@ -67,18 +66,13 @@ def table(
             for row in _rows(scored, ranks, ~shared, drawn, bootstrap):
                 names = {"dataset": tested, "trained_on": source}
                 rows.append(names | row | {"n_shared": int(shared.sum())})
-    site, _, position = next(iter(cells.values())).cell.clean.readout.partition("/")
-    frame = pd.DataFrame(rows).assign(site=site, position=position)
-    return frame[list(COLUMNS)]
+    readout = next(iter(cells.values())).cell.clean.readout
+    return pd.DataFrame(rows).assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
 
 
 def _fitted(dataset: Dataset) -> dict[str, Scorer]:
     """The detectors of a whole cell."""
-    cell = dataset.cell
-    answers = cell.design.in_order(kept(dataset.answers))
-    where = f"{cell.design.where}, all samples"
-    inner = inner_folds(answers, cell.design.z, cell.design.settings, where)
-    train = with_probes(cell.whole(inner))
+    train = with_probes(dataset.cell.whole(dataset.answers))
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 
@@ -105,37 +99,16 @@ def _rows(
         ranks: detector → its scores, float64 [n].
         counted: the samples that may be tested, bool [n].
     """
-    weights = evaluation.with_estimate(drawn)
+    few = min((counted & (scored.z == one)).sum() for one in (0, 1))
+    n_clusters = len(np.unique(drawn.clusters[counted]))
     for name in DETECTORS:
-        aucs, out_of_fold = (
-            _aucs(rank, scored.z, weights, counted) for rank in (ranks[name], scored.rank[name])
-        )
+        both = np.where(counted, [ranks[name], scored.rank[name]], np.nan)
+        aucs, out_of_fold = drawn.aucs(both, scored.z).T
         yield {
             "detector": name,
             "n": int(counted.sum()),
-            **_facts(scored.z, counted, drawn.clusters, bootstrap),
-            **_ends("auroc", aucs, bootstrap.level),
-            **_ends("vs_own", aucs - out_of_fold, bootstrap.level),
+            "n_clusters": n_clusters,
+            "thin": intervals.thin(few, n_clusters, bootstrap),
+            **intervals.estimate("auroc", aucs, bootstrap.level),
+            **intervals.estimate("vs_own", aucs - out_of_fold, bootstrap.level),
         }
-
-
-def _aucs(rank: np.ndarray, z: np.ndarray, weights: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """AUC over some samples in each draw; NaN without both classes."""
-    if not counted.any():
-        return np.full(len(weights), np.nan)
-    return Ordered.by(rank[counted], z[counted], weights[:, counted]).auroc()
-
-
-def _ends(name: str, values: np.ndarray, level: float) -> dict[str, float]:
-    """Estimate and interval of a statistic [1 + draws]."""
-    low, high = intervals.percentile(values[1:, None], level)
-    return {name: values[0], f"{name}_low": low[0], f"{name}_high": high[0]}
-
-
-def _facts(
-    z: np.ndarray, counted: np.ndarray, clusters: np.ndarray, bootstrap: Bootstrap
-) -> dict[str, object]:
-    """How many clusters there are, and whether that is too few to rely on."""
-    n_clusters = len(np.unique(clusters[counted]))
-    few = min((counted & (z == one)).sum() for one in (0, 1)) < bootstrap.min_n
-    return {"n_clusters": n_clusters, "thin": bool(few or n_clusters < bootstrap.min_clusters)}

@@ -291,7 +291,7 @@ def _claims(
 def _enough(analysis: Analysis, pairs: Pairs, some: np.ndarray) -> bool:
     """Whether there are enough samples, and clusters of pairs, for a claim."""
     clusters = pairs.drawn.clusters_in(some)
-    return bool(some.sum() >= analysis.min_n and clusters >= analysis.min_clusters)
+    return not intervals.thin(some.sum(), clusters, analysis)
 
 
 def _to_the_last(claimed: np.ndarray) -> float:

@@ -103,7 +103,9 @@ def _fitted(analysis: Analysis, scores: pd.DataFrame, balanced: bool) -> Columns
     if balanced:  # the scores have been freed of the log odds outside each sample's fold
         share = np.array([z[fold != k].mean() for k in range(fold.max() + 1)])[fold]
         prior = np.log(share / (1 - share))
-    return medians | {"ece": [platt.ece(sigmoid(s + prior), z) for s in readout.clean]}
+    once = np.ones((1, len(z)))
+    errors = [platt.ece(sigmoid(s + prior), z, once)[0] for s in readout.clean]
+    return medians | {"ece": errors}
 
 
 def _quality(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
@@ -122,15 +124,9 @@ def _quality(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
     for (probe, condition), labels in learned.items():
         s = readout.others.get((probe, condition))
         if s is not None:
-            name = f"auc_{probe}"
-            columns[name] = [auc(layer, labels) for layer in s]
-            columns |= _ends(name, analysis.drawn.aucs(s, labels), analysis.level)
+            aucs = analysis.drawn.aucs(s, labels)
+            columns |= intervals.estimate(f"auc_{probe}", aucs, analysis.level)
     return columns
-
-
-def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
-    low, high = intervals.percentile(replicates, level)
-    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
@@ -154,7 +150,8 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
     before = next(samples.readouts(rows, analysis.answers))
     earlier, now = (drawn.aucs(one.clean, analysis.z) for one in (before, readout))
     columns: Columns = {"prompt_end_auc": before.auc, "added_auc": readout.auc - before.auc}
-    return columns | _ends("prompt_end", earlier, level) | _ends("added", now - earlier, level)
+    columns |= intervals.ends("prompt_end", earlier[1:], level)
+    return columns | intervals.ends("added", (now - earlier)[1:], level)
 
 
 def _flips(analysis: Analysis) -> Columns:
@@ -203,7 +200,7 @@ def _rerouted(analysis: Analysis) -> Columns:
     ):
         among = np.broadcast_to(members, values.shape)
         columns[name] = intervals.mean_members(values[None], among[None])
-        columns |= _ends(name, analysis.drawn.means(values, among), analysis.level)
+        columns |= intervals.ends(name, analysis.drawn.means(values, among), analysis.level)
     return columns
 
 

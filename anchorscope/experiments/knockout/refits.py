@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.config.readouts import Pair
 from anchorscope.passes import features
 from anchorscope.probes import fitting, intervals, samples, scores
 from anchorscope.probes.intervals import Bootstrap
@@ -80,8 +81,7 @@ def refit(
     table = _spreads(quantities(s, design.z, drawn), np.concatenate(refitted))
     table["estimate"] = quantities(s, design.z, everyone).ravel()
     table = table.set_index(where).reset_index()
-    table["site"], table["position"] = readout.split("/")
-    return table[list(COLUMNS)]
+    return table.assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
 
 
 def _spreads(fixed: np.ndarray, refitted: np.ndarray) -> pd.DataFrame:
@@ -152,4 +152,4 @@ def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) ->
     everyone = np.ones_like(flip)
     means = [(flip, everyone), (delta_p, flip), (delta_p, everyone)]
     averages = [drawn.means(values, members) for values, members in means]
-    return np.stack([*averages, drawn.aucs(clean, z)], axis=-1)
+    return np.stack([*averages, drawn.aucs(clean, z)[1:]], axis=-1)

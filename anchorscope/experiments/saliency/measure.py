@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.measured import COLUMNS
 from anchorscope.experiments.saliency import RANDOM, SALIENCY, TARGETS, Saliency
@@ -118,7 +119,7 @@ def _passed(
             materialize_grads=True,
             allow_unused=True,
         )
-        position = readout.split("/")[1]
+        position = Pair.of(readout).position
         pairs = [
             _pairs(one, sources, number, batch.length, position)
             for number, one in enumerate(samples)

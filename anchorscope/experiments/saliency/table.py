@@ -162,27 +162,28 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
 def _ratio(spreads: Mapping[str, Spread], level: float) -> Columns:
     """The ratio of two means, and its interval from the same draws."""
     flow, random = spreads["flow"], spreads["random"]
-    low, high = intervals.percentile(intervals.ratio(flow.replicates, random.replicates), level)
+    replicates = intervals.ratio(flow.replicates, random.replicates)
     ratio = intervals.ratio(flow.estimate, random.estimate)
-    return {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+    return {"ratio": ratio, **intervals.ends("ratio", replicates, level)}
 
 
 def _aucs(
     analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray, with_ends: bool
 ) -> Columns:
     """How well flow and control tell the `positive` ones from the others, both bool [n]."""
-    exact, random = (_auc(of, counted, positive) for of in (flow.exact, flow.random))
-    columns: Columns = {"auc": exact, "random_auc": random, "auc_contrast": exact - random}
-    if not with_ends:
-        return columns
-    of_exact, of_random = (
-        analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
+    drawn = (
+        analysis.drawn if with_ends else replace(analysis.drawn, weights=analysis.drawn.weights[:0])
+    )
+    exact, random = (
+        drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
     )
-    replicates = {"auc": of_exact, "random_auc": of_random, "auc_contrast": of_exact - of_random}
-    for name, of_draws in replicates.items():
-        low, high = intervals.percentile(of_draws, analysis.level)
-        columns |= {f"{name}_low": low, f"{name}_high": high}
+    named = {"auc": exact, "random_auc": random, "auc_contrast": exact - random}
+    if not with_ends:
+        return {name: of_draws[0] for name, of_draws in named.items()}
+    columns: Columns = {}
+    for name, of_draws in named.items():
+        columns |= intervals.estimate(name, of_draws, analysis.level)
     return columns
 
 
@@ -201,12 +202,6 @@ def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
     return {f"crossed_auc{end}": columns[f"auc{end}"] for end in ends}
 
 
-def _auc(flow: np.ndarray, counted: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """AUC by layer, [layers]."""
-    z = positive[counted].astype(np.int64)
-    return np.array([intervals.auc(layer[counted], z) for layer in flow])
-
-
 def _densities(grouped: Grouped, arm: str, flow: Flow) -> Iterator[pd.DataFrame]:
     """The densities of a flow and of its control, for each label and group, over log10."""
     values = np.stack([flow.exact[0], flow.random[0]])
@@ -223,7 +218,7 @@ def _densities(grouped: Grouped, arm: str, flow: Flow) -> Iterator[pd.DataFrame]
         if counted.sum() < 2:
             continue
         clusters = grouped.analysis.drawn.clusters_in(counted)
-        thin = counted.sum() < grouped.analysis.min_n or clusters < grouped.analysis.min_clusters
+        thin = intervals.thin(counted.sum(), clusters, grouped.analysis)
         columns = BLANK | grouped.analysis.readout.key
         columns |= {"part": "density", "arm": arm, "label": label, "anchor": anchor}
         columns |= {"layer": grouped.layer, "n": everyone.sum(), "n_paired": counted.sum()}

@@ -108,7 +108,7 @@ def flow(
 def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
     given = cell(eager)
     rows = measure.measure(given, Saliency())
-    assert scored.counts(EXPERIMENT, given.answers, rows, passes=3).kept == 5
+    assert scored.counts(EXPERIMENT.controls, given.answers, rows, passes=3).kept == 5
     by_key = rows.set_index(["condition", "draw", "readout", "layer", "id"])
     for readout, (id_, sample) in product(HEADLINES, given.samples.items()):
         layers = literal(given, sample, readout)

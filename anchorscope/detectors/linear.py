@@ -1,0 +1,57 @@
+"""Scorers that are linear in hidden states: what can be saved, and used where there is no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_type_hints
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+    from anchorscope.detectors.method import Method, Samples
+
+
+@dataclass(frozen=True)
+class LinearScorer:
+    """A logit that is linear in the states of some layers of a read-out."""
+
+    readout: str
+    layers: tuple[int, ...]
+    weights: np.ndarray  # float64 [layers, width]
+    bias: float
+
+    def score(self, samples: Samples) -> np.ndarray:
+        """Logits of *wrong*, float64 [n]."""
+        states = samples.states[self.readout]
+        return self.of_states([states[layer : layer + 1][0] for layer in self.layers])
+
+    def of_states(self, states: Sequence[np.ndarray | torch.Tensor]) -> np.ndarray:
+        """The same of the states of its layers, [n, width] each."""
+        terms = [as_array(x) @ weights for x, weights in zip(states, self.weights, strict=True)]
+        return np.sum(terms, axis=0) + self.bias
+
+
+def mean(scorers: Sequence[LinearScorer], slope: float, offset: float) -> LinearScorer:
+    """The mean logit of scorers of one layer each of a read-out, calibrated."""
+    share = slope / len(scorers)
+    return LinearScorer(
+        scorers[0].readout,
+        tuple(layer for one in scorers for layer in one.layers),
+        share * np.concatenate([one.weights for one in scorers]),
+        share * sum(one.bias for one in scorers) + offset,
+    )
+
+
+def as_array(states: np.ndarray | torch.Tensor) -> np.ndarray:
+    """States as float64, whatever holds them."""
+    if not isinstance(states, np.ndarray):  # a tensor, maybe bfloat16 on a GPU
+        return states.detach().double().cpu().numpy()
+    return states.astype(np.float64)
+
+
+def is_linear(method: Method) -> bool:
+    """Whether what a method fits is linear in the states, by what its function says it returns."""
+    return get_type_hints(method.fit)["return"] is LinearScorer
