@@ -1,7 +1,7 @@
 # Calibration: the instrument against known truth, and cells in which it must find nothing.
 #
 # in:  scores, ΔP and truth under results/calibration/
-# out: results/tables/calibration.csv, calibration-floors.csv, calibration-refits.csv
+# out: results/tables/calibration.csv, calibration-floors.csv
 #      results/tables/null-controls.csv
 #      results/figures/calibration.{vl.json,html,svg,pdf,png}
 
@@ -43,11 +43,9 @@ rule calibration_cell:
 rule calibration_table:
     input:
         cells=paths.of_calibration("calibration", ".csv"),
-        refits=paths.of_calibration("refits", ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
         floors=f"{ROOT}/tables/calibration-floors.csv",
-        refits=f"{ROOT}/tables/calibration-refits.csv",
         provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/table.log",

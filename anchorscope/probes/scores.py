@@ -205,7 +205,7 @@ def fit_readout(
         clean = fitting.fit(x, design, device=device)
         learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
         if draws:
-            again = fitting.fit(x, design, clean.c, draws.weights, across=True, device=device)
+            again = fitting.fit(x, design, clean.c, draws.weights, device=device)
             s = out_of_fold(again, x, design.of_draws(len(draws)))
             learned["draws"] = Learned(again, s)
         if null is not None:

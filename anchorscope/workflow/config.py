@@ -19,7 +19,7 @@ from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
 STAGES = (
-    "dataset model train prompts answers activations scores truth refits table figure view detector"
+    "dataset model train prompts answers activations scores truth table figure view detector"
     " samples"
 )
 RESERVED = frozenset([*TARGETS, *STAGES.split()])

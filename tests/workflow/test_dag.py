@@ -92,7 +92,7 @@ def test_retrain_trains_every_recipe_and_other_seeds_only_when_asked_for(fresh):
 
 def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
     """More conditions and read-outs, in a root of its own; no new prompts, no new answers."""
-    stages = "activations scores delta_p truth refits calibration_cell calibration_table"
+    stages = "activations scores delta_p truth calibration_cell calibration_table"
     named = [*stages.split(), "calibration_figure", "null_controls"]
     assert tiny_run.planned("calibration") == dict.fromkeys(named, 1)
 
