@@ -87,7 +87,6 @@ def _measured(
         answered,
         str(checkpoint),
         conditions=CONDITIONS,
-        blocks=study.knockout.blocks,
         batch_tokens=config.batch_tokens,
         probe=probe,
     )

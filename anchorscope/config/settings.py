@@ -36,14 +36,6 @@ RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
 
-class Knockout(Section):
-    """How the exact question tokens are blocked."""
-
-    blocks: Literal["after", "answer"] = "after"
-    """Which later tokens are blocked from attending to the exact question tokens: `after`, all of
-    them, which seals them off; `answer`, the answer's tokens only, which leaks."""
-
-
 class Plain(Section):
     """A condition without settings of its own."""
 
@@ -243,7 +235,6 @@ class Config(Section):
     finder: Literal["metadata", "offline"] = "metadata"
     """How they are found: `metadata`, from the dataset's subject and property where known;
     `offline`, from the question's text alone."""
-    knockout: Knockout = Field(default_factory=Knockout, description="How they are blocked.")
     conditions: Conditions = Field(default_factory=_all_conditions)
     """Passes beside `clean`; by default all but `replicate`."""
     readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])

@@ -90,7 +90,6 @@ class Plan:
     # how many tokens all prompts of the cell begin with, before the first token of any question;
     # those behind other worked examples share nothing
     head: int = 0
-    blocks: str = "after"  # `after`, or `answer` (only queries from the answer on; this leaks)
     # the other prompts asked for (see `Sample.others`), whether or not there are any
     prompts: tuple[str, ...] = ()
     # what the partners of crossing are alike in, see `anchorscope.passes.partners.Crossing`

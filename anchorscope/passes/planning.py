@@ -41,7 +41,6 @@ def plan(
     batch_tokens: int,
     window: int | None = None,
     max_positions: int | None = None,
-    blocks: str = "after",
     seed: int = 0,
     fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
 ) -> Plan:
@@ -53,7 +52,7 @@ def plan(
         answers: the answers table; rows with a `dropped` reason are counted and left out.
         conditions: condition → settings (of a control: `draws`; of noise: `samples`). One left out,
             or None, is not run; `clean` always is.
-        batch_tokens, blocks: see `arrange` and `Plan`.
+        batch_tokens: see `arrange`.
         window, max_positions: the most tokens of the model's sliding window, and of its positions.
             Longer samples are dropped, since our mask overrides the window. An answer keeps to both
             behind its own prompt, for the model that gave it, but maybe not behind another prompt
@@ -89,7 +88,6 @@ def plan(
     return replace(
         arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),
         counts=replace(counts, notes=dict(notes)),
-        blocks=blocks,
         prompts=prompts,
         partner_source=source,
     )

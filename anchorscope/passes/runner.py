@@ -203,7 +203,6 @@ def inputs(
         lengths,
         [row.tokens if acting else () for row in rows],
         weights=[row.intervention.weight for row in rows],
-        first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else (),
         dtype=loaded.model.dtype,
         device=loaded.device,
     )

@@ -79,8 +79,6 @@ def fork(planned: Plan, row: Row) -> int:
     """
     sample = planned.passed(row)
     differs = runs(row.tokens)[0][-1] + 1 if row.tokens else len(sample.input_ids)
-    if planned.blocks == "answer":
-        differs = max(differs, sample.answer_start)
     return min(differs, *sample.positions.values())
 
 

@@ -179,7 +179,6 @@ def plan_passes(
     where: str,
     *,
     conditions: Conditions,
-    blocks: str,
     batch_tokens: int,
     probe: Settings,
 ) -> Plan:
@@ -193,7 +192,6 @@ def plan_passes(
         batch_tokens=batch_tokens,
         window=loaded.window,
         max_positions=positions(loaded.model.config),
-        blocks=blocks,
         seed=probe.seed,
         # A partner is of the sample's own fold: the probe has not learned from it then.
         fold=lambda table: design(table, probe, where).fold,

@@ -18,7 +18,7 @@ from anchorscope.storage.files import digest
 from anchorscope.workflow import studies
 
 DETECTOR_SETTINGS = (
-    "anchors", "batch_tokens", "bootstrap", "finder", "generation", "knockout",
+    "anchors", "batch_tokens", "bootstrap", "finder", "generation",
     "max_prompt_tokens", "no_answer", "probe", "seed",
 )  # fmt: skip
 """Keys of the config that a detector depends on."""

@@ -24,7 +24,7 @@ VARIANTS = "sensitivity"  # folder of the variants' roots
 
 FIRST_STAGE = {
     **dict.fromkeys(("anchors", "finder"), "prompts"),
-    **dict.fromkeys(("conditions", "knockout", "readouts"), "activations"),
+    **dict.fromkeys(("conditions", "readouts"), "activations"),
     "probe": "scores",
     "bootstrap": "delta_p",
 }

@@ -46,15 +46,11 @@ def behind_heads(tokenizer):
     return with_second(table, range(0, 8, 2), tokenizer(SECOND)["input_ids"], len(head))
 
 
-@pytest.mark.parametrize(
-    ("family", "blocks"), [*((family, "after") for family in ALL_FAMILIES), ("llama", "answer")]
-)
-def test_shared_passes_equal_one_row_at_a_time(load, family, blocks):
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_shared_passes_equal_one_row_at_a_time(load, family):
     assert set(ALL_FAMILIES) == set(families.FAMILIES)
     loaded = load(family, TOKENIZER[family])
-    plan = planned(
-        behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
-    )
+    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=3000)
     assert plan.head > 5
     found = measured(loaded, plan)
     conditions = {name.partition(".")[0] for _, name in found}
@@ -90,11 +86,8 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     assert ran["norm"] == 1  # the head's own pass, once a cell
 
 
-@pytest.mark.parametrize("blocks", ["after", "answer"])
-def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
-    byte_level, blocks
-):
-    plan = planned(behind_heads(byte_level), conditions=CUTS, blocks=blocks, batch_tokens=3000)
+def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(byte_level):
+    plan = planned(behind_heads(byte_level), conditions=CUTS, batch_tokens=3000)
     for batch in plan.batches:
         if not batch.masked:
             continue
@@ -110,10 +103,9 @@ def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_c
                 assert row.sample == whole.sample
                 sample = plan.passed(row)
                 assert sample.input_ids == plan.passed(whole).input_ids
-                late = sample.answer_start if blocks == "answer" else 0
                 blind = [
                     token
-                    for token in range(late, len(sample.input_ids))
+                    for token in range(len(sample.input_ids))
                     if token not in row.tokens and any(cut < token for cut in row.tokens)
                 ]
                 assert start == min([*blind, *sample.positions.values()])

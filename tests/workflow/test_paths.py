@@ -80,7 +80,6 @@ def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own():
         ("prior-natural", "scores"),
         ("disjoint-subject-answer", "scores"),
         ("anchors-subject", "prompts"),
-        ("blocks-answer", "activations"),
         ("finder-offline", "prompts"),
     ],
 )
