@@ -1,4 +1,4 @@
-"""Hooks: what a pass reads, writes and masks in single modules, layer by layer."""
+"""Hooks: what a pass reads and masks in single modules, layer by layer."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,39 +102,6 @@ def recording(
             if narrows:
                 hooks.callback(module.register_forward_pre_hook(narrow).remove)
         yield recorder
-
-
-@dataclass(frozen=True)
-class Write:
-    """States that replace a module's output at one token of some rows."""
-
-    site: str
-    layer: int
-    position: str  # of the token, such as `final`
-    rows: Sequence[int]  # numbers of the rows, in `batch.rows`
-    states: Tensor  # [rows, width]
-
-
-@contextmanager
-def writing(loaded: Loaded, writes: Sequence[Write], rows: Sequence[Sample]) -> Iterator[None]:
-    """Write states while the context is open; a recorder opened inside sees what was written.
-
-    `rows` are all those of the batch.
-    """
-    with ExitStack() as hooks:
-        for write in writes:
-
-            def replace(
-                _: nn.Module, __: Arguments, output: Output, write: Write = write
-            ) -> Output:
-                states = families.first_tensor(output).clone()
-                tokens = [rows[number].positions[write.position] for number in write.rows]
-                states[list(write.rows), tokens] = write.states.to(states)
-                return (states, *output[1:]) if isinstance(output, tuple) else states
-
-            module = families.part(loaded, families.layers(loaded)[write.layer], write.site)
-            hooks.callback(module.register_forward_hook(replace).remove)
-        yield
 
 
 @contextmanager

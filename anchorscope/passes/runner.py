@@ -17,7 +17,7 @@ from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import sharing
 from anchorscope.passes.batches import Batch, Plan, narrowed
-from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
+from anchorscope.passes.hooks import Finished, masked, recording
 from anchorscope.passes.mask import mask
 from anchorscope.passes.sharing import Step
 from anchorscope.storage.room import Room
@@ -39,13 +39,7 @@ class Passed:
 
 
 def run(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    *,
-    read: Sequence[str],
-    write: Sequence[Write] = (),
-    grad: bool = False,
+    loaded: Loaded, planned: Plan, batch: Batch, *, read: Sequence[str], grad: bool = False
 ) -> Passed:
     """Pass all rows of a batch in one call, each in full.
 
@@ -55,7 +49,6 @@ def run(
     Args:
         batch: of the plan; `narrowed` takes some of its samples.
         read: read-outs such as `mlp/final`.
-        write: states that replace a module's output; that module and all behind it show the change.
         grad: keep the graph from embeddings to states, see `Passed`.
 
     Raises:
@@ -70,7 +63,6 @@ def run(
         eager = loaded.model.config._attn_implementation == "eager"
         arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
     with (
-        writing(loaded, write, rows),
         recording(loaded, pairs, early=False) as recorder,
         _masked_by_layer(loaded, planned, batch, sharing.whole(batch), ()),
         torch.enable_grad() if grad else torch.inference_mode(),
