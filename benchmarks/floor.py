@@ -1,25 +1,22 @@
 """The least time that the measured passes can take, from operations, bytes and the machine's rates.
 
-Every token that a row does not share must pass every layer once: 2 × parameters operations for the
+Every token behind the shared prefix must pass every layer once: 2 × parameters operations for the
 matrix products, and 4 × width × keys for attention. The last layer's MLP is needed at the
 read-out token alone. Each call reads the weights once. The floor is the larger of operations at
 the rate of a matrix product of the same shape, and bytes at the rate of reading memory.
 """
 
-from typing import Any
-
 import timing
 from workloads import Workload, answers
 
-from anchorscope.passes import planning, sharing
-from anchorscope.passes.batches import Plan
+from anchorscope.passes import planning
 
 
 def needed(work: Workload) -> dict[str, int]:
     """What one measurement of a workload needs: tokens, operations and bytes."""
     plan = planning.plan(answers(work), conditions={"knockout": {}}, batch_tokens=8192)
     rows = [row for batch in plan.batches for row in batch.rows]
-    spans = [(_start(plan, row), len(plan.passed(row).input_ids)) for row in rows]
+    spans = [(plan.head, len(plan.passed(row).input_ids)) for row in rows]
     tokens = plan.head + sum(end - start for start, end in spans)
     keys = sum(range(plan.head + 1)) + sum(
         (end * (end + 1) - start * (start + 1)) // 2 for start, end in spans
@@ -30,13 +27,6 @@ def needed(work: Workload) -> dict[str, int]:
     operations = 2 * weights * tokens - 2 * mlp * (tokens - len(rows))
     operations += 4 * shape.width * shape.layers * keys
     return {"tokens": tokens, "operations": operations, "bytes": 4 * weights}
-
-
-def _start(plan: Plan, row: Any) -> int:
-    """The first token that must be passed for a row."""
-    if row.tokens:
-        return sharing.fork(plan, row)
-    return plan.shared(plan.passed(row))
 
 
 def of(work: Workload, seconds: float, kind: str) -> dict[str, float]:

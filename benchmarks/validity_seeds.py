@@ -70,7 +70,6 @@ def _measured(
         tokenizer=loaded.tokenizer,
         anchors=config.anchors,
         examples=config.generation.few_shot_examples,
-        replicate=False,
         seed=config.seed,
     )
     how = answers.Settings(

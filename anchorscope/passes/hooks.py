@@ -39,13 +39,10 @@ class Recorder:
     # site → [rows, positions, width] of each layer in turn
     seen: dict[str, list[Tensor]] = field(init=False)
 
-    def start(self, rows: Sequence[Sample], starts: Sequence[int]) -> None:
-        """Forget what was recorded; these rows come next, each passed from its start."""
+    def start(self, rows: Sequence[Sample], first: int = 0) -> None:
+        """Forget what was recorded; these rows come next, passed from their token `first` on."""
         self.indices = torch.tensor(
-            [
-                [row.positions[name] - start for name in self.positions]
-                for row, start in zip(rows, starts, strict=True)
-            ]
+            [[row.positions[name] - first for name in self.positions] for row in rows]
         )
         self.seen = {site: [] for site in self.sites}
 

@@ -34,8 +34,6 @@ COLUMNS = (
     "id", "question", "prompt", "question_start", "question_end",
     "eq_start", "eq_end", "eq_role", "eq_found_by", "dropped",
 )  # fmt: skip
-PLACES = ("prompt", "question_start", "question_end", "eq_start", "eq_end")
-REPLICATE = tuple(f"replicate_{name}" for name in PLACES)
 
 
 def build(
@@ -46,7 +44,6 @@ def build(
     tokenizer: PreTrainedTokenizerFast | None = None,
     anchors: str = "subject+property",
     examples: int = 5,
-    replicate: bool = False,
     seed: int = 0,
     head: str | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
@@ -60,32 +57,23 @@ def build(
     E_Q is `subject+property` or `subject`, as `anchors` says.
 
     The table has the columns `COLUMNS` and all questions (`dropped` holds the reason or None);
-    `notes` of its counts say how many questions each rule found spans in. With `replicate` there
-    are the columns `REPLICATE` of a second prompt too, made from other examples where there are
-    enough; None, -1 and empty lists where there is none.
+    `notes` of its counts say how many questions each rule found spans in.
 
     Raises AnchorscopeError: unknown style, no example to show, no chat template.
     """
     if style not in STYLES:
         what, do = f"unknown prompt style `{style}`", f"use one of {', '.join(STYLES)}"
         raise AnchorscopeError(what, "key prompt", do, see="config")
-    first, second = (head or "", None)
     if style == "few_shot" and head is None:
-        first, second = _heads(few_shot, examples, seed)
-    rows = []
-    for entry in questions.to_dict("records"):
-        spans = _spans(entry, anchors)
-        row = _row(entry, spans, style, first, tokenizer)
-        if replicate:
-            replica: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
-            if second is not None:
-                replica = _row(entry, spans, style, second)
-            row |= {f"replicate_{name}": replica[name] for name in PLACES}
-        rows.append(row)
-    columns = [*COLUMNS, *REPLICATE] if replicate else [*COLUMNS]
-    frame = pd.DataFrame(rows, columns=columns, dtype=object)
-    places = [name for name in columns if name.endswith(("question_start", "question_end"))]
-    return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, first.count("\n\n"))
+        head = _head(few_shot, examples, seed)
+    head = head or ""
+    rows = [
+        _row(entry, _spans(entry, anchors), style, head, tokenizer)
+        for entry in questions.to_dict("records")
+    ]
+    frame = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
+    places = ("question_start", "question_end")
+    return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, head.count("\n\n"))
 
 
 def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
@@ -142,20 +130,12 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
     return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 
 
-def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
-    """The worked examples before every question, and others for a second prompt (or None)."""
+def _head(few_shot: pd.DataFrame | None, examples: int, seed: int) -> str:
+    """The worked examples before every question."""
     if not examples:
-        return "", None
-    few_shot = checked_examples(few_shot)
-    first = choose_examples(few_shot, examples, seed)
-    in_first = few_shot["id"].isin(first["id"])
-    new = choose_examples(few_shot[~in_first], examples, seed + 1)
-    repeated = choose_examples(few_shot[in_first], examples - len(new), seed + 1)
-    return _text(first), _text(new) + _text(repeated) if len(new) else None
-
-
-def _text(examples: pd.DataFrame) -> str:
-    pairs = zip(examples["question"], examples["answers"].str[0], strict=True)
+        return ""
+    chosen = choose_examples(checked_examples(few_shot), examples, seed)
+    pairs = zip(chosen["question"], chosen["answers"].str[0], strict=True)
     # One line each, or a question with a newline in it would look like two turns.
     lines = ([" ".join(text.split()) for text in pair] for pair in pairs)
     return "".join(f"Q: {question}\nA: {answer}\n\n" for question, answer in lines)

@@ -287,6 +287,3 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
         if name in real_rows:
             what = f"nothing is planted in `{name}`, which is not a world"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
-    if config.grouping == "replicate" and config.conditions.replicate is None:
-        what = "the grouping `replicate` needs the condition of this name"
-        yield Mistake(("grouping",), what, "add `replicate: {}` to `conditions`")

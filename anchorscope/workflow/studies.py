@@ -7,7 +7,7 @@ anew what its settings change, and takes every earlier product from the main stu
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +82,11 @@ def of(config: RunConfig) -> dict[str, Study]:
 def _calibration(config: RunConfig) -> Study:
     chosen = config.calibration
     more: dict[str, Any] = {
-        "conditions": {
-            "random": {"draws": chosen.random_draws},
-            **{name: {} for name in ("crossed", "replicate")},
-        },
+        "conditions": {"random": {"draws": chosen.random_draws}, "crossed": {}},
         "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
     }
-    study = _study(config, calibration_root(config), more)
-    # The replicate of a few-shot prompt is a second prompt.
-    few_shot = any(config.models[name].prompt == "few_shot" for name, _ in config.calibrated())
-    return replace(study, first="prompts") if few_shot else study
+    return _study(config, calibration_root(config), more)
 
 
 def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:

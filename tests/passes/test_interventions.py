@@ -1,5 +1,7 @@
 """Which tokens an intervention cuts, and the mask that cuts them."""
 
+import re
+
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -87,8 +89,7 @@ def test_each_condition_cuts_what_its_name_says():
     }
     exact, as_many = (4, 5), (6, 7)
     assert cuts == dict.fromkeys(cuts, ()) | {
-        "knockout": exact, "replicate-knockout": exact,
-        "random": as_many, "replicate-random": as_many, "question": (3, 4, 5, 6, 7),
+        "knockout": exact, "random": as_many, "question": (3, 4, 5, 6, 7),
     }  # fmt: skip
 
 
@@ -108,3 +109,40 @@ def test_unknown_conditions_are_refused():
 def test_the_config_has_a_key_for_each_setting_of_the_registry():
     settings = {name for one in interventions.REGISTRY.values() for name in one.settings}
     assert settings == set(Conditions.model_fields)
+
+
+NEEDS = {
+    "clean": set(),
+    "cut": {"settings", "tokens"},
+    "control": {"settings", "tokens"},
+    "arm": {"settings", "prompt"},
+    "noise": {"settings", "own_batch"},
+}
+MAY_HAVE = {"cut": {"prompt", "control", "beside"}, "control": {"prompt"}, "noise": {"beside"}}
+"""Fields that a record needs to have its role, and those that it may have beside them."""
+
+
+@pytest.mark.parametrize("one", interventions.RECORDS, ids=lambda one: one.name)
+def test_a_record_makes_sense_beside_the_others(one):
+    registry = interventions.REGISTRY
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.label and one.when
+    fields = ("settings", "tokens", "prompt", "control", "beside", "own_batch")
+    has = {field for field in fields if getattr(one, field)}
+    assert NEEDS[one.role] <= has <= NEEDS[one.role] | MAY_HAVE.get(one.role, set())
+    assert one.tokens is None or one.tokens in interventions.TOKENS
+    assert one.prompt in (None, planning.CROSSED)
+    assert registry[one.against].prompt == (one.prompt if one.role in ("cut", "control") else None)
+    assert registry[one.against].tokens is None
+    if one.control is not None:
+        control = registry[one.control]
+        assert control.role == "control" and interventions.controlled(control) is one
+        assert (control.weight, control.layers) == (one.weight, one.layers)
+    if one.role == "control":
+        assert interventions.controlled(one) is not None, "no cut names it"
+    if one.beside is not None:
+        assert interventions.pairing_control(one.beside) is not None, "nothing to be paired with"
+
+
+def test_names_are_given_once_and_one_pass_is_clean():
+    assert len(interventions.REGISTRY) == len(interventions.RECORDS)
+    assert interventions.of_role("clean") == [interventions.CLEAN]

@@ -17,7 +17,7 @@ CONTROLS = (
     "auc_refit_high", "auc_random", "auc_question", "flip_share", "random_flip_share",
     "offset_flip_share", "random_offset_flip_share", "question_flip_share",
     "question_only", "question_only_low", "question_only_high", "question_more",
-    "question_more_low", "question_more_high", "replicate_flip_share", "null_share",
+    "question_more_low", "question_more_high", "null_share",
     "null_delta_p", "delta_p_q", "random_delta_p_q",
     "noise_floor", "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "signal", "floor",
     "floor_auc", "gain", "gain_low", "gain_high", "cell_signal", "cell_auc", "cell_low",
@@ -158,7 +158,7 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
 
 
 def _flips(analysis: Analysis) -> Columns:
-    """Shares of flips, and mean ΔP among them, under every cut, control and replicate."""
+    """Shares of flips, and mean ΔP among them, under every cut and control."""
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
     columns: Columns = {}
     for cut in interventions.of_role("cut", "control"):
@@ -169,8 +169,6 @@ def _flips(analysis: Analysis) -> Columns:
         s = readout.others.get(("offset", cut.name))
         if s is not None:
             columns[f"{prefix}offset_flip_share"] = ((s > 0) != (readout.clean > 0)).mean(-1)
-    if "knockout" in readout.replicate:
-        columns["replicate_flip_share"] = _share(readout.replicate["knockout"])
     noise = [effects[one.name] for one in interventions.of_role("noise") if one.name in effects]
     if noise:
         largest = [np.abs(one.delta_p).max((0, 2)) for one in noise]
