@@ -166,7 +166,7 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
     return replace(batch, samples=tuple(samples), rows=rows)
 
 
-def parts(planned: Plan, batch: Batch) -> list[Batch]:
+def by_length(planned: Plan, batch: Batch) -> list[Batch]:
     """A batch in parts of similar length, where that saves more padding than a call costs.
 
     A batch is as large as memory allows, and its longest sample pads all others.

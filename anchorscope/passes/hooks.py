@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -29,22 +29,12 @@ class Finished(Exception):
     """
 
 
-@dataclass
+@dataclass(frozen=True)
 class Recorder:
     """Keeps the states at the read-out tokens of the rows being passed."""
 
-    sites: Sequence[str]
-    positions: Sequence[str]
-    indices: Tensor = field(init=False)  # of the read-out tokens, int64 [rows, positions]
-    # site → [rows, positions, width] of each layer in turn
-    seen: dict[str, list[Tensor]] = field(init=False)
-
-    def start(self, rows: Sequence[Sample], first: int = 0) -> None:
-        """Forget what was recorded; these rows come next, passed from their token `first` on."""
-        self.indices = torch.tensor(
-            [[row.positions[name] - first for name in self.positions] for row in rows]
-        )
-        self.seen = {site: [] for site in self.sites}
+    indices: Tensor  # of the read-out tokens among those passed, int64 [rows, positions]
+    seen: dict[str, list[Tensor]]  # site → [rows, positions, width] of each layer in turn
 
     def at_readouts(self, states: Tensor) -> Tensor:
         """The states [rows, length, width] at the read-out tokens, [rows, positions, width]."""
@@ -61,16 +51,22 @@ class Recorder:
 
 @contextmanager
 def recording(
-    loaded: Loaded, pairs: Sequence[tuple[str, str]], *, early: bool
+    loaded: Loaded,
+    pairs: Sequence[tuple[str, str]],
+    rows: Sequence[Sample],
+    *,
+    first: int = 0,
+    early: bool = False,
 ) -> Iterator[Recorder]:
-    """Record the outputs at read-outs (site, position) while the context is open.
+    """Record the outputs at read-outs (site, position) of these rows while the context is open.
 
-    With `early` a pass ends with the last module read. If that module works token by token, it is
-    given the read-out tokens only.
+    The rows are passed once, from their token `first` on. With `early` the pass ends with the last
+    module read; if that works token by token, it is given the read-out tokens only.
     """
     sites = list(dict.fromkeys(site for site, _ in pairs))
     positions = list(dict.fromkeys(position for _, position in pairs))
-    recorder = Recorder(sites, positions)
+    indices = [[row.positions[name] - first for name in positions] for row in rows]
+    recorder = Recorder(torch.tensor(indices), {site: [] for site in sites})
     blocks = families.layers(loaded)
     last_site = max(sites, key=SITES.index)
     with ExitStack() as hooks:

@@ -17,7 +17,7 @@ import torch
 from anchorscope.models import cache
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed, parts
+from anchorscope.passes.batches import Batch, Plan, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -152,7 +152,7 @@ def _passed(
     def of_samples(batch: Batch, numbers: Sequence[int]) -> list[Result]:
         """The results of some samples of a batch."""
         chosen = narrowed(batch, numbers)
-        return [work(*_states(loaded, plan, part, read, head)) for part in parts(plan, chosen)]
+        return [work(*_states(loaded, plan, part, read, head)) for part in by_length(plan, chosen)]
 
     results: list[Result] = []
     with Progress(total=len(samples), desc=desc) as progress:

@@ -15,7 +15,7 @@ import torch
 from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
-from anchorscope.passes.batches import Batch, Plan, narrowed, parts
+from anchorscope.passes.batches import Batch, Plan, by_length, narrowed
 from anchorscope.passes.hooks import Finished, masked, recording
 from anchorscope.passes.mask import mask
 from anchorscope.storage.room import Room
@@ -61,11 +61,10 @@ def run(
         eager = loaded.model.config._attn_implementation == "eager"
         arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
     with (
-        recording(loaded, pairs, early=False) as recorder,
+        recording(loaded, pairs, rows) as recorder,
         _masked_by_layer(loaded, planned, batch),
         torch.enable_grad() if grad else torch.inference_mode(),
     ):
-        recorder.start(rows)
         out = loaded.model.base_model(**arguments)
         states = _named(planned, batch, pairs, recorder.states())
     return Passed(states, embeddings, getattr(out, "attentions", None) or ())
@@ -105,7 +104,7 @@ def measure(
     def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
         """The states of some samples of a batch; on a CPU in as many parts as save time."""
         chosen = narrowed(batch, samples)
-        divided = parts(planned, chosen) if loaded.device.type == "cpu" else [chosen]
+        divided = by_length(planned, chosen) if loaded.device.type == "cpu" else [chosen]
         return _joined([_states(loaded, planned, part, pairs, head) for part in divided])
 
     for number in todo:
@@ -123,16 +122,14 @@ def _states(
     loaded: Loaded, planned: Plan, batch: Batch, pairs: Sequence[Pair], head: cache.Layers
 ) -> States:
     """The states of one batch; `head` are the keys and values of the cell's head."""
-    arguments = inputs(loaded, planned, batch, head)
+    rows, first = [planned.passed(row) for row in batch.rows], first_passed(planned, batch, head)
     with (
-        recording(loaded, pairs, early=batch.masked) as recorder,
+        recording(loaded, pairs, rows, first=first, early=batch.masked) as recorder,
         _masked_by_layer(loaded, planned, batch, head),
         torch.inference_mode(),
     ):
-        first = first_passed(planned, batch, head)
-        recorder.start([planned.passed(row) for row in batch.rows], first)
         with suppress(Finished):
-            loaded.model.base_model(**arguments)
+            loaded.model.base_model(**inputs(loaded, planned, batch, head))
         return _named(planned, batch, pairs, recorder.states())
 
 
