@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anchorscope.figures.figure_style import Figure
 
 SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens"
+    "anchors batch_tokens bootstrap conditions finder generation max_prompt_tokens"
     " no_answer probe readouts seed".split()
 )
 """Keys of the config that `measure` takes."""

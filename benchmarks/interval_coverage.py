@@ -183,7 +183,7 @@ def claims(
     drawn = scores.drawn(answers.assign(label=shown), plan)
     features = [torch.as_tensor(x).float() for x in (clean, crossed)]
     fitted = fitting.fit(features[0], plan)
-    again = fitting.fit(features[0], plan, fitted.c, drawn.weights, across=True)
+    again = fitting.fit(features[0], plan, fitted.c, drawn.weights)
     terms = split(*(fitting.out_of_fold(fitted, x, plan.fold) for x in features), partner)
     where = plan.of_draws(len(drawn))
     moved = [fitting.out_of_fold(again, x, where) for x in features]

@@ -2,14 +2,10 @@
 
     python benchmarks/selection.py [--samples 40000] [--results results/calibration]
 
-In the null, Δlogit has nothing to do with the samples: every one is moved by noise of one size,
-drawn anew for each prompt, and two noisy readings (probes that learned from either half of the
-data) see the same move. ΔP of those that flip and of those that do not, in percentage points:
-`per_layer` and `reference_layer` group by the flips whose depth they measure; `split` groups by
-one reading and measures the other, which shares the move; `replicate` groups by a second prompt,
-which does not. Q − A should be 0. What `replicate` leaves of it (most where a sure probe seldom
-flips) is no selection by the move: who is apt to flip behind any prompt stands nearer to the
-threshold, where the same move costs another ΔP.
+In the null, Δlogit has nothing to do with the samples: every one is moved by noise of one size.
+`per_layer` and `reference_layer` group by flips: of the layer measured, and of another layer that
+sees the same move. ΔP of those that flip and of those that do not is in percentage points; Q − A
+should be 0.
 
 With a folder of results the same is printed of its cells, at the headline layer of the read-out,
 for the knockout and for the random control.
@@ -28,8 +24,6 @@ from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
 from anchorscope.storage.files import read_csv
 
-GROUPINGS = (*curve.GROUPINGS, "split")
-
 
 @dataclass(frozen=True)
 class World:
@@ -38,24 +32,17 @@ class World:
     Attributes:
         evidence: mean score towards the true label.
         spread: standard deviation of it between samples.
-        prompt: what another prompt adds to it, standard deviation.
         moved: standard deviation of Δlogit.
-        reading: what another reading adds to score and Δlogit, standard deviation.
+        reading: what another layer's reading adds to score and Δlogit, standard deviation.
     """
 
     evidence: float
     spread: float
-    prompt: float
     moved: float
     reading: float
 
 
-PROBES = {
-    "weak": (0.4, 0.8, 0.3),
-    "fair": (0.8, 1.0, 0.3),
-    "good": (1.5, 1.2, 0.5),
-    "sure": (4.6, 1.4, 0.8),
-}
+PROBES = {"weak": (0.4, 0.85), "fair": (0.8, 1.04), "good": (1.5, 1.3), "sure": (4.6, 1.61)}
 NOISES = {"slight": 0.8, "strong": 1.8}
 WORLDS = {
     f"{probe} probe, {noise} noise": World(*PROBES[probe], NOISES[noise], reading=0.4)
@@ -66,63 +53,35 @@ WORLDS = {
 calibration models (median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise."""
 
 
-def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Scores with a replicate prompt, scores with a split reading in its place, and answers.
-
-    Two layers: the second is another reading of the first.
-    """
+def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores of two layers, of which the second is another reading of the first; and answers."""
     random = np.random.default_rng(seed)
     z = np.arange(n) % 2
-    mean = (2 * z - 1) * world.evidence + random.normal(size=n) * world.spread
-    passes = []
-    for _ in range(2):
-        clean = mean + random.normal(size=n) * world.prompt
-        passes.append((clean, clean + random.normal(size=n) * world.moved))
-    first, second = passes
-    layers = [first, _read(first, world, random)]
-    split = [_read(one, world, random) for one in layers]
-    replicate = [second, _read(second, world, random)]
+    clean = (2 * z - 1) * world.evidence + random.normal(size=n) * world.spread
+    moved = random.normal(size=n) * world.moved
+    again = clean + random.normal(size=n) * world.reading
+    moved_again = moved + random.normal(size=n) * world.reading
     ids = [f"{i:07}" for i in range(n)]
-    answers = pd.DataFrame({"id": ids, "question": ids, "label": z})
-    return _table(layers, replicate, ids), _table(layers, split, ids), answers
-
-
-Pass = tuple[np.ndarray, np.ndarray]
-
-
-def _read(seen: Pass, world: World, random: np.random.Generator) -> Pass:
-    """Another reading of the same clean and moved states."""
-    clean, moved = seen
-    again = clean + random.normal(size=len(clean)) * world.reading
-    return again, again + moved - clean + random.normal(size=len(clean)) * world.reading
-
-
-def _table(layers: list[Pass], beside: list[Pass], ids: list[str]) -> pd.DataFrame:
-    """Scores of the layers, `beside` where the second prompt's stand."""
-    names = ("clean", "knockout", "replicate-clean", "replicate-knockout")
     parts = [
         pd.DataFrame({"id": ids, "layer": layer, "condition": name, "s": s})
-        for layer, pair in enumerate(zip(layers, beside, strict=True))
-        for name, s in zip(names, (*pair[0], *pair[1]), strict=True)
+        for layer, (before, by) in enumerate([(clean, moved), (again, moved_again)])
+        for name, s in (("clean", before), ("knockout", before + by))
     ]
-    return pd.concat(parts, ignore_index=True).assign(readout="mlp/final", draw=0, probe="clean")
+    scores = pd.concat(parts, ignore_index=True).assign(readout="mlp/final", draw=0, probe="clean")
+    return scores, pd.DataFrame({"id": ids, "question": ids, "label": z})
 
 
 def selection(world: World, n: int = 40_000, seed: int = 0) -> pd.DataFrame:
-    """ΔP of both groups by each of `GROUPINGS`, by the code that draws curves.
+    """ΔP of both groups by each grouping, by the code that draws curves.
 
     At the layer that is not the reference, so that this has something to decide.
 
     Returns:
         A row for each grouping: `share` of flips, `Q`, `A`, `Q - A`, and the layer's `probe_auc`.
     """
-    replicate, split, answers = simulate(world, n, seed)
-    found = table(curve.curve, replicate, answers, draws=2)
-    again = table(curve.curve, split, answers, draws=2)
-    again = again[again["grouping"] == "replicate"].assign(grouping="split")
-    both = pd.concat([found, again])
-    other = 1 - int(both.loc[both["headline"], "layer"].iloc[0])
-    return _sides(both[both["layer"] == other]).loc[list(GROUPINGS)]
+    found = table(curve.curve, *simulate(world, n, seed), draws=2)
+    other = 1 - int(found.loc[found["headline"], "layer"].iloc[0])
+    return _sides(found[found["layer"] == other])
 
 
 def _sides(rows: pd.DataFrame) -> pd.DataFrame:

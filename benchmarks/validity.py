@@ -19,14 +19,6 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
 SITES = ("attn", "mlp", "resid")
 POSITIONS = ("final", "last_answer", "prompt_end")
 KINDS = ("surprise", "tempting", "truism", "myth", "redundant", "neutral", "unseen")
-QUANTITIES = {
-    "share": "share of flips",
-    "delta_p_q": "ΔP of the Q group",
-    "delta_p_all": "ΔP of all samples",
-    "probe_auc": "probe AUC",
-}
-
-
 MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
@@ -225,16 +217,6 @@ def experiment_nulls(tables: Path) -> str:
     )
 
 
-def refits(tables: Path) -> str:
-    table = pd.read_csv(tables / "calibration-refits.csv")
-    table = table[table["layer"] > table["layer"].min()]
-    spread = table.groupby("quantity")["inflation"].agg(["median", "min", "max"])
-    return rows(
-        [label, f"{found['median']:.2f} ({found['min']:.2f}–{found['max']:.2f})"]
-        for label, found in ((label, spread.loc[key]) for key, label in QUANTITIES.items())
-    )
-
-
 def written(page: str, tables: dict[str, str]) -> str:
     """The page with these tables' rows below their two heading lines.
 
@@ -262,7 +244,6 @@ def main() -> None:
         "readouts": calibration.by_readout(),
         "nulls": nulls(tables),
         "crossing": crossing(tables),
-        "refits": refits(tables),
         "experiments": experiments.by_kind(),
         "experiment-floors": experiment_floors(tables),
         "experiment-nulls": experiment_nulls(tables),

@@ -24,7 +24,6 @@ rule activations:
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
-        blocks=lambda w: paths.study(w).knockout.blocks,
         readouts=lambda w: list(paths.study(w).readouts),
         batch_tokens=cfg.batch_tokens,
         # The folds that partners depend on; nothing else does.

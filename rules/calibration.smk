@@ -2,7 +2,7 @@
 #
 # in:  answers, questions and the model; scores, ΔP and rows of experiments under results/calibration/
 # out: results/calibration/truth/<model>/<dataset>.parquet   which pathway each sample really uses
-#      results/tables/calibration.csv, calibration-floors.csv, calibration-refits.csv
+#      results/tables/calibration.csv, calibration-floors.csv
 #      results/tables/calibration-experiments.csv, calibration-experiments-floors.csv
 #      results/tables/null-controls.csv
 #      results/figures/calibration.{vl.json,html,svg,pdf,png}
@@ -78,11 +78,9 @@ rule calibration_cell:
 rule calibration_table:
     input:
         cells=paths.of_calibration("calibration", ".csv"),
-        refits=paths.of_calibration("refits", ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
         floors=f"{ROOT}/tables/calibration-floors.csv",
-        refits=f"{ROOT}/tables/calibration-refits.csv",
         provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/table.log",

@@ -33,7 +33,6 @@ rule experiment_measure:
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[w.model].prompt,
         readouts=lambda w: list(paths.study(w).readouts),
-        blocks=lambda w: paths.study(w).knockout.blocks,
         draws=lambda w: paths.study(w).draws_of(w.experiment),
         settings=lambda w: paths.study(w).settings_of(w.experiment).model_dump(mode="json"),
         batch_tokens=cfg.batch_tokens,

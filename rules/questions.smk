@@ -57,7 +57,6 @@ rule prompts:
         finder=lambda w: paths.study(w).finder,
         examples=cfg.generation.few_shot_examples,
         limit=cfg.limit,
-        replicate=lambda w: paths.study(w).conditions.replicate is not None,
         seed=cfg.seed,
     message:
         "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"

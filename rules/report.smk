@@ -1,7 +1,7 @@
 # Report: one page of a run, with its figures, tables and single samples; no network needed.
 #
 # in:  figures and tables of the targets; prompts, answers and scores of their cells
-#      where they are there: calibration-floors.csv, null-controls.csv, reproduction.csv, <figure>.refits.csv
+#      where they are there: calibration-floors.csv, null-controls.csv, reproduction.csv
 # out: results/report/index.html
 
 
@@ -45,7 +45,6 @@ rule report_page:
             "tables/null-controls.csv",
             "tables/reproduction.csv",
             "figures/calibration.svg",
-            *[f"tables/{figure}.refits.csv" for figure in cfg.targets],
             *[
                 f"figures/{figure}.{view}.svg"
                 for figure in cfg.targets

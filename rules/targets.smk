@@ -49,11 +49,7 @@ rule:
 rule controls:
     input:
         [paths.views_of(figure) for figure in cfg.targets],
-        [
-            f"{ROOT}/tables/{figure}{end}"
-            for figure in cfg.targets
-            for end in (".strata.csv", ".refits.csv")
-        ],
+        [f"{ROOT}/tables/{figure}.strata.csv" for figure in cfg.targets],
 
 
 rule detection:

@@ -9,16 +9,13 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.calibration import requirements
-    from anchorscope.experiments import tables
 
     cells = snakemake.params.cells
-    check_settings([*snakemake.input.cells, *snakemake.input.refits])
+    check_settings(snakemake.input.cells)
     whole = pd.concat([read_csv(path) for path in snakemake.input.cells], ignore_index=True)
     floors = requirements.floors(whole)
-    refits = tables.join(cells, [read_csv(path) for path in snakemake.input.refits])
     write_csv(whole, snakemake.output.table)
     write_csv(floors, snakemake.output.floors)
-    write_csv(refits, snakemake.output.refits)
     verdict = requirements.in_words(floors)
     counts = {
         f"{model}/{dataset}": provenance.counts_of(path)

@@ -25,7 +25,6 @@ with stage(snakemake):
         batch_tokens=chosen.batch_tokens,
         seed=chosen.seed,
         draws=chosen.draws,
-        blocks=chosen.blocks,
         activations=given.get("activations") or None,
         prompts=read_parquet(given.prompts) if given.get("prompts") else None,
         style=chosen.style,

@@ -22,7 +22,6 @@ with stage(snakemake):
         tokenizer=tokenizer,
         anchors=chosen.anchors,
         examples=chosen.examples,
-        replicate=chosen.replicate,
         seed=chosen.seed,
     )
     write_parquet(prompts, snakemake.output.prompts)

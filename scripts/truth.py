@@ -18,12 +18,7 @@ with stage(snakemake):
     room = Room()
 
     seal = verdicts.seal(
-        loaded,
-        answers,
-        batch_tokens=params.batch_tokens,
-        blocks=params.blocks,
-        seed=params.seed,
-        room=room,
+        loaded, answers, batch_tokens=params.batch_tokens, seed=params.seed, room=room
     )
     graded = truth.graded_pairs(
         {Path(path).stem: read_parquet(path) for path in paths.taught},
@@ -37,7 +32,6 @@ with stage(snakemake):
         graded=graded,
         conditions=params.conditions,
         batch_tokens=params.batch_tokens,
-        blocks=params.blocks,
         seed=params.seed,
         room=room,
     )

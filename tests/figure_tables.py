@@ -44,12 +44,11 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0
         row |= {"share_wrong": 0.6, "headline": layer == layers - 3, "signal": layer >= blind}
         row |= {"cell_signal": blind < layers, "noise_floor": 2e-3, "c": 0.01, "t": 0.9}
         row |= {"probe_auc": auc, "ece": 0.02 + 0.03 * (1 - at) + rng.uniform(0, 0.01)}
-        row |= {"auc_knockout": auc - 0.12, "auc_refit": auc - 0.05, "auc_random": auc - 0.01}
+        row |= {"auc_knockout": auc - 0.12, "auc_refit": auc - 0.05}
         row |= {"flip_share": share, "random_flip_share": 0.05, "null_share": 0.2 * share + 0.02}
         row |= {"question_flip_share": share + 0.08, "offset_flip_share": 0.7 * share}
         row |= {"question_only": 0.1, **_band("question_only", 0.1, 0.02)}
         row |= {"question_more": 0.08, **_band("question_more", 0.08, 0.02)}
-        row |= {"replicate_flip_share": share + rng.normal(0, 0.02)}
         row |= {"auc_shuffled": 0.5 + rng.normal(0, 0.02)} | _band("auc", auc, 0.02)
         row |= {"floor": "question", "floor_auc": floor, "gain": auc - floor}
         row |= _band("gain", auc - floor, 0.04) | {f"{name}_auc": 0.58 for name in FLOORS}

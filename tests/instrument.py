@@ -65,11 +65,11 @@ def cuts(plan):
     return {(one.id, row.condition, row.draw): (one, row.tokens) for one, row in found}
 
 
-def slow_mask(length, cut, first_query=0):
+def slow_mask(length, cut):
     """Additive mask [1, 1, length, length] of one unpadded row, one pair at a time."""
     table = torch.full((length, length), torch.finfo(torch.float32).min)
     for query, key in itertools.product(range(length), repeat=2):
-        hidden = key in cut and query not in cut and query >= first_query
+        hidden = key in cut and query not in cut
         if query == key or (key < query and not hidden):
             table[query, key] = 0
     return table[None, None]
@@ -99,8 +99,7 @@ def unshared(loaded, plan):
     found = {}
     for row in itertools.chain(*(batch.rows for batch in plan.batches)):
         sample, id_ = plan.passed(row), plan.samples[row.sample].id
-        first_query = sample.answer_start if plan.blocks == "answer" else 0
-        mask = slow_mask(len(sample.input_ids), row.tokens, first_query)
+        mask = slow_mask(len(sample.input_ids), row.tokens)
         seen, _ = outputs(loaded, sample.input_ids, attention_mask=mask)
         for site, (position, token) in itertools.product(seen, sample.positions.items()):
             name = f"{row.condition}.{row.draw}/{site}.{position}"
@@ -108,10 +107,10 @@ def unshared(loaded, plan):
     return found
 
 
-def layer_by_layer(loaded, sample, cut, deepest, first_query=0):
+def layer_by_layer(loaded, sample, cut, deepest):
     """One row, with the cut in the attention of layers 0...deepest only: site → [layer] states."""
     length = len(sample.input_ids)
-    open_mask, cut_mask = slow_mask(length, ()), slow_mask(length, cut, first_query)
+    open_mask, cut_mask = slow_mask(length, ()), slow_mask(length, cut)
     handles = []
     for number, layer in enumerate(families.layers(loaded)):
         mask = cut_mask if number <= deepest else open_mask

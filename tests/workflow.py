@@ -158,8 +158,8 @@ def counted(said: str) -> dict[str, int]:
 
 STAGES = frozenset(
     "dataset train dequantise model prompts answers activations scores"
-    " delta_p table picture truth refits"
-    " refits_table calibration_cell calibration_table calibration_figure null_controls"
+    " delta_p table picture truth"
+    " calibration_cell calibration_table calibration_figure null_controls"
     " sensitivity_table reproduction_table report_page"
     " experiment_measure experiment_table detector samples".split()
 )

@@ -98,8 +98,7 @@ def cell(
         Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
         `learned` (verdicts right, the AUCs of probe and answer floor) covers the trained facts.
         `*_planted` take the planted kind for the truth, of answers that came as planned and whose
-        own verdict is right. A flip is, by `grouping`: that of the layer; of the headline layer; of
-        the same layer behind a second prompt for the same answer (ΔP stays that of the first).
+        own verdict is right. A flip is, by `grouping`: that of the layer, or of the headline layer.
         The columns `CROSSED` are those of the read-out and layer, whatever the kind.
 
     Raises:
@@ -189,7 +188,7 @@ def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
 
 
 def _moved(readout: Readout) -> dict[str, Values]:
-    """Grouping → what the probes do by it; `replicate` only where it was measured."""
+    """Grouping → what the probes do by it."""
     cut = readout.effects.get("knockout")
     if cut is None:
         raise samples.mismatch("the knockout has no scores", f"read-out {readout.name}")
@@ -199,8 +198,6 @@ def _moved(readout: Readout) -> dict[str, Values]:
     flips = _flips(readout.effects, blank) | {"offset_flip": again}
     at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
     by_grouping = {"per_layer": flips, "reference_layer": at_one}
-    if "knockout" in readout.replicate:
-        by_grouping["replicate"] = _flips(readout.replicate, blank) | {"offset_flip": blank}
     delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
     for values in by_grouping.values():
         values["delta_p"] = delta_p

@@ -46,7 +46,6 @@ CHOICES = (
     Choice("scoring", "probe.scoring", ("calibrated", "published"), "scoring as {}"),
     Choice("disjoint", "probe.disjoint", ("subject", "subject+answer"), "folds disjoint in {}"),
     Choice("anchors", "anchors", ("subject+property", "subject"), "exact question tokens: {}"),
-    Choice("blocks", "knockout.blocks", ("after", "answer"), "tokens blocked: {}"),
     Choice("finder", "finder", ("metadata", "offline"), "question anchors found by {}"),
 )
 VALUES = {

@@ -51,7 +51,6 @@ def truth(
     graded: set[tuple[str, str]],
     conditions: Settings,
     batch_tokens: int,
-    blocks: str = "after",
     seed: int = 0,
     room: Room | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
@@ -62,7 +61,7 @@ def truth(
         planned: id → the answer that training planted, None of a fact that was never taught.
         graded: (question, answer) pairs that training graded, see `graded_pairs`.
         conditions: as for `planning.plan`, of which `knockout` and `random` are used.
-        batch_tokens, blocks: see `planning.plan`.
+        batch_tokens: see `planning.plan`.
         seed: chooses among the questions to swap with, and the random tokens.
         room: counts the batches that were halved.
 
@@ -79,7 +78,6 @@ def truth(
         conditions={name: conditions.get(name) for name in ("knockout", "random")},
         batch_tokens=batch_tokens,
         window=loaded.window,
-        blocks=blocks,
         seed=seed,
     )
     own_verdicts = _own_verdicts(verdicts.of_samples(loaded, passes, room=room))

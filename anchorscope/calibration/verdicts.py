@@ -99,7 +99,6 @@ def seal(
     answers: pd.DataFrame,
     *,
     batch_tokens: int,
-    blocks: str = "after",
     seed: int = 0,
     room: Room | None = None,
 ) -> float:
@@ -107,9 +106,8 @@ def seal(
 
     In the first 64 samples E_Q's tokens are replaced by random others (by the seed), and the passes
     under the knockout are repeated. Returned is the largest absolute change of a hidden state, of
-    any layer, at any later token outside E_Q. `blocks` is `after`, which seals, or `answer`, which
-    leaks. Raises AnchorscopeError: no sample to measure; a state that is not finite; one sample
-    alone does not fit in memory.
+    any layer, at any later token outside E_Q. Raises AnchorscopeError: no sample to measure; a
+    state that is not finite; one sample alone does not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
@@ -117,7 +115,6 @@ def seal(
         conditions={"knockout": {}},
         batch_tokens=batch_tokens,
         window=loaded.window,
-        blocks=blocks,
         seed=seed,
     )
     vocabulary = loaded.tokenizer.get_vocab().values()

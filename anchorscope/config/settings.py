@@ -37,14 +37,6 @@ RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
 
-class Knockout(Section):
-    """How the exact question tokens are blocked."""
-
-    blocks: Literal["after", "answer"] = "after"
-    """Which later tokens are blocked from attending to the exact question tokens: `after`, all of
-    them, which seals them off; `answer`, the answer's tokens only, which leaks."""
-
-
 class Plain(Section):
     """A condition without settings of its own."""
 
@@ -71,9 +63,6 @@ class Conditions(Section):
     crossed: Plain | None = None
     """Exchange two answers of the same relation and fold between their questions: shows what the
     probe reads by comparing answer and question."""
-    replicate: Plain | None = None
-    """The same answer behind a second wording or other worked examples, for the grouping
-    `replicate`."""
 
 
 def _all_conditions() -> Conditions:
@@ -238,9 +227,8 @@ class Config(Section):
     finder: Literal["metadata", "offline"] = "metadata"
     """How they are found: `metadata`, from the dataset's subject and property where known;
     `offline`, from the question's text alone."""
-    knockout: Knockout = Field(default_factory=Knockout, description="How they are blocked.")
     conditions: Conditions = Field(default_factory=_all_conditions)
-    """Passes beside `clean`; by default all but `replicate`."""
+    """Passes beside `clean`; by default all."""
     readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
     """`<site>/<position>` pairs to measure."""
     generation: Generation = Field(default_factory=Generation)
@@ -252,10 +240,9 @@ class Config(Section):
     """Most tokens in a batch; lower it if the GPU runs out of memory."""
     keep_activations: bool = key(True, "Whether activations stay on disk once scored.")
     probe: Probe = Field(default_factory=Probe, description="The probes.")
-    grouping: Literal["per_layer", "reference_layer", "replicate"] = "per_layer"
-    """What makes a sample Q-Anchored in figures: its own flip at each layer; its flip at the
-    headline layer; or its flip behind a second prompt. Tables hold every grouping that was
-    measured."""
+    grouping: Literal["per_layer", "reference_layer"] = "per_layer"
+    """What makes a sample Q-Anchored in figures: its own flip at each layer, or its flip at the
+    headline layer. Tables hold both."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
     chart: Style = Field(default_factory=Style, description="The look of the figures.")
     detection: Detection = Field(default_factory=Detection, description="Detectors.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from anchorscope.config.sections import Count, Section, key
 from anchorscope.passes.interventions import Intervention
@@ -112,24 +112,6 @@ class Experiment:
     follows_pair: bool = False
     # None: one clean row, and one for each intervention and draw
     passes: Passes | None = None
-
-    def __post_init__(self) -> None:
-        if problem := self._problem():
-            raise ValueError(f"experiment `{self.name}`: {problem}")
-
-    def _problem(self) -> str | None:
-        """What is wrong with the record; None if it makes sense."""
-        names = [one.name for one in self.interventions]
-        if len(set(names)) < len(names):
-            return "two of its `interventions` have one name"
-        controls = {one.control for one in self.interventions if one.control}
-        if missing := sorted(controls - set(names)):
-            return f"the control `{missing[0]}` is not among its `interventions`"
-        if unknown := sorted(set(self.needs) - set(get_args(Need))):
-            return f"it cannot need `{unknown[0]}`; there are {', '.join(get_args(Need))}"
-        if not self.views or not self.columns:
-            return "it lacks `views`" if not self.views else "it lacks `columns`"
-        return None
 
     @property
     def package(self) -> str:

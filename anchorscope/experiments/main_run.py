@@ -46,7 +46,7 @@ def main_run(
     Args:
         answered: the table of answers.
         where: what errors call them.
-        settings: `probe`, `seed`, `batch_tokens` and `knockout.blocks` hold here.
+        settings: `probe`, `seed` and `batch_tokens` hold here.
 
     Raises:
         AnchorscopeError: no probe could be fitted to what would be measured.
@@ -57,7 +57,6 @@ def main_run(
         answered,
         where,
         conditions=conditions,
-        blocks=settings.knockout.blocks,
         batch_tokens=settings.batch_tokens,
         probe=probe,
     )

@@ -40,7 +40,6 @@ class Cell:
     batch_tokens: int  # most rows × padded length of a pass
     seed: int = 0  # of partners and random choices
     draws: int = 1  # of controls that choose tokens at random
-    blocks: str = "after"  # which later tokens are blocked, see `Plan.blocks`
     # folder of the main run's hidden states, for experiments that need `states`
     activations: str | Path | None = None
     # the main run's table of prompts, for experiments that need `prompts`
@@ -106,7 +105,6 @@ class Cell:
         plan = arrange(
             passable, [(CLEAN, 0), *drawn], batch_tokens=self.batch_tokens, seed=self.seed
         )
-        plan = replace(plan, blocks=self.blocks)
         frames = []
         total = sum(len(batch.rows) for batch in plan.batches)
         with Progress(total=total, unit="rows") as progress:

@@ -30,11 +30,7 @@ SINGLED = {"type": "point", "fields": ["series"]}
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
 SWITCHES = {"readout": "Read-out", "condition": "Control", "grouping": "Grouping"}
-GROUPINGS = {
-    "per_layer": "at each layer",
-    "reference_layer": "at one reference layer",
-    "replicate": "by a second prompt",
-}
+GROUPINGS = {"per_layer": "at each layer", "reference_layer": "at one reference layer"}
 # what all points of a line share
 SERIES = ("view", "model", "dataset", "series", "anchor", "condition", "chance", "marker")
 UNMEASURED = "This combination was not measured: choose another."

@@ -11,7 +11,6 @@ from anchorscope.passes.interventions import REGISTRY, arms
 GROUPINGS = {
     "per_layer": "groups formed at each layer by its own flips",
     "reference_layer": "groups formed at one reference layer",
-    "replicate": "groups formed by a second prompt for the same answer",
 }
 BY_ARM = "groups formed by the knockout's flips"
 BY_ARM_DETAIL = (

@@ -41,7 +41,6 @@ COLUMNS = (
     "repeats_subject", "from_user", "dropped", "subject", "property", "relation", "kind",
     "popularity", "split",
 )  # fmt: skip
-REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 TYPES = {
     **dict.fromkeys(("prompt_length", "ea_start", "ea_end", "final", "label"), "Int64"),
@@ -99,14 +98,12 @@ def answer(
     A row with a `response` of the user's own is not generated; its `label`, where there is one, is
     taken as it is.
 
-    The prompts table may hold a second prompt for each question; rows with a `dropped` reason are
-    passed on as dropped. For `keep` see `generate`.
+    Rows of the prompts table with a `dropped` reason are passed on as dropped. For `keep` see
+    `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
-        and its counts; `notes` hold, among others, E_A's success per class. Where the prompts have
-        second ones, the columns `REPLICATE` hold them as tokens: empty lists where there is none,
-        it leaves no room for an answer, or its spans do not decode back.
+        and its counts; `notes` hold, among others, E_A's success per class.
 
     Raises:
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
@@ -138,12 +135,8 @@ def answer(
             )
             record |= _answered(prompt, trimmed, settings, notes)
         records.append(record)
-    if "replicate_prompt" in prompts:
-        for record, second in zip(records, reader.second_prompts(rows), strict=True):
-            record |= _replicate(record, second, notes)
-    columns = [*(records[0] if records else COLUMNS)]
     _warn_of_thoughts(notes[THOUGHT], len(written), model)
-    table = pd.DataFrame(records, columns=columns, dtype=object).astype(TYPES)
+    table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
 
 
@@ -323,18 +316,6 @@ def _answered(
         "outcome": outcome,
         "repeats_subject": labels.repeats_subject(trimmed.response, row.get("subject")),
     }
-
-
-def _replicate(
-    record: Mapping[str, Any], second: Prompt, notes: Counter[str]
-) -> dict[str, list[int]]:
-    """The second prompt's columns of one row; its answer stays what the first prompt gave."""
-    if record["dropped"] or second.dropped:
-        if not record["dropped"] and second.dropped != inputs.NO_SECOND:
-            notes[f"second prompt, {second.dropped}"] += 1
-        return {name: [] for name in REPLICATE}
-    columns = (second.ids, second.eq_tokens, second.question_tokens)
-    return {name: list(column) for name, column in zip(REPLICATE, columns, strict=True)}
 
 
 def _warn_of_thoughts(n_thoughts: int, n_replies: int, model: PreTrainedModel) -> None:

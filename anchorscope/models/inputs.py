@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ import pandas as pd
 
 from anchorscope.anchors import tokens
 from anchorscope.models.generation import CONTEXT, Ending
-from anchorscope.questions.prompts import PLACES
 from anchorscope.styles import gap
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ SPANS_LOST = "spans do not decode back"
 CONTROL = "control tokens in the question"
 CONTROL_SAID = "control tokens in the response"
 RESPONSE_LOST = "response does not decode back"
-NO_SECOND = "no second prompt"
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
@@ -68,17 +66,6 @@ class Reader:
             else self._prompt(row, next(encodings), control)
             for row in rows
         ]
-
-    def second_prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """The second prompts of all rows; marked as dropped where there is none."""
-        reader, seconds = replace(self, notes=Counter()), []
-        for row in rows:
-            places = {name: row[f"replicate_{name}"] for name in PLACES}
-            dropped = None if given(row["replicate_prompt"]) else NO_SECOND
-            seconds.append({**row, **places, "dropped": dropped})
-        prompts = reader.prompts(seconds)
-        self.notes.update({f"second prompt, {name}": n for name, n in reader.notes.items()})
-        return prompts
 
     def _encoded(self, texts: Sequence[str]) -> list[tokens.Encoded]:
         special = not self.ending.style.templated

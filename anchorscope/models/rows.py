@@ -153,7 +153,6 @@ def answer(
         tokenizer=tokenizer,
         anchors=chosen.anchors,
         examples=chosen.generation.few_shot_examples,
-        replicate=chosen.conditions.replicate is not None,
         seed=chosen.seed,
         around=around,
     )

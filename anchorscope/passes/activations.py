@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from anchorscope.passes.features import Features
 
 
-def partner_columns() -> tuple[str, ...]:
-    """The columns of the index that tell whose prompt stood before an answer, and why."""
-    return (*(f"{prompt}_partner" for prompt in interventions.prompts()), "partner_source")
+PARTNER_COLUMNS = ("crossed_partner", "partner_source")
+"""The columns of the index that tell whose prompt stood before an answer, and why."""
 
 
 def complete_column(control: str) -> str:
@@ -99,9 +98,8 @@ def index(planned: Plan) -> pd.DataFrame:
     for each cut and control `n_blocked_<name>`, tokens acted on (mean over draws; NaN where the
     condition is not run); for each control `<name>_complete` (every draw found as many tokens as
     the condition that it controls acts on; False where either is not run).
-    Where a prompt is run, `<prompt>_partner`: the id of the sample whose prompt stood before the
-    answer, `few-shot` for other worked examples, None where there is none; with arms also
-    partner_source, see `anchorscope.passes.partners.Crossing`.
+    Where crossing is run, `crossed_partner`: the id of the sample whose prompt stood before the
+    answer, None where there is none; and partner_source, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -117,11 +115,10 @@ def index(planned: Plan) -> pd.DataFrame:
     for one, control in interventions.controlled_cuts():
         wanted, placed = mean.get(one.name, unmeasured), least.get(control.name, unmeasured)
         done[complete_column(control.name)] = placed >= wanted
-    for prompt in planned.prompts:
-        behind = [sample.others.get(prompt) for sample in planned.samples]
+    if planned.partner_source is not None:
+        behind = [sample.others.get("crossed") for sample in planned.samples]
         partners = [None if sample is None else sample.partner for sample in behind]
-        done[f"{prompt}_partner"] = pd.Series(partners, dtype=object)
-    if {*planned.prompts} & {*interventions.arms()}:
+        done["crossed_partner"] = pd.Series(partners, dtype=object)
         done["partner_source"] = pd.Series([planned.partner_source] * len(done), dtype=object)
     return done
 
@@ -129,8 +126,8 @@ def index(planned: Plan) -> pd.DataFrame:
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """The answers that were measured, in the order of the passes, with what was done to them.
 
-    Has the columns of `index` but those of the role `noise`; None everywhere in `<prompt>_partner`
-    where the prompt was not run. Raises AnchorscopeError: the folder was measured from other
+    Has the columns of `index` but those of the role `noise`; None everywhere in `PARTNER_COLUMNS`
+    where crossing was not run. Raises AnchorscopeError: the folder was measured from other
     answers, or an id comes twice.
     """
     check_ids(answers)
@@ -140,7 +137,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     if unknown:
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
         raise stale(what, folder, "the cell's folder of activations")
-    for name in partner_columns():
+    for name in PARTNER_COLUMNS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)
     return where.merge(answers, on="id", how="left", validate="one_to_one")
@@ -152,9 +149,9 @@ def read(
     """Find one read-out under one condition in the files of a cell.
 
     Returns the ids in the order of the answers, and float32 [layers, samples, width], read when
-    layers are asked for; `[:]` are all. `noop`, `crossed` and the `replicate-` conditions
-    hold the samples that were measured so; none at all where no sample has another
-    prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
+    layers are asked for; `[:]` are all. `noop` and the conditions behind a partner's prompt hold
+    the samples that were measured so; none at all where no sample has a partner. Raises
+    AnchorscopeError: this was not measured, or a file is missing or broken.
     """
     from anchorscope.passes.features import StoredStates
 

@@ -7,12 +7,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anchorscope.models.cache import common, grouped
+from anchorscope.models.cache import WORTH_A_CALL, common, grouped, split
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
-FEW_SHOT = "few-shot"
-"""Stands for a partner's id where the second prompt shows other worked examples."""
 NOISE_SAMPLES = 64
 """How many samples show what moves by itself, where no setting says it."""
 
@@ -32,8 +30,8 @@ class Sample:
     question_tokens: tuple[int, ...]
     eq_tokens: tuple[int, ...]
     answer_start: int
-    # id of the sample whose prompt the answer stands behind, `FEW_SHOT`, or None for the prompt
-    # that it was given to
+    # id of the sample whose prompt the answer stands behind; None for the prompt that it was given
+    # to
     partner: str | None = None
     # the same answer behind other prompts, by `Intervention.prompt`
     others: dict[str, Sample] = field(default_factory=dict)
@@ -85,24 +83,17 @@ class Plan:
     samples: tuple[Sample, ...]  # the samples measured, in the order of the answers
     # the passes in running order, longest first, those in a batch of their own last
     batches: tuple[Batch, ...]
-    # samples in, kept and dropped by reason; `notes` say how many have a second prompt
+    # samples in, kept and dropped by reason; `notes` say how many are exchanged
     counts: Counts
-    # how many tokens all prompts of the cell begin with, before the first token of any question;
-    # those behind other worked examples share nothing
+    # how many tokens all prompts of the cell begin with, before the first token of any question
     head: int = 0
-    blocks: str = "after"  # `after`, or `answer` (only queries from the answer on; this leaks)
-    # the other prompts asked for (see `Sample.others`), whether or not there are any
-    prompts: tuple[str, ...] = ()
-    # what the partners of crossing are alike in, see `anchorscope.passes.partners.Crossing`
+    # what the partners of crossing are alike in, see `anchorscope.passes.partners.Crossing`; None
+    # where it is not run
     partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:
         """What a row passes through the model."""
         return self.samples[row.sample].under(row.intervention)
-
-    def shared(self, sample: Sample) -> int:
-        """How many tokens of a sample are the head."""
-        return 0 if sample.partner == FEW_SHOT else self.head
 
 
 def arrange(
@@ -164,9 +155,8 @@ def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_t
 def _head(samples: Sequence[Sample]) -> int:
     """How many tokens all prompts begin with, before the first of any question and read-out."""
     prompts = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
-    alike = [prompt for prompt in prompts if prompt.partner != FEW_SHOT]
-    firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in alike)
-    return min([common([one.input_ids for one in alike]), *firsts])
+    firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in prompts)
+    return min([common([one.input_ids for one in prompts]), *firsts])
 
 
 def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
@@ -174,6 +164,26 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
     chosen = frozenset(samples)
     rows = tuple(row for row in batch.rows if row.sample in chosen)
     return replace(batch, samples=tuple(samples), rows=rows)
+
+
+def by_length(planned: Plan, batch: Batch) -> list[Batch]:
+    """A batch in parts of similar length, where that saves more padding than a call costs.
+
+    A batch is as large as memory allows, and its longest sample pads all others.
+    """
+    lengths = _lengths(planned.samples, batch.samples, batch.columns)
+    # A token of a sample is padded in each of its rows.
+    divided = split(lengths, WORTH_A_CALL / len(batch.columns))
+    return [
+        replace(narrowed(batch, batch.samples[part]), length=max(lengths[part])) for part in divided
+    ]
+
+
+def _lengths(
+    samples: Sequence[Sample], numbers: Sequence[int], columns: Sequence[Drawn]
+) -> list[int]:
+    """Tokens of the longest row of each sample."""
+    return [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in numbers]
 
 
 def _batches(
@@ -184,7 +194,7 @@ def _batches(
     seed: int,
 ) -> list[Batch]:
     """Batches of samples of like length, the longest first."""
-    lengths = [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in chosen]
+    lengths = _lengths(samples, chosen, columns)
     batches = []
     for group in grouped(lengths, batch_tokens // len(columns)):
         numbers, rows = tuple(chosen[place] for place in group), []

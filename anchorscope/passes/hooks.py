@@ -1,9 +1,9 @@
-"""Hooks: what a pass reads, writes and masks in single modules, layer by layer."""
+"""Hooks: what a pass reads and masks in single modules, layer by layer."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -29,25 +29,12 @@ class Finished(Exception):
     """
 
 
-@dataclass
+@dataclass(frozen=True)
 class Recorder:
     """Keeps the states at the read-out tokens of the rows being passed."""
 
-    sites: Sequence[str]
-    positions: Sequence[str]
-    indices: Tensor = field(init=False)  # of the read-out tokens, int64 [rows, positions]
-    # site → [rows, positions, width] of each layer in turn
-    seen: dict[str, list[Tensor]] = field(init=False)
-
-    def start(self, rows: Sequence[Sample], starts: Sequence[int]) -> None:
-        """Forget what was recorded; these rows come next, each passed from its start."""
-        self.indices = torch.tensor(
-            [
-                [row.positions[name] - start for name in self.positions]
-                for row, start in zip(rows, starts, strict=True)
-            ]
-        )
-        self.seen = {site: [] for site in self.sites}
+    indices: Tensor  # of the read-out tokens among those passed, int64 [rows, positions]
+    seen: dict[str, list[Tensor]]  # site → [rows, positions, width] of each layer in turn
 
     def at_readouts(self, states: Tensor) -> Tensor:
         """The states [rows, length, width] at the read-out tokens, [rows, positions, width]."""
@@ -64,16 +51,22 @@ class Recorder:
 
 @contextmanager
 def recording(
-    loaded: Loaded, pairs: Sequence[tuple[str, str]], *, early: bool
+    loaded: Loaded,
+    pairs: Sequence[tuple[str, str]],
+    rows: Sequence[Sample],
+    *,
+    first: int = 0,
+    early: bool = False,
 ) -> Iterator[Recorder]:
-    """Record the outputs at read-outs (site, position) while the context is open.
+    """Record the outputs at read-outs (site, position) of these rows while the context is open.
 
-    With `early` a pass ends with the last module read. If that module works token by token, it is
-    given the read-out tokens only.
+    The rows are passed once, from their token `first` on. With `early` the pass ends with the last
+    module read; if that works token by token, it is given the read-out tokens only.
     """
     sites = list(dict.fromkeys(site for site, _ in pairs))
     positions = list(dict.fromkeys(position for _, position in pairs))
-    recorder = Recorder(sites, positions)
+    indices = [[row.positions[name] - first for name in positions] for row in rows]
+    recorder = Recorder(torch.tensor(indices), {site: [] for site in sites})
     blocks = families.layers(loaded)
     last_site = max(sites, key=SITES.index)
     with ExitStack() as hooks:
@@ -102,39 +95,6 @@ def recording(
             if narrows:
                 hooks.callback(module.register_forward_pre_hook(narrow).remove)
         yield recorder
-
-
-@dataclass(frozen=True)
-class Write:
-    """States that replace a module's output at one token of some rows."""
-
-    site: str
-    layer: int
-    position: str  # of the token, such as `final`
-    rows: Sequence[int]  # numbers of the rows, in `batch.rows`
-    states: Tensor  # [rows, width]
-
-
-@contextmanager
-def writing(loaded: Loaded, writes: Sequence[Write], rows: Sequence[Sample]) -> Iterator[None]:
-    """Write states while the context is open; a recorder opened inside sees what was written.
-
-    `rows` are all those of the batch.
-    """
-    with ExitStack() as hooks:
-        for write in writes:
-
-            def replace(
-                _: nn.Module, __: Arguments, output: Output, write: Write = write
-            ) -> Output:
-                states = families.first_tensor(output).clone()
-                tokens = [rows[number].positions[write.position] for number in write.rows]
-                states[list(write.rows), tokens] = write.states.to(states)
-                return (states, *output[1:]) if isinstance(output, tuple) else states
-
-            module = families.part(loaded, families.layers(loaded)[write.layer], write.site)
-            hooks.callback(module.register_forward_hook(replace).remove)
-        yield
 
 
 @contextmanager

@@ -7,25 +7,21 @@ condition that it names as its control. No other module lists conditions.
 
 import hashlib
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Settings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`: a setting left out, or None, is off."""
-Role = Literal["clean", "cut", "control", "arm", "replicate", "noise"]
+Role = Literal["clean", "cut", "control", "arm", "noise"]
 """What a condition is to the others:
 
-- `clean`: nothing is done; every effect is a difference to it.
+- `clean`: nothing is done.
 - `cut`: attention to some of the question's tokens is cut, or weighed.
 - `control`: the same of other tokens, for the one `cut` that names it as its control.
 - `arm`: the answer stands behind another question.
-- `replicate`: another condition again, behind a second prompt for the same question.
 - `noise`: nothing is done, in a batch of its own; shows what moves by itself.
 """
-PROMPTS = ("crossed", "replicate")
-"""The prompts, beside a sample's own, that `planning` finds."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +40,12 @@ class Intervention:
     weight: float = 0.0
     # first layer that it acts in, and the one after the last; None for all
     layers: tuple[int, int] | None = None
-    # the prompt that the answer stands behind, one of `PROMPTS`, if not its own
+    # the prompt that the answer stands behind, a key of `Sample.others`, if not its own; `planning`
+    # finds `crossed`
     prompt: str | None = None
+    # the condition that its effects are differences to: of a cut behind another prompt, that with
+    # nothing cut behind the same one
+    against: str = "clean"
     # the condition that does as much to something else: contrasts are against it
     control: str | None = None
     # the condition drawn beside it where it has no control: it acts on more tokens, or on none
@@ -62,11 +62,6 @@ class Intervention:
     def companion(self) -> str | None:
         """The condition drawn beside it: its control, if it has one."""
         return self.control or self.beside
-
-    @property
-    def replicates(self) -> str | None:
-        """The condition that a replicate does again; None for the other roles."""
-        return self.name.removeprefix(f"{self.prompt}-") if self.role == "replicate" else None
 
     def acts_in(self, layer: int) -> bool:
         """Whether it cuts, or weighs, in this layer."""
@@ -129,133 +124,8 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 """Name → the tokens, from the question's tokens, E_Q and a key that decides random choices. A
 control is given the tokens of the condition that it controls in place of E_Q."""
 
-REGISTRY: dict[str, Intervention] = {}
-"""What the main run can measure, by name, in the order of tables and passes; see `register`."""
-
-
-def register(*conditions: Intervention) -> None:
-    """Add conditions to `REGISTRY`; what belongs together, such as a control, is added together.
-
-    Raises ValueError, and adds nothing: a record makes no sense; the message says what it lacks.
-    """
-    together = dict(REGISTRY)
-    for one in conditions:
-        if one.name in together:
-            raise ValueError(f"condition `{one.name}`: there is one of this name already")
-        together[one.name] = one
-    for one in conditions:
-        if problem := _problem(one, together):
-            raise ValueError(f"condition `{one.name}`, role {one.role}: {problem}")
-    REGISTRY.update((one.name, one) for one in conditions)
-
-
-def _problem(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
-    """What is wrong with a record, beside all `records` by name; None if it makes sense."""
-    return (
-        _misnamed(one, records)
-        or _lacks(one)
-        or _misfits(one)
-        or _unlike_its_control(one, records)
-        or _alone_beside(one, records)
-        or _unlike_its_role(one, records)
-    )
-
-
-def _misnamed(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
-    """A name that is none."""
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name):
-        return "its `name` is to be of lower-case letters, digits and single `-`"
-    for field, names in (
-        ("tokens", TOKENS),
-        ("prompt", PROMPTS),
-        ("control", records),
-        ("beside", records),
-    ):
-        name = getattr(one, field)
-        if name is not None and name not in names:
-            return f"there is no `{field}` {name!r} among {', '.join(names)}"
-    return None
-
-
-def _lacks(one: Intervention) -> str | None:
-    """A field that its role needs."""
-    needed: dict[Role, tuple[str, ...]] = {
-        "clean": (),
-        "cut": ("settings", "tokens"),
-        "control": ("settings", "tokens"),
-        "arm": ("settings", "prompt"),
-        "replicate": ("settings", "prompt"),
-        "noise": ("settings", "own_batch"),
-    }
-    if one.role not in needed:
-        return f"it lacks a role: one of {', '.join(needed)}"
-    missing = [field for field in ("label", "when", *needed[one.role]) if not getattr(one, field)]
-    return f"it lacks `{missing[0]}`" if missing else None
-
-
-def _misfits(one: Intervention) -> str | None:
-    """A field that its role cannot have."""
-    allowed: dict[str, tuple[Role, ...]] = {
-        "tokens": ("cut", "control", "replicate"),
-        "prompt": ("arm", "replicate"),
-        "control": ("cut", "arm", "replicate"),
-        "beside": ("cut", "noise"),
-        "own_batch": ("noise",),
-    }
-    for field, roles in allowed.items():
-        if getattr(one, field) and one.role not in roles:
-            return f"`{field}` is for the roles {', '.join(roles)}"
-    return None
-
-
-def _unlike_its_control(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
-    """A control that does not do what the condition does."""
-    if one.control is None:
-        return None
-    control = records[one.control]
-    wanted = {"cut": "control"}.get(one.role, one.role)
-    if control.role != wanted or control.name == one.name:
-        return f"its `control` {control.name} has the role {control.role}, and needs {wanted}"
-    users = [other.name for other in records.values() if other.control == control.name]
-    if len(users) > 1:
-        return f"{control.name} is the `control` of {users[0]} already"
-    for field in ("weight", "layers"):
-        if getattr(control, field) != getattr(one, field):
-            return f"its `control` {control.name} differs in `{field}`"
-    return None
-
-
-def _alone_beside(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
-    """A companion with which no samples are paired."""
-    if one.beside is None:
-        return None
-    companion = records[one.beside]
-    if companion.role == "control" or (companion.role == "cut" and companion.control):
-        return None
-    return f"`beside` is to be a control, or a cut that has one, and {companion.name} is neither"
-
-
-def _unlike_its_role(one: Intervention, records: Mapping[str, Intervention]) -> str | None:
-    """What the other conditions lack for it to have its role."""
-    if (
-        one.role == "clean"
-        and len([other for other in records.values() if other.role == "clean"]) > 1
-    ):
-        return "there is a clean pass already"
-    if one.role == "control" and all(other.control != one.name for other in records.values()):
-        return "no cut names it as its `control`"
-    if one.role == "replicate":
-        again = records.get(one.replicates or "")
-        if again is None or again.tokens != one.tokens:
-            return f"its name must be `{one.prompt}-` and a condition that cuts the same tokens"
-        behind = [other for other in records.values() if other.prompt == one.prompt]
-        if all(other.tokens for other in behind):
-            return f"no condition passes the prompt {one.prompt} with nothing cut"
-    return None
-
-
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
-register(
+RECORDS = (
     Intervention("clean", "nothing cut", "nothing is cut", "clean"),
     Intervention("knockout", "exact question tokens cut", f"attention to {EXACT} is cut", "cut",
                  ("knockout",), "exact", control="random"),
@@ -266,19 +136,12 @@ register(
     Intervention("crossed", "nothing cut, another question",
                  "two answers are exchanged between their questions",
                  "arm", ("crossed",), prompt="crossed"),
-    Intervention("replicate-clean", "nothing cut, second prompt",
-                 "the same answer stands behind a second prompt",
-                 "replicate", ("replicate",), prompt="replicate"),
-    Intervention("replicate-knockout", "exact question tokens cut, second prompt",
-                 f"attention to {EXACT} of a second prompt is cut",
-                 "replicate", ("replicate", "knockout"), "exact", prompt="replicate",
-                 control="replicate-random"),
-    Intervention("replicate-random", "as many random question tokens cut, second prompt",
-                 f"attention to {AS_MANY} of a second prompt is cut",
-                 "replicate", ("replicate", "random"), "random", prompt="replicate"),
     Intervention("noop", "nothing cut (noise)", "nothing is cut",
                  "noise", ("noop",), beside="random", own_batch=True),
 )  # fmt: skip
+REGISTRY = {one.name: one for one in RECORDS}
+"""What the main run can measure, by name, in the order of tables and passes. What a record needs
+beside the others is in `tests/passes/test_interventions.py`."""
 CLEAN = REGISTRY["clean"]
 
 
@@ -290,11 +153,6 @@ def of_role(*roles: Role) -> list[Intervention]:
 def arms() -> tuple[str, ...]:
     """The conditions in which the answer stands behind another question."""
     return tuple(one.name for one in of_role("arm"))
-
-
-def prompts() -> tuple[str, ...]:
-    """The prompts that some condition puts the answer behind, each once."""
-    return tuple(dict.fromkeys(one.prompt for one in REGISTRY.values() if one.prompt))
 
 
 def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
@@ -342,14 +200,6 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
         if all(settings.get(name) is not None for name in one.settings)
         for draw in range(int((settings.get(one.name) or {}).get("draws", 1)))
     ]
-
-
-def uncut(one: Intervention) -> Intervention | None:
-    """The intervention behind the same prompt that cuts nothing; passes of both begin alike."""
-    if one.tokens is None:
-        return None
-    others = (other for other in REGISTRY.values() if other.prompt == one.prompt)
-    return next((other for other in others if not (other.tokens or other.own_batch)), None)
 
 
 def cut(

@@ -14,7 +14,6 @@ def mask(
     cuts: Sequence[Sequence[int]],
     *,
     weights: Sequence[float] = (),
-    first_query: Sequence[int] = (),
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> Tensor:
@@ -30,15 +29,12 @@ def mask(
         lengths: tokens of each row without padding.
         cuts: numbers of the tokens cut in each row.
         weights: one a row; 0, the default, cuts.
-        first_query: in each row, the first token that the cut applies to; all if not given. A cut
-            that starts later leaks: the tokens before pass on what they read.
         dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
     """
     is_cut = torch.zeros((len(cuts), int(max(queries.max(), keys.max())) + 1), dtype=torch.bool)
     for row, tokens in enumerate(cuts):
         is_cut[row, list(tokens)] = True
-    starts = torch.tensor(first_query or [0] * len(lengths))[:, None]
-    query_affected = (~is_cut.gather(1, queries) & (queries >= starts)).to(device)[:, :, None]
+    query_affected = (~is_cut.gather(1, queries)).to(device)[:, :, None]
     key_exists = ((keys >= 0) & (keys < torch.tensor(lengths)[:, None])).to(device)[:, None]
     key_is_cut = is_cut.gather(1, keys.clamp(min=0)).to(device)[:, None]
     query, key = queries.to(device)[:, :, None], keys.to(device)[:, None]

@@ -1,7 +1,7 @@
 """Token probabilities in the clean pass: of each token of an answer, or of two that may come next.
 
 The base model is run without its LM head, from the first token that prompts do not share (see
-`sharing`). The head then reads the states that predict these tokens alone, some at a time: with a
+`runner`). The head then reads the states that predict these tokens alone, some at a time: with a
 large vocabulary, the logits of a whole batch take more memory than its states.
 """
 
@@ -16,8 +16,8 @@ import torch
 
 from anchorscope.models import cache
 from anchorscope.models.families import Loaded, not_finite
-from anchorscope.passes import runner, sharing
-from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
+from anchorscope.passes import runner
+from anchorscope.passes.batches import Batch, Plan, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -151,8 +151,8 @@ def _passed(
 
     def of_samples(batch: Batch, numbers: Sequence[int]) -> list[Result]:
         """The results of some samples of a batch."""
-        parts = sharing.parts(plan, narrowed(batch, numbers))
-        return [work(*_states(loaded, plan, narrowed(batch, part), read, head)) for part in parts]
+        chosen = narrowed(batch, numbers)
+        return [work(*_states(loaded, plan, part, read, head)) for part in by_length(plan, chosen)]
 
     results: list[Result] = []
     with Progress(total=len(samples), desc=desc) as progress:
@@ -173,17 +173,14 @@ def _states(
         read: see `_passed`.
         head: keys and values of the tokens that all samples begin with.
     """
-    (step,) = sharing.steps(plan, batch)
-    earlier = sharing.earlier(plan, batch, step, head, [])
-    arguments: dict[str, Any] = {**runner.inputs(loaded, plan, batch, step, earlier)}
-    out = loaded.model.base_model(**arguments, past_key_values=cache.Cache(earlier), use_cache=True)
-    states = out.last_hidden_state
+    out = loaded.model.base_model(**runner.inputs(loaded, plan, batch, head))
+    states, first = out.last_hidden_state, runner.first_passed(plan, batch, head)
     places, rows, columns = [], [], []
-    for row, (number, start) in enumerate(zip(batch.samples, step.starts, strict=True)):
+    for row, number in enumerate(batch.samples):
         for place in read[number]:
             places.append((number, place))
             rows.append(row)
-            columns.append(place - start)
+            columns.append(place - first)
     return places, states[rows, columns]
 
 

@@ -1,8 +1,7 @@
 """Partners: whose question stands before a sample's frozen answer in another pass.
 
-`crossing` pairs samples that exchange their answers; `replicate` is another wording of the same
-question. Both need the subject and the relation of a question; `crossing` takes what its wording
-tells in place of these where a dataset has neither.
+`crossing` pairs samples that exchange their answers. It needs the subject and the relation of a
+question, and takes what its wording tells in place of these where a dataset has neither.
 """
 
 import itertools
@@ -192,27 +191,6 @@ def answered(answer: str, golds: Mapping[str, Sequence[str]]) -> frozenset[str]:
         gold for gold in set(itertools.chain(*golds.values())) if labels.matches(answer, [gold])
     }
     return frozenset(id_ for id_, theirs in golds.items() if not right.isdisjoint(theirs))
-
-
-def replicate(answers: pd.DataFrame) -> dict[str, str]:
-    """Another wording of a question, id → id of the partner: same subject and relation, other text.
-
-    Where the partner's gold answers are known, the answer has the same label under them: two
-    subjects of one name ask different questions. Of several wordings the next by id is taken.
-    """
-    wordings: dict[tuple[str, str], list[Asked]] = defaultdict(list)
-    for one in _asked(answers):
-        wordings[one.relation, one.subject].append(one)
-    partners: dict[str, str] = {}
-    for group in wordings.values():
-        for place, one in enumerate(group):
-            for other in (*group[place + 1 :], *group[:place]):
-                right = labels.matches(one.answer, other.golds)
-                same_label = not other.golds or right == (one.label == 0)
-                if same_label and other.question != one.question:
-                    partners[one.id] = other.id
-                    break
-    return partners
 
 
 def template(question: str, subject: str) -> str:

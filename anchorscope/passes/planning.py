@@ -6,7 +6,7 @@ that cannot be measured are counted with the reason.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,15 @@ import pandas as pd
 from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
-from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
+from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import Settings, on
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
+CROSSED = "crossed"
+"""The prompt of a sample's partner, see `Sample.others`."""
 
 TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
     "final": lambda row: row["final"],
@@ -41,7 +43,6 @@ def plan(
     batch_tokens: int,
     window: int | None = None,
     max_positions: int | None = None,
-    blocks: str = "after",
     seed: int = 0,
     fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
 ) -> Plan:
@@ -53,7 +54,7 @@ def plan(
         answers: the answers table; rows with a `dropped` reason are counted and left out.
         conditions: condition → settings (of a control: `draws`; of noise: `samples`). One left out,
             or None, is not run; `clean` always is.
-        batch_tokens, blocks: see `arrange` and `Plan`.
+        batch_tokens: see `arrange`.
         window, max_positions: the most tokens of the model's sliding window, and of its positions.
             Longer samples are dropped, since our mask overrides the window. An answer keeps to both
             behind its own prompt, for the model that gave it, but maybe not behind another prompt
@@ -69,18 +70,12 @@ def plan(
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     table, counts = _kept(answers, limits)
     samples = [sample_of(record) for record in table.to_dict("records")]
-    prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
-    by_id = {sample.id: sample for sample in samples}
     notes: Counter[str] = Counter()
     source = None
-    for name in prompts:
-        if name == "replicate":
-            others = _second_prompts(table, by_id)
-        else:
-            places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
-            crossing = partners.crossing(table, seed, places)
-            others, source = _exchanged(crossing, by_id), crossing.source
-        notes.update(_put_behind(name, samples, others, limits))
+    if any(one.prompt == CROSSED for one, _ in chosen):
+        places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
+        crossing = partners.crossing(table, seed, places)
+        source, notes = crossing.source, _exchange(samples, crossing, limits)
     noise_samples = {
         one.name: given["samples"]
         for one, _ in chosen
@@ -89,8 +84,6 @@ def plan(
     return replace(
         arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),
         counts=replace(counts, notes=dict(notes)),
-        blocks=blocks,
-        prompts=prompts,
         partner_source=source,
     )
 
@@ -149,65 +142,27 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-@dataclass(frozen=True)
-class _Prompts:
-    """Other prompts that answers are put behind."""
-
-    by_id: Mapping[str, Sample]  # id of an answer's sample → the one whose prompt it gets
-    missing: Mapping[str, str]  # id → why a sample gets none
-    what: str  # what the prompt asks
-    exchanged: bool = False  # whether an answer moves only if its partner's does
-
-
-def _exchanged(crossing: partners.Crossing, by_id: Mapping[str, Sample]) -> _Prompts:
-    prompts = {id_: by_id[partner] for id_, partner in crossing.partners.items()}
-    wording = " of like wording" if crossing.source == "wording" else ""
-    return _Prompts(prompts, crossing.left_out, f"another question{wording}", exchanged=True)
-
-
-def _second_prompts(table: pd.DataFrame, by_id: Mapping[str, Sample]) -> _Prompts:
-    wordings = {id_: by_id[other] for id_, other in partners.replicate(table).items()}
-    named = table[["subject", "relation"]].notna().all(axis=1).any()
-    why = partners.NO_PARTNER if named else f"{partners.NO_PARTNER}: no subjects and relations"
-    return _Prompts(_few_shot(table) | wordings, dict.fromkeys(by_id, why), "another question")
-
-
-def _put_behind(
-    name: str, samples: Sequence[Sample], prompts: _Prompts, limits: Limits
+def _exchange(
+    samples: Sequence[Sample], crossing: partners.Crossing, limits: Limits
 ) -> Counter[str]:
-    """Put each answer behind its prompt `name` into `others`; count which each got, or why none."""
-    moved = {
-        sample.id: behind(sample, prompts.by_id[sample.id])
-        for sample in samples
-        if sample.id in prompts.by_id
-    }
-    too_long = {
-        id_: why for id_, one in moved.items() if (why := _over(len(one.input_ids), limits))
-    }
-    if prompts.exchanged:
-        too_long |= {str(moved[id_].partner): why for id_, why in too_long.items()}
+    """Put each answer behind its partner's prompt into `others`; count for how many, or why not.
+
+    An answer moves only if its partner's does.
+    """
+    by_id = {sample.id: sample for sample in samples}
+    moved = {id_: behind(by_id[id_], by_id[partner]) for id_, partner in crossing.partners.items()}
+    why_not = dict(crossing.left_out)
+    for one in moved.values():
+        if why := _over(len(one.input_ids), limits):
+            why_not |= {one.id: why, str(one.partner): why}
+    wording = " of like wording" if crossing.source == "wording" else ""
     notes: Counter[str] = Counter()
     for sample in samples:
-        if sample.id not in moved:
-            what = prompts.missing[sample.id]
-        elif sample.id in too_long:
-            what = too_long[sample.id]
-        else:
-            sample.others[name] = one = moved[sample.id]  # which has no others of its own
-            what = FEW_SHOT if one.partner == FEW_SHOT else prompts.what
-        notes[f"{name}, {what}"] += 1
+        if sample.id not in why_not:
+            sample.others[CROSSED] = moved[sample.id]  # which has no others of its own
+        what = why_not.get(sample.id, f"another question{wording}")
+        notes[f"{CROSSED}, {what}"] += 1
     return notes
-
-
-def _few_shot(table: pd.DataFrame) -> dict[str, Sample]:
-    """Id → the same question behind other worked examples; only its prompt counts."""
-    names = [f"replicate_{name}" for name in ("ids", "question_tokens", "eq_tokens")]
-    prompts: dict[str, Sample] = {}
-    for row in table.to_dict("records") if names[0] in table else ():
-        ids, question, exact = (_ints(row[name]) for name in names)
-        if ids:
-            prompts[str(row["id"])] = Sample(FEW_SHOT, ids, {}, question, exact, len(ids))
-    return prompts
 
 
 def behind(sample: Sample, other: Sample) -> Sample:

@@ -15,11 +15,9 @@ import torch
 from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
-from anchorscope.passes import sharing
-from anchorscope.passes.batches import Batch, Plan, narrowed
-from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
+from anchorscope.passes.batches import Batch, Plan, by_length, narrowed
+from anchorscope.passes.hooks import Finished, masked, recording
 from anchorscope.passes.mask import mask
-from anchorscope.passes.sharing import Step
 from anchorscope.storage.room import Room
 
 States = dict[str, torch.Tensor]
@@ -39,13 +37,7 @@ class Passed:
 
 
 def run(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    *,
-    read: Sequence[str],
-    write: Sequence[Write] = (),
-    grad: bool = False,
+    loaded: Loaded, planned: Plan, batch: Batch, *, read: Sequence[str], grad: bool = False
 ) -> Passed:
     """Pass all rows of a batch in one call, each in full.
 
@@ -55,7 +47,6 @@ def run(
     Args:
         batch: of the plan; `narrowed` takes some of its samples.
         read: read-outs such as `mlp/final`.
-        write: states that replace a module's output; that module and all behind it show the change.
         grad: keep the graph from embeddings to states, see `Passed`.
 
     Raises:
@@ -70,13 +61,11 @@ def run(
         eager = loaded.model.config._attn_implementation == "eager"
         arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
     with (
-        writing(loaded, write, rows),
-        recording(loaded, pairs, early=False) as recorder,
-        _masked_by_layer(loaded, planned, batch, sharing.whole(batch), ()),
+        recording(loaded, pairs, rows) as recorder,
+        _masked_by_layer(loaded, planned, batch),
         torch.enable_grad() if grad else torch.inference_mode(),
     ):
-        recorder.start(rows, [0] * len(rows))
-        out = loaded.model.base_model(**arguments, use_cache=False)
+        out = loaded.model.base_model(**arguments)
         states = _named(planned, batch, pairs, recorder.states())
     return Passed(states, embeddings, getattr(out, "attentions", None) or ())
 
@@ -91,8 +80,9 @@ def measure(
 ) -> Generator[tuple[Batch, States]]:
     """Run the planned passes one after the other.
 
-    A batch that does not fit in memory is halved. Tokens that rows share are passed once (see
-    `sharing`), and a pass ends with the last module read.
+    A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
+    once, and a pass ends with the last module read. All rows of a sample are in one call: in half
+    precision the shape of a call changes results by more than a small effect.
 
     Args:
         readouts: such as `mlp/final`.
@@ -110,20 +100,17 @@ def measure(
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     ids = planned.samples[0].input_ids[: planned.head] if todo else ()
     head = cache.pass_head(loaded.model, ids, loaded.device)
-    forked = loaded.model.dtype in (torch.float32, torch.float64)
 
     def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
-        """The states of some samples of a batch, in as many parts as save time."""
+        """The states of some samples of a batch; on a CPU in as many parts as save time."""
         chosen = narrowed(batch, samples)
-        parts = sharing.parts(planned, chosen) if forked and batch.masked else [samples]
-        return _joined(
-            [_states(loaded, planned, narrowed(batch, part), pairs, head, forked) for part in parts]
-        )
+        divided = by_length(planned, chosen) if loaded.device.type == "cpu" else [chosen]
+        return _joined([_states(loaded, planned, part, pairs, head) for part in divided])
 
     for number in todo:
         batch = planned.batches[number]
-        parts = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
-        yield batch, _joined(parts)
+        halves = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
+        yield batch, _joined(halves)
 
 
 def _joined(parts: Sequence[States]) -> States:
@@ -132,78 +119,65 @@ def _joined(parts: Sequence[States]) -> States:
 
 
 def _states(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    pairs: Sequence[Pair],
-    head: cache.Layers,
-    forked: bool,
+    loaded: Loaded, planned: Plan, batch: Batch, pairs: Sequence[Pair], head: cache.Layers
 ) -> States:
     """The states of one batch; `head` are the keys and values of the cell's head."""
-    steps = sharing.steps(planned, batch, forked=forked)
-    by_site: dict[str, list[torch.Tensor]] = {}
-    first: cache.Layers = []  # keys and values of the first step, which the others continue
-    with recording(loaded, pairs, early=batch.masked) as recorder, torch.inference_mode():
-        for step in steps:
-            earlier = sharing.earlier(planned, batch, step, head, first)
-            keep = len(steps) > 1 and not first
-            layers = cache.Cache(earlier, keep=keep)
-            arguments: dict[str, Any] = {**inputs(loaded, planned, batch, step, earlier)}
-            use_cache = keep or bool(earlier)
-            if use_cache:
-                arguments["past_key_values"] = layers
-            recorder.start([planned.passed(batch.rows[n]) for n in step.rows], step.starts)
-            with _masked_by_layer(loaded, planned, batch, step, earlier), suppress(Finished):
-                loaded.model.base_model(**arguments, use_cache=use_cache)
-            first = first or layers.own
-            for site, states in recorder.states().items():
-                by_site.setdefault(site, []).append(states)
-        # From the order in which rows were passed to that of `batch.rows`.
-        order = torch.tensor([number for step in steps for number in step.rows]).argsort()
-        seen = {
-            site: torch.cat(states)[order.to(states[0].device)] for site, states in by_site.items()
-        }
-        return _named(planned, batch, pairs, seen)
+    rows, first = [planned.passed(row) for row in batch.rows], first_passed(planned, batch, head)
+    with (
+        recording(loaded, pairs, rows, first=first, early=batch.masked) as recorder,
+        _masked_by_layer(loaded, planned, batch, head),
+        torch.inference_mode(),
+    ):
+        with suppress(Finished):
+            loaded.model.base_model(**inputs(loaded, planned, batch, head))
+        return _named(planned, batch, pairs, recorder.states())
+
+
+def first_passed(planned: Plan, batch: Batch, head: cache.Layers | None) -> int:
+    """The first token of each row that is passed: those of the head are not, where it is given."""
+    return planned.head if head and batch.masked else 0
 
 
 def inputs(
     loaded: Loaded,
     planned: Plan,
     batch: Batch,
-    step: Step | None = None,
-    earlier: Sequence[cache.Earlier] = (),
+    head: cache.Layers | None = None,
     *,
     acting: bool = True,
-) -> dict[str, torch.Tensor]:
-    """The arguments of one call of the model, without the cache.
+) -> dict[str, Any]:
+    """The arguments of one call of the model.
 
     Args:
-        step: which rows are passed from which token on; by default all rows of the batch in full.
-        earlier: what the step attends to from the cache.
+        head: keys and values of the tokens that all prompts begin with, which are not passed
+            again; none if they are.
         acting: whether the mask is that of layers in which the interventions act.
 
     Returns:
         Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
-        the model's dtype [rows, 1, width, slots of `earlier` + width]; for `noop`, which takes the
-        model's ordinary path, int64 [rows, width].
+        the model's dtype [rows, 1, width, length of the batch], with the head as a cache; for
+        `noop`, which takes the model's ordinary path, int64 [rows, width].
     """
-    step = step or sharing.whole(batch)
-    rows = [batch.rows[number] for number in step.rows]
-    samples = [planned.passed(row) for row in rows]
+    samples = [planned.passed(row) for row in batch.rows]
     ids = [sample.input_ids for sample in samples]
-    lengths = [len(row) for row in ids]
-    arguments = cache.padded(ids, step.starts, step.width, loaded.device)
-    tokens = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
+    lengths, first = [len(row) for row in ids], first_passed(planned, batch, head)
+    width = batch.length - first
+    arguments: dict[str, Any] = cache.padded(ids, [first] * len(ids), width, loaded.device)
+    arguments["use_cache"] = first > 0
+    every = torch.arange(batch.length).expand(len(ids), -1)
     if not batch.masked:
-        exists = tokens < torch.tensor(lengths)[:, None]
+        exists = every < torch.tensor(lengths)[:, None]
         return arguments | {"attention_mask": exists.long().to(loaded.device)}
+    if head and first:
+        zeros = torch.zeros(len(ids), dtype=torch.long)
+        earlier = cache.Earlier(head, zeros, zeros, zeros + first)
+        arguments["past_key_values"] = cache.Cache([earlier])
     arguments["attention_mask"] = mask(
-        tokens,
-        torch.cat([*(part.tokens for part in earlier), tokens], dim=1),
+        every[:, first:],
+        every,
         lengths,
-        [row.tokens if acting else () for row in rows],
-        weights=[row.intervention.weight for row in rows],
-        first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else (),
+        [row.tokens if acting else () for row in batch.rows],
+        weights=[row.intervention.weight for row in batch.rows],
         dtype=loaded.model.dtype,
         device=loaded.device,
     )
@@ -212,15 +186,15 @@ def inputs(
 
 @contextmanager
 def _masked_by_layer(
-    loaded: Loaded, planned: Plan, batch: Batch, step: Step, earlier: Sequence[cache.Earlier]
+    loaded: Loaded, planned: Plan, batch: Batch, head: cache.Layers | None = None
 ) -> Iterator[None]:
     """Give each layer a mask of its own, if an intervention acts in some layers only."""
-    interventions = [batch.rows[number].intervention for number in step.rows]
+    interventions = [row.intervention for row in batch.rows]
     if all(one.layers is None for one in interventions):
         yield
         return
     cut, spared = (
-        inputs(loaded, planned, batch, step, earlier, acting=acting)["attention_mask"]
+        inputs(loaded, planned, batch, head, acting=acting)["attention_mask"]
         for acting in (True, False)
     )
     # Layers in which the same interventions act share a mask.

@@ -86,8 +86,7 @@ class Draws:
         if rows is None:
             raise mismatch("refitted probes scored other samples", f"read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
-        replicates = interventions.of_role("replicate")
-        wanted |= {one.name for one in replicates if one.replicates in wanted}
+        wanted |= {interventions.REGISTRY[name].against for name in wanted}
         scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
         for key, s in self.scores.items():
             scored, condition, draw = key.rsplit("/", 2)

@@ -174,7 +174,6 @@ def plan_passes(
     where: str,
     *,
     conditions: Conditions,
-    blocks: str,
     batch_tokens: int,
     probe: Settings,
 ) -> Plan:
@@ -188,7 +187,6 @@ def plan_passes(
         batch_tokens=batch_tokens,
         window=loaded.window,
         max_positions=positions(loaded.model.config),
-        blocks=blocks,
         seed=probe.seed,
         # A partner is of the sample's own fold: the probe has not learned from it then.
         fold=lambda table: design(table, probe, where).fold,
@@ -230,7 +228,6 @@ def fit(
     c: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     *,
-    across: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
     """All probes of all layers and draws in one solve, then C and calibration of each outer fold.
@@ -240,27 +237,28 @@ def fit(
     Args:
         x: activations, float [layers, n, width], in the order of the design.
         c: penalties, [layers, folds]; None chooses them.
-        weights: how often each sample was drawn, [draws, n]; None for each once.
-        across: whether slope and offset fit the out-of-fold logits of the other outer folds in
-            place of inner ones. That gives the same spread, and takes a sixth of the probes.
+        weights: how often each sample was drawn, [draws, n]. Slope and offset then fit the
+            out-of-fold logits of the other outer folds in place of inner ones: that gives the same
+            spread, and takes a sixth of the probes. None for each sample once.
     """
+    drawn = weights is not None
     weights = np.ones((1, len(design.z))) if weights is None else weights
-    fitted_in = design.uncalibrated if across else design
+    fitted_in = design.uncalibrated if drawn else design
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]
     masks, of_fold = training_rows(fitted_in)
     # The problems of a draw: for each training fold one of every penalty.
-    drawn = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
+    problems = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))
-    every = probes.fit(x, design.z, drawn.reshape(-1, len(design.z)), each_c, device=device)
+    every = probes.fit(x, design.z, problems.reshape(-1, len(design.z)), each_c, device=device)
     parts = []
     for number, weight in enumerate(weights):
-        of_draw = slice(number * drawn.shape[1], (number + 1) * drawn.shape[1])
+        of_draw = slice(number * problems.shape[1], (number + 1) * problems.shape[1])
         parts.append(_choose(every.part(slice(None), of_draw), x, fitted_in, grid, weight))
     fitted = join(parts, axis=1)
     if c is None and design.settings.penalty != 1:
         return fit(x, design, fitted.c / design.settings.penalty, device=device)
-    return _calibrated_across(fitted, x, design, weights) if across else fitted
+    return _calibrated_across(fitted, x, design, weights) if drawn else fitted
 
 
 def _calibrated_across(fitted: Fitted, x: Features, design: Design, weights: np.ndarray) -> Fitted:
@@ -322,7 +320,7 @@ def _choose(
             z, logits = design.z[rows], held_out[:, k][..., rows]  # [layers, penalties, rows]
             chosen[:, k] = platt.choose(logits, z, design.inner[k][rows])
             of_chosen = np.take_along_axis(logits, chosen[:, k, None, None], axis=1)[:, 0]
-            slope[:, k], offset[:, k] = platt.calibrate(of_chosen, z, weights[rows])
+            slope[:, k], offset[:, k] = platt.calibrate(of_chosen, z)
             inner_auc[:, k] = [auc(layer, z) for layer in of_chosen]
     first_problem = penalties * np.arange(folds_)  # of each outer training fold
     return Fitted(

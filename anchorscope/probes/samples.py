@@ -24,7 +24,10 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """What one condition does to each sample at each layer, [draws, layers, n]."""
+    """What one condition does to each sample at each layer, [draws, layers, n].
+
+    Against the clean pass; of a cut behind another prompt, against `Intervention.against`.
+    """
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
@@ -44,8 +47,7 @@ class Readout:
     auc: np.ndarray  # of it, [layers]
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
-    effects: dict[str, Effects]  # by condition, without those behind a second prompt
-    replicate: dict[str, Effects]  # those, against that prompt's clean pass
+    effects: dict[str, Effects]  # by condition, in the order of the registry
     others: dict[tuple[str, str], np.ndarray]  # probe, condition → s of draw 0, [layers, n]
 
     @property
@@ -70,8 +72,8 @@ class Readout:
 
     def seen_by(self, scores: Scores) -> Readout:
         """The read-out with the scores of other probes; headline layer and AUC stay."""
-        effects, replicate = _all_effects(scores, f"read-out {self.name}")
-        return replace(self, clean=scores["clean", 0], effects=effects, replicate=replicate)
+        effects = _all_effects(scores, f"read-out {self.name}")
+        return replace(self, clean=scores["clean", 0], effects=effects)
 
 
 def deepest_layer(auc: np.ndarray) -> int:
@@ -179,15 +181,13 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
             raise mismatch("the clean pass has no scores", where)
         clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
-        effects, replicate = _all_effects(by_clean_probe, where)
         yield Readout(
             *Pair.of(str(name)),
             clean,
             auc=np.array([intervals.auc(layer, z) for layer in clean]),
             fold=fold,
             layer_of_fold=layer_of_fold(choosing),
-            effects=effects,
-            replicate=replicate,
+            effects=_all_effects(by_clean_probe, where),
             others=others,
         )
 
@@ -234,25 +234,16 @@ def _folds(
     return fold, np.array([[intervals.auc(s[some], z[some]) for some in outside] for s in clean])
 
 
-def _all_effects(scores: Scores, where: str) -> tuple[dict[str, Effects], dict[str, Effects]]:
-    """Effects against the clean pass, and those of replicates against their own prompt's.
-
-    By condition, in the order of the registry; those of replicates by the condition that they
-    replicate.
-    """
+def _all_effects(scores: Scores, where: str) -> dict[str, Effects]:
+    """Effects by condition, in the order of the registry, each against the pass that it names."""
     effects: dict[str, Effects] = {}
-    replicate: dict[str, Effects] = {}
-    for one in interventions.of_role("cut", "control", "arm", "noise"):
-        if draws := _draws_of(one.name, scores):
-            effects[one.name] = _effects(scores["clean", 0], draws, where)
-    for one in interventions.of_role("replicate"):
-        draws, second = _draws_of(one.name, scores), interventions.uncut(one)
-        if not draws or second is None or one.replicates is None:
+    for one in interventions.REGISTRY.values():
+        if one.role == "clean" or not (draws := _draws_of(one.name, scores)):
             continue
-        if (second.name, 0) not in scores:
-            raise mismatch("the second prompt's clean pass has no scores", where)
-        replicate[one.replicates] = _effects(scores[second.name, 0], draws, where)
-    return effects, replicate
+        if (one.against, 0) not in scores:
+            raise mismatch(f"{one.against} has no scores, which {one.name} is compared with", where)
+        effects[one.name] = _effects(scores[one.against, 0], draws, where)
+    return effects
 
 
 def _draws_of(condition: str, scores: Scores) -> list[np.ndarray]:
@@ -260,20 +251,20 @@ def _draws_of(condition: str, scores: Scores) -> list[np.ndarray]:
     return [scores[key] for key in sorted(scores) if key[0] == condition]
 
 
-def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:
-    """Effects of a condition on all its draws."""
-    if any(one.shape != clean.shape for one in moved):
+def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:
+    """Effects of a condition on all its draws, against the scores `uncut` [layers, n]."""
+    if any(one.shape != uncut.shape for one in moved):
         raise mismatch("not scored at the same layers as the clean pass", where)
     s = np.stack(moved)
-    measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(clean).any(0)
-    wrong = clean > 0
+    measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
+    wrong = uncut > 0
     sign = np.where(wrong, 1.0, -1.0)
     return Effects(
         measured=measured,
         s=s,
         flip=((s > 0) != wrong) & measured,
-        delta_p=np.where(measured, 100 * sign * (sigmoid(s) - sigmoid(clean)), 0.0),
-        delta_logit=np.where(measured, sign * (s - clean), 0.0),
+        delta_p=np.where(measured, 100 * sign * (sigmoid(s) - sigmoid(uncut)), 0.0),
+        delta_logit=np.where(measured, sign * (s - uncut), 0.0),
     )
 
 

@@ -165,13 +165,8 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
 
 
 def has_refit(condition: str, draw: int) -> bool:
-    """Whether probes are fitted anew to it: a cut that has a control, or a control."""
-    return draw == 0 and condition in interventions.in_contrasts()
-
-
-def has_offset_refit(condition: str, draw: int) -> bool:
-    """Whether the offset of its probe is fitted anew: a cut or a control."""
-    return draw == 0 and interventions.REGISTRY[condition].role in ("cut", "control")
+    """Whether probes, and offsets, are fitted anew to it: to a cut that has a control."""
+    return draw == 0 and any(cut.name == condition for cut, _ in interventions.controlled_cuts())
 
 
 def fit_readout(
@@ -205,7 +200,7 @@ def fit_readout(
         clean = fitting.fit(x, design, device=device)
         learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
         if draws:
-            again = fitting.fit(x, design, clean.c, draws.weights, across=True, device=device)
+            again = fitting.fit(x, design, clean.c, draws.weights, device=device)
             s = out_of_fold(again, x, design.of_draws(len(draws)))
             learned["draws"] = Learned(again, s)
         if null is not None:
@@ -236,7 +231,7 @@ def score_readout(
     Args:
         activations: called once for each condition and draw, which may cover some samples only.
         conditions: to score; the clean pass comes first in any case.
-        extras: whether to fit `refit` and `offset`, see `has_refit` and `has_offset_refit`.
+        extras: whether to fit `refit` and `offset`, see `has_refit`.
         device: where `refit` is fitted.
 
     Raises:
@@ -315,7 +310,8 @@ def _scored(rows: _Rows, probes: ReadoutProbes, *, extras: bool, device: Device)
     """A condition, scored by the probes and by those that are fitted to it."""
     design, places, clean = probes.design, rows.places, probes.clean.fitted
     fold = design.fold[places]
-    whole = _of_everyone(rows) if extras and has_refit(*rows.condition) else None
+    anew = extras and has_refit(*rows.condition)
+    whole = _of_everyone(rows) if anew else None
     s_parts, draw_parts, refit_parts = [], [], []
     for x in blocks(rows.x):
         here = clean.at(x.layers)
@@ -330,7 +326,7 @@ def _scored(rows: _Rows, probes: ReadoutProbes, *, extras: bool, device: Device)
     s = np.concatenate(s_parts)
     table = partial(_table, rows.readout, rows.condition, design)
     tables = [table(places, "clean", clean, s)]
-    if extras and has_offset_refit(*rows.condition):
+    if anew:
         shifted, offset = _offset_refit(clean, s, design, places)
         tables.append(table(places, "offset", clean, shifted).assign(offset=offset))
     if whole is not None:

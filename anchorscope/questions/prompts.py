@@ -32,8 +32,6 @@ COLUMNS = (
     "id", "question", "prompt", "question_start", "question_end",
     "eq_start", "eq_end", "eq_role", "eq_found_by", "shown", "dropped",
 )  # fmt: skip
-PLACES = ("prompt", "question_start", "question_end", "eq_start", "eq_end")
-REPLICATE = tuple(f"replicate_{name}" for name in PLACES)
 
 
 def build(
@@ -44,7 +42,6 @@ def build(
     tokenizer: PreTrainedTokenizerFast | None = None,
     anchors: str = "subject+property",
     examples: int = 5,
-    replicate: bool = False,
     seed: int = 0,
     around: Around | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
@@ -57,8 +54,7 @@ def build(
 
     The table has the columns `COLUMNS` and all questions (`dropped` holds the reason or None);
     `shown` the answers of its worked examples; `notes` of its counts say how many questions each
-    rule found spans in. With `replicate` there are the columns `REPLICATE` of a second prompt too,
-    made from other examples where there are enough; None, -1 and empty lists where there is none.
+    rule found spans in.
 
     Raises AnchorscopeError: unknown style, no example to show, no chat template, or one that
     refuses or alters the turns.
@@ -67,7 +63,6 @@ def build(
     if not how.shows_examples or around is not None:
         examples = 0
     pool = checked_examples(few_shot) if examples else None
-    second = _second(pool, how, examples, seed) if replicate and pool is not None else None
     frames: dict[str | None, tuple[tuple[Example, ...], Around]] = {}
     rows = []
     for entry in questions.to_dict("records"):
@@ -75,17 +70,9 @@ def build(
         if relation not in frames:
             shown = _shown(pool, how, examples, seed, relation)
             frames[relation] = shown, around or how.around(shown, tokenizer)
-        spans = _spans(entry, anchors)
-        row = _row(entry, spans, *frames[relation])
-        if replicate:
-            replica: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
-            if second is not None:
-                replica = _row(entry, spans, (), second)
-            row |= {f"replicate_{name}": replica[name] for name in PLACES}
-        rows.append(row)
-    columns = [*COLUMNS, *REPLICATE] if replicate else [*COLUMNS]
-    frame = pd.DataFrame(rows, columns=columns, dtype=object)
-    places = [name for name in columns if name.endswith(("question_start", "question_end"))]
+        rows.append(_row(entry, _spans(entry, anchors), *frames[relation]))
+    frame = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
+    places = ("question_start", "question_end")
     most = max((len(shown) for shown, _ in frames.values()), default=0)
     return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, most)
 
@@ -163,17 +150,6 @@ def _shown(
     if style.apart:
         return _lines(apart(choose_examples(pool, len(pool), seed), examples, relation))
     return _lines(choose_examples(pool, examples, seed))
-
-
-def _second(pool: pd.DataFrame, style: Style, examples: int, seed: int) -> Around | None:
-    """The text of a second prompt around its question, behind other examples; None without."""
-    if style.templated:
-        return None
-    first = choose_examples(pool, examples, seed)
-    in_first = pool["id"].isin(first["id"])
-    new = choose_examples(pool[~in_first], examples, seed + 1)
-    repeated = choose_examples(pool[in_first], examples - len(new), seed + 1)
-    return style.around(_lines(new) + _lines(repeated), None) if len(new) else None
 
 
 def _lines(examples: pd.DataFrame) -> tuple[Example, ...]:

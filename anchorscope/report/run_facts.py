@@ -23,7 +23,7 @@ STAGES = {
 UNSURE_SPANS = "answers whose exact tokens the finder is not sure of"
 RUNNING_ORDER = (
     "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
-    "delta_p", "table", "picture", "refits", "refits_table", "truth", "calibration",
+    "delta_p", "table", "picture", "truth", "calibration",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from anchorscope.storage.provenance import beside, read
 RULES = "dataset prompts answers activations scores delta_p truth calibration_cell".split()
 ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 """Rule → its place in the run, for rules that count samples."""
-MAKE_NUMBERS = (*ORDER, "refits", "experiment_measure")
+MAKE_NUMBERS = (*ORDER, "experiment_measure")
 """Rules whose settings decide numbers."""
 
 PER_CELL = frozenset(

@@ -17,8 +17,7 @@ from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
 STAGES = (
-    "dataset model train prompts answers activations scores truth refits table picture detector"
-    " samples"
+    "dataset model train prompts answers activations scores truth table picture detector samples"
 )
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
@@ -251,6 +250,3 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
         if name in real_rows:
             what = f"nothing is planted in `{name}`, which is not a world"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
-    if config.grouping == "replicate" and config.conditions.replicate is None:
-        what = "the grouping `replicate` needs the condition of this name"
-        yield Mistake(("grouping",), what, "add `replicate: {}` to `conditions`")

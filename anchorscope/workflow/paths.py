@@ -20,7 +20,7 @@ from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import View, pictures
 
 DETECTOR_SETTINGS = (
-    "anchors", "batch_tokens", "bootstrap", "finder", "generation", "knockout",
+    "anchors", "batch_tokens", "bootstrap", "finder", "generation",
     "max_prompt_tokens", "no_answer", "probe", "seed",
 )  # fmt: skip
 """Keys of the config that a detector depends on."""

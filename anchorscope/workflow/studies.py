@@ -7,7 +7,7 @@ anew what its settings change, and takes every earlier product from the main stu
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
-from anchorscope.styles import style_of
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
@@ -25,7 +24,7 @@ VARIANTS = "sensitivity"  # folder of the variants' roots
 
 FIRST_STAGE = {
     **dict.fromkeys(("anchors", "finder"), "prompts"),
-    **dict.fromkeys(("conditions", "knockout", "readouts"), "activations"),
+    **dict.fromkeys(("conditions", "readouts"), "activations"),
     "probe": "scores",
     "bootstrap": "delta_p",
 }
@@ -83,18 +82,11 @@ def of(config: RunConfig) -> dict[str, Study]:
 def _calibration(config: RunConfig) -> Study:
     chosen = config.calibration
     more: dict[str, Any] = {
-        "conditions": {
-            "random": {"draws": chosen.random_draws},
-            **{name: {} for name in ("crossed", "replicate")},
-        },
+        "conditions": {"random": {"draws": chosen.random_draws}, "crossed": {}},
         "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
     }
-    study = _study(config, calibration_root(config), more)
-    # The replicate of a few-shot prompt is a second prompt.
-    styles = [style_of(config.models[name].prompt) for name, _ in config.calibrated()]
-    shown = any(style.shows_examples for style in styles)
-    return replace(study, first="prompts") if shown else study
+    return _study(config, calibration_root(config), more)
 
 
 def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:

@@ -63,13 +63,9 @@ class Cell:
         moved = clean - 3 * np.sign(clean) * cut
         means = {("knockout", 0, "clean"): moved, ("knockout", 0, "offset"): moved - 0.4}
         means |= {("random", draw, "clean"): clean for draw in (0, 1)}
-        means |= {(f"replicate-{name}", 0, "clean"): clean for name in ("clean", "random")}
-        means |= {("replicate-knockout", 0, "clean"): moved}
         found = {("clean", 0, "clean"): clean}
         for key, values in means.items():
             found[key] = values + self.random.normal(size=values.shape)
-            if key[0].startswith("replicate"):
-                found[key][:, 1::4] = np.nan
         return found
 
     def scores(self) -> pd.DataFrame:
@@ -102,7 +98,6 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
     """Every statistic of a row, one sample at a time."""
     layer, headline = row["layer"], slow_headline(cell)
     judged = headline if row["grouping"] == "reference_layer" else layer
-    second = "replicate-" if row["grouping"] == "replicate" else ""
     kinds = {"against-prior": ("surprise", "tempting"), "all": tuple(KINDS)}
     picked: list[dict[str, Any]] = []
     for i in range(cell.n):
@@ -112,16 +107,13 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
             continue
         if row["z"] != "all" and int(row["z"]) != cell.z[i]:
             continue
-        if second and np.isnan(values["replicate-clean", 0, "clean"][0]):
-            continue
         clean, cut = (values[name, 0, "clean"][layer] for name in ("clean", "knockout"))
         p_clean, p_cut = (1 / (1 + np.exp(-s)) for s in (clean, cut))
-        wrong = values[f"{second}clean", 0, "clean"][judged] > 0
-        draws = [0] if second else [0, 1]
-        random = [values[f"{second}random", d, "clean"][judged] > 0 for d in draws]
+        wrong = values["clean", 0, "clean"][judged] > 0
+        random = [values["random", d, "clean"][judged] > 0 for d in (0, 1)]
         sample = {"z": cell.z[i], "s": clean, "answer": cell.floors["s"].iloc[i]}
         sample |= {"delta_p": 100 * (1 if clean > 0 else -1) * (p_cut - p_clean)}
-        sample |= {"flip": wrong != (values[f"{second}knockout", 0, "clean"][judged] > 0)}
+        sample |= {"flip": wrong != (values["knockout", 0, "clean"][judged] > 0)}
         sample |= {"offset": wrong != (values["knockout", 0, "offset"][judged] > 0)}
         sample |= {"random": np.mean([one != wrong for one in random])}
         picked.append(sample | known.to_dict())
@@ -151,7 +143,6 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     as_q = fair[fair["kind"].isin(["surprise", "tempting", "neutral"])]
     as_a = fair[fair["kind"].isin(["truism", "myth"])]
     planted = pd.concat([as_q.assign(is_q=1), as_a.assign(is_q=0)])
-    blank = np.nan if row["grouping"] == "replicate" else 0
     return {
         "n": len(picked),
         "n_truth_q": len(q),
@@ -175,8 +166,8 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         "delta_p_a": picked.loc[~picked["flip"], "delta_p"].mean(),
         "sensitivity": q["flip"].mean(),
         "specificity": 1 - a["flip"].mean(),
-        "sensitivity_offset": q["offset"].mean() + blank,
-        "specificity_offset": 1 - a["offset"].mean() + blank,
+        "sensitivity_offset": q["offset"].mean(),
+        "specificity_offset": 1 - a["offset"].mean(),
         "verdict_sensitivity": q["own"].mean(),
         "verdict_specificity": 1 - a["own"].mean(),
         "delta_p_truth_q": q["delta_p"].mean(),
@@ -184,7 +175,7 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("grouping", ["per_layer", "reference_layer", "replicate"])
+@pytest.mark.parametrize("grouping", ["per_layer", "reference_layer"])
 def test_every_statistic_is_that_of_a_slow_count(
     cell: Cell, table: pd.DataFrame, grouping: str
 ) -> None:
@@ -203,7 +194,7 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
 ) -> None:
     assert list(table.columns) == list(calibration.COLUMNS)
     keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
-    groupings = ("per_layer", "reference_layer", "replicate")
+    groupings = ("per_layer", "reference_layer")
     kinds = ("all", *KINDS, "against-prior")
     assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
@@ -214,12 +205,10 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
 
 
-def test_a_condition_that_was_not_measured_gives_no_rows_or_blanks(cell: Cell) -> None:
+def test_a_condition_that_was_not_measured_gives_blanks(cell: Cell) -> None:
     scores = cell.scores()
-    found = cell.table(scores=scores[~scores["condition"].str.startswith("replicate")])
-    assert set(found["grouping"]) == {"per_layer", "reference_layer"}
     blank = cell.table(scores=scores[scores["condition"] != "random"])
-    assert blank.loc[blank["grouping"] != "replicate", "random_flip_share"].isna().all()
+    assert blank["random_flip_share"].isna().all()
 
 
 def test_what_crossing_shows_of_a_layer_stands_in_all_its_rows(

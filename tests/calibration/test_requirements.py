@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.calibration import requirements
+from anchorscope.experiments.knockout.curve import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -28,7 +29,7 @@ def calibrated(**changed: float) -> pd.DataFrame:
         for z in ("all", "0", "1")
         for kind in ("all", "against-prior", "truism", "myth")
         for layer in range(4)
-        for grouping in ("per_layer", "replicate")
+        for grouping in GROUPINGS
     ]
     table = pd.DataFrame(rows)
     one = (table["model"] == "a") & (table["dataset"] == "x")
@@ -99,7 +100,7 @@ def controls(**changed: Any) -> pd.DataFrame:
 
 def curve() -> pd.DataFrame:
     keys = itertools.product(
-        ("mlp", "attn"), range(3), ("knockout", "random"), ("Q", "all"), ("per_layer", "replicate")
+        ("mlp", "attn"), range(3), ("knockout", "random"), ("Q", "all"), GROUPINGS
     )
     names = ["site", "layer", "condition", "anchor", "grouping"]
     table = pd.DataFrame(keys, columns=names).assign(position="final", n=198)

@@ -22,7 +22,7 @@ from anchorscope.workflow.config import load
 CONFIG = load(SHIPPED).model_dump()
 NAMES = (
     "penalty-0.1", "penalty-10", "prior-natural", "scoring-published", "disjoint-subject-answer",
-    "anchors-subject", "blocks-answer", "finder-offline",
+    "anchors-subject", "finder-offline",
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def test_every_variant_of_the_shipped_config_changes_one_key_and_says_so() -> No
         assert value != CONFIG[section] and sensitivity.WORDS[name]
         assert not isinstance(value, dict) or len(value) == 1
     assert found["penalty-0.1"] == {"probe": {"penalty": 0.1}}
-    assert sensitivity.WORDS["blocks-answer"] == "tokens blocked: answer"
+    assert sensitivity.WORDS["finder-offline"] == "question anchors found by offline"
 
 
 def test_what_a_config_has_already_is_no_variant_and_what_it_left_is_one() -> None:
@@ -111,9 +111,9 @@ def test_what_was_not_measured_is_blank_and_a_read_out_without_headline_is_named
     found = compared(base | {"contrasts": base["contrasts"][:0]}, {})
     assert found[["contrast", "contrast_low", "contrast_difference"]].isna().all(axis=None)
     assert found["delta_p_all"].notna().all()
-    found = compared(base, {"blocks-answer": study(1, "x")})
-    here, missing = (row for _, row in found[found["variant"] == "blocks-answer"].iterrows())
-    assert missing["changed"] == "tokens blocked: answer (cannot be measured)"
+    found = compared(base, {"finder-offline": study(1, "x")})
+    here, missing = (row for _, row in found[found["variant"] == "finder-offline"].iterrows())
+    assert missing["changed"] == "question anchors found by offline (cannot be measured)"
     assert missing[["n", "probe_auc", "contrast", "flip_share_difference"]].isna().all()
     assert pd.notna(here["flip_share"])
     with pytest.raises(AnchorscopeError, match="no headline layer of the read-out resid/final"):

@@ -99,7 +99,6 @@ def test_the_shipped_values_are_the_defaults():
         ("models/calibration-llama/train/datasets", ["nq"], ["train.curriculum", "`nq`"]),
         ("models/calibration-llama/prompt", "chat", ["models.calibration-llama", "`plain`"]),
         ("calibration/models", ["qwen3-8b"], ["calibration.models", "not trained here"]),
-        ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
         ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
         ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
         ("experiments/patchin", {}, ["experiments.patchin", "did you mean `patching`?"]),
@@ -138,6 +137,7 @@ def test_names_with_dots_digits_and_hyphens_are_taken(name):
 def test_all_mistakes_come_in_one_error():
     raw = changed("sample_size", -1)
     raw["chrat"] = {}
+    raw["grouping"] = "per_probe"
     raw["models"]["All"] = {"hub": "a/b"}
     with pytest.raises(AnchorscopeError) as caught:
         load(raw)

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import documented as page
 import numpy as np
@@ -19,11 +19,10 @@ import anchorscope.experiments
 from anchorscope.calibration.experiments import BootstrapSettings, of_experiment
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
-from anchorscope.experiments.experiment import Experiment, NoSettings, SampledSettings
+from anchorscope.experiments.experiment import Experiment, Need, NoSettings, SampledSettings
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
 from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
-from anchorscope.passes.interventions import Intervention
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
@@ -249,26 +248,11 @@ def drawn(experiment: Experiment, view: str, table: pd.DataFrame, width: int) ->
     return spec
 
 
-def record(**changes: Any) -> Experiment:
-    one = Intervention("mine", "x", "y", role="cut", tokens="exact", control="other")
-    other = Intervention("other", "x", "y", role="control", tokens="random")
-    fields = {"name": "mine", "label": "x", "about": "y", "interventions": (one, other)}
-    return Experiment(**(fields | {"columns": {"n": "x"}, "views": {"a": "b"}} | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"interventions": record().interventions[:1]}, "the control `other` is not among"),
-        ({"interventions": record().interventions * 2}, "one name"),
-        ({"needs": ("wishes",)}, "cannot need `wishes`"),
-        ({"views": {}}, "lacks `views`"),
-        ({"columns": {}}, "lacks `columns`"),
-    ],
-)
-def test_a_record_that_makes_no_sense_is_refused(changes: dict[str, Any], expected: str) -> None:
-    with pytest.raises(ValueError, match=expected):
-        record(**changes)
+def test_a_record_names_what_it_has(experiment: Experiment) -> None:
+    names = [one.name for one in experiment.interventions]
+    assert len({*names}) == len(names) and {*experiment.controls} <= {*names}
+    assert {*experiment.needs} <= {*get_args(Need)}
+    assert experiment.views and experiment.columns
 
 
 def test_states_are_read_by_those_who_need_them_alone(small: SmallCell) -> None:

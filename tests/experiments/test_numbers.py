@@ -1,7 +1,7 @@
 """The numbers of a small cell stay those of tests/data/cell.
 
-Run as a script, this stores today's; say in CHANGELOG.md why they moved. `noop`, `replicate` and
-published scoring are not in it.
+Run as a script, this stores today's; say in CHANGELOG.md why they moved. `noop` and published
+scoring are not in it.
 """
 
 from functools import cache, partial

@@ -18,6 +18,7 @@ from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_notes import model_notes
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
+from anchorscope.figures.figure_verdict import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -353,8 +354,8 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
     table = table_of()
     with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
         draw(table, readout=("attn", "final"))
-    with pytest.raises(AnchorscopeError, match=r"replicate\n.*per_layer"):
-        draw(table, grouping="replicate")
+    with pytest.raises(AnchorscopeError, match=r"per_probe\n.*per_layer"):
+        draw(table, grouping="per_probe")
     with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
         draw(table.drop(columns=["share", "signal"]))
     with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
@@ -365,13 +366,13 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
 
 def test_only_the_chosen_rows_are_drawn() -> None:
     table = table_of()
-    other = table.assign(grouping="replicate", delta_p=1.0)
+    other = table.assign(grouping="reference_layer", delta_p=1.0)
     elsewhere = table.assign(site="attn", delta_p=2.0)
     uncut = table.assign(condition="noop", delta_p=-99.0)
     assert draw(pd.concat([other, elsewhere, uncut, table])) == usual()
-    spec = draw(pd.concat([other, table]), grouping="replicate")
+    spec = draw(pd.concat([other, table]), grouping="reference_layer")
     drawn = {r["value"] for r in points(spec, columns(spec)[0][0])} - {None}
-    assert drawn == {1.0} and "second prompt" in caption(spec)
+    assert drawn == {1.0} and GROUPINGS["reference_layer"] in caption(spec)
 
 
 def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> None:

@@ -263,58 +263,6 @@ def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -
     pd.testing.assert_frame_equal(frame, plain)
 
 
-def _with_second() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """ASKED as few-shot prompts with a second set of examples each."""
-    fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
-    rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
-    shown = [
-        {"question": f"Who drew {n}?", "answer": f"Lund {n}", "subject": None} for n in range(4)
-    ]
-    asked, examples = (questions.normalise(some, fields, split="test")[0] for some in (rows, shown))
-    frame, _ = prompts.build(asked, examples, style="few_shot", examples=2, replicate=True)
-    return frame, asked
-
-
-def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
-    frame, asked = _with_second()
-    found, counts = _run(loaded, "few_shot", tables=(frame, asked), max_new_tokens=4)
-    alone = frame[list(prompts.COLUMNS)], asked
-    plain, plain_counts = _run(loaded, "few_shot", tables=alone, max_new_tokens=4)
-    pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
-    assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
-    for row, prompt in zip(found.to_dict("records"), frame.to_dict("records"), strict=True):
-        ids = row["replicate_ids"]
-        if row["dropped"]:
-            assert ids == row["replicate_eq_tokens"] == row["replicate_question_tokens"] == []
-            continue
-        assert ids == loaded.tokenizer.encode(prompt["replicate_prompt"])
-        assert ids != row["input_ids"][: row["prompt_length"]]
-        for name in ("eq_tokens", "question_tokens"):
-            first, second = (
-                loaded.tokenizer.decode([tokens_[n] for n in row[at + name]])
-                for at, tokens_ in (("", row["input_ids"]), ("replicate_", ids))
-            )
-            assert first.strip() == second.strip() != ""
-
-
-def test_a_second_prompt_without_room_or_with_lost_spans_is_dropped_and_counted(llama: Any) -> None:
-    frame, asked = _with_second()
-    both = [*frame["prompt"], *frame["replicate_prompt"]]
-    most = max(len(llama.tokenizer.encode(text)) for text in both)
-    rows = frame.to_dict("records")
-    rows[0] |= {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
-    for row in rows[4:]:
-        text = row["replicate_prompt"].replace("Who drew", "Who has drawn " * 40)
-        row["replicate_prompt"] = text
-    room = {"max_new_tokens": 4, "max_prompt_tokens": most}
-    found, counts = _run(llama, "few_shot", tables=(pd.DataFrame(rows), asked), **room)
-    assert counts.kept == len(ASKED)
-    assert [bool(ids) for ids in found["replicate_ids"]] == [False, True, True, True] + [False] * 4
-    assert counts.notes["second prompt, spans do not decode back"] == 1
-    assert (counts.notes["second prompt, spans failed"], counts.notes["spans failed"]) == (1, 0)
-    assert counts.notes["second prompt, prompt too long"] == 4
-
-
 def test_prompts_without_room_are_dropped_and_counted(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,10 +21,11 @@ from instrument import (
 
 from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
-from anchorscope.passes import activations, planning
+from anchorscope.passes import activations, interventions, planning
+from anchorscope.passes.interventions import Intervention
 from anchorscope.storage.errors import AnchorscopeError
 
-PARTNERED = CONDITIONS | {"crossed": {}, "replicate": {}}
+PARTNERED = CONDITIONS | {"crossed": {}}
 ASKED = [
     # question, answer, gold, subject, relation
     ("What is George Rankin's occupation?", "politician", "politician", "George Rankin", "work"),
@@ -34,31 +35,27 @@ ASKED = [
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
 CROSSED = {"q0": "q2", "q2": "q0"}
-WORDINGS = {"q0": "q1", "q1": "q0"}
-EXAMPLE = "Q: Who painted it? A: Anna Lund . "
-CUT_TWICE = ("clean", "knockout", "random")
-PARTNERS = ["crossed_partner", "replicate_partner"]
+CROSSED_CUT = Intervention(
+    "crossed-knockout", "another question, its exact tokens cut",
+    "attention to another question's exact tokens is cut",
+    "cut", ("crossed", "knockout"), "exact", prompt="crossed", against="crossed",
+)  # fmt: skip
+PARTNERS = [*activations.PARTNER_COLUMNS]
 
 
-def with_second(table, numbers, head, instead_of=0):
-    """The table with second prompts of some samples: `head` in place of so many first tokens."""
-    rows, shift = [], len(head) - instead_of
-    for number, row in enumerate(table.itertuples()):
-        prompt = [*head, *row.input_ids[instead_of : row.prompt_length]]
-        spans = (row.eq_tokens, row.question_tokens)
-        moved = [[place + shift for place in places] for places in spans]
-        rows.append([prompt, *moved] if number in numbers else [[], [], []])
-    names = ["replicate_ids", "replicate_eq_tokens", "replicate_question_tokens"]
-    return table.join(pd.DataFrame(rows, columns=names))
+@pytest.fixture
+def crossed_cut(monkeypatch):
+    """A cut behind the partner's question, beside what the main run measures."""
+    monkeypatch.setitem(interventions.REGISTRY, CROSSED_CUT.name, CROSSED_CUT)
 
 
-def partnered_table(tokenizer, few_shot=()):
-    """ASKED as an answers table; the samples numbered in `few_shot` have a second prompt."""
+def partnered_table(tokenizer):
+    """ASKED as an answers table."""
     table = answers_table(tokenizer, [f"Q: {row[0]} A: {row[1]} ." for row in ASKED])
     table["question"], table["ea_text"] = [row[0] for row in ASKED], [row[1] for row in ASKED]
     table["golds"], table["label"] = [[row[2]] for row in ASKED], [0, 1, 0, 0, 1]
     table["subject"], table["relation"] = [row[3] for row in ASKED], [row[4] for row in ASKED]
-    return with_second(table, few_shot, tokenizer(EXAMPLE)["input_ids"]) if few_shot else table
+    return table
 
 
 def expected_row(table, id_, condition):
@@ -73,58 +70,49 @@ def expected_row(table, id_, condition):
         "prompt_end": -1,
     }
     prompt, eq = own["input_ids"][: own["prompt_length"]], own["eq_tokens"]
-    partner = CROSSED.get(id_) if condition == "crossed" else None
-    if condition.startswith("replicate"):
-        partner = WORDINGS.get(id_)
-        prompt, eq = own.get("replicate_ids"), own.get("replicate_eq_tokens")
-    if partner is not None:
-        other = rows[partner]
+    if condition.startswith("crossed"):
+        other = rows[CROSSED[id_]]
         prompt, eq = other["input_ids"][: other["prompt_length"]], other["eq_tokens"]
     ids = [*prompt, *answer]
     return ids, {name: len(prompt) + place for name, place in after.items()}, eq
 
 
-@pytest.mark.parametrize(("batch_tokens", "blocks"), [(1, "after"), (10**6, "answer")])
-def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
-    load, batch_tokens, blocks
-):
+@pytest.mark.usefixtures("crossed_cut")
+@pytest.mark.parametrize("batch_tokens", [1, 10**6])
+def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(load, batch_tokens):
     loaded = load("llama", TOKENIZER["llama"])
-    table = partnered_table(loaded.tokenizer, few_shot=[0, 2, 4])
-    plan = planned(table, conditions=PARTNERED, batch_tokens=batch_tokens, blocks=blocks)
+    table = partnered_table(loaded.tokenizer)
+    plan = planned(table, conditions=PARTNERED, batch_tokens=batch_tokens)
     found = measured(loaded, plan)
     seen = set()
     for (id_, condition, draw), (_, cut) in cuts(plan).items():
         ids, positions, eq = expected_row(table, id_, condition)
-        assert condition not in ("knockout", "replicate-knockout") or list(cut) == eq
-        if condition in ("random", "replicate-random"):
+        assert not condition.endswith("knockout") or list(cut) == eq
+        if condition == "random":
             assert len(cut) == len(eq) and not {*cut} & {*eq}
-        start = positions["before_answer"] + 1 if blocks == "answer" else 0
-        slow, _ = outputs(loaded, ids, attention_mask=slow_mask(len(ids), cut, start))
+        slow, _ = outputs(loaded, ids, attention_mask=slow_mask(len(ids), cut))
         for site, position in itertools.product(SITES, POSITIONS):
             expected = torch.stack([states[positions[position]] for states in slow[site]])
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
         seen.add((id_, condition))
-    assert {id_ for id_, condition in seen if condition == "crossed"} == set(CROSSED)
-    for name in CUT_TWICE:
-        had = {id_ for id_, condition in seen if condition == f"replicate-{name}"}
-        assert had == {"q0", "q1", "q2", "q4"}
+    for name in ("crossed", "crossed-knockout"):
+        assert {id_ for id_, condition in seen if condition == name} == set(CROSSED)
 
 
+@pytest.mark.usefixtures("crossed_cut")
 def test_another_prompt_changes_what_is_measured(load):
     # Else the test above could not tell one prompt from another.
     loaded = load("llama")
     found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
-    second = [f"replicate-{name}" for name in CUT_TWICE]
-    states = [
-        found["q0", f"{name}.0/mlp.final"] for name in ("clean", "knockout", "crossed", *second)
-    ]
+    names = ("clean", "knockout", "crossed", "crossed-knockout")
+    states = [found["q0", f"{name}.0/mlp.final"] for name in names]
     for one, other in itertools.combinations(states, 2):
         assert (one - other).abs().max() > 1e-3
 
 
 def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byte_level):
-    table = pd.concat([partnered_table(byte_level, few_shot=[2])] * 6, ignore_index=True)
+    table = pd.concat([partnered_table(byte_level)] * 6, ignore_index=True)
     table["id"] = [f"n{number}" for number in range(len(table))]
     plan = planned(table, conditions=PARTNERED, batch_tokens=2500)
     shared = [batch for batch in plan.batches if batch.masked]
@@ -148,32 +136,26 @@ def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byt
 
 def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, tmp_path):
     loaded = load("llama")
-    plan = planned(partnered_table(loaded.tokenizer, few_shot=[2, 3]), conditions=PARTNERED)
+    plan = planned(partnered_table(loaded.tokenizer), conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "question": 5, "crossed": 2,
-        "replicate-clean": 4, "replicate-knockout": 4, "replicate-random": 4, "noop": 3,
+        "clean": 5, "knockout": 5, "random": 10, "question": 5, "crossed": 2, "noop": 3,
     }  # fmt: skip
     assert plan.counts.notes == {
         "crossed, another question": 2,
         "crossed, no partner": 2,
         "crossed, no subject or relation": 1,
-        "replicate, another question": 2,
-        "replicate, few-shot": 2,
-        "replicate, no partner": 1,
     }
     assert plan.counts.kept == 5 and plan.counts.dropped == {}
 
 
 def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load, tmp_path):
     loaded = load("qwen3")
-    table = partnered_table(loaded.tokenizer, few_shot=[4])
+    table = partnered_table(loaded.tokenizer)
     plan = planned(table, conditions=PARTNERED, batch_tokens=1200)
     activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     found = measured(loaded, plan)
-    expected = {"clean": table["id"].tolist(), "crossed": list(CROSSED)} | {
-        f"replicate-{name}": ["q0", "q1", "q4"] for name in CUT_TWICE
-    }
+    expected = {"clean": table["id"].tolist(), "crossed": list(CROSSED)}
     for condition, ids in expected.items():
         read, states = activations.read(tmp_path / "cell", "attn/last_answer", condition)
         assert read == ids
@@ -182,31 +164,25 @@ def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load,
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
     assert facts["crossed_partner"].dropna().to_dict() == CROSSED
     assert (facts["partner_source"] == "relations").all()
-    assert facts["replicate_partner"].dropna().to_dict() == WORDINGS | {"q4": "few-shot"}
 
 
 def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path):
     loaded = load("llama")
     table = partnered_table(loaded.tokenizer).assign(subject=None, question="Why?")
     plan = planned(table, conditions=PARTNERED)
-    assert plan.counts.notes == {
-        "crossed, no subject or relation": 5,
-        "replicate, no partner: no subjects and relations": 5,
-    }
+    assert plan.counts.notes == {"crossed, no subject or relation": 5}
     activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    for condition in ("crossed", "replicate-clean", "replicate-random"):
-        ids, states = activations.read(tmp_path / "cell", "mlp/final", condition)
-        assert ids == [] and states.shape == (LAYERS, 0, WIDTH)
-    assert activations.measured(table, tmp_path / "cell")[PARTNERS].isna().all(axis=None)
+    ids, states = activations.read(tmp_path / "cell", "mlp/final", "crossed")
+    assert ids == [] and states.shape == (LAYERS, 0, WIDTH)
+    assert activations.measured(table, tmp_path / "cell")["crossed_partner"].isna().all()
 
 
 def test_conditions_that_were_not_run_are_not_measured(load, tmp_path):
     loaded = load("llama")
     table = partnered_table(loaded.tokenizer)
     activations.write(tmp_path / "cell", loaded, planned(table), ["mlp/final"])
-    for condition in ("crossed", "replicate-clean"):
-        with pytest.raises(AnchorscopeError, match="was not measured"):
-            activations.read(tmp_path / "cell", "mlp/final", condition)
+    with pytest.raises(AnchorscopeError, match="was not measured"):
+        activations.read(tmp_path / "cell", "mlp/final", "crossed")
     assert activations.measured(table, tmp_path / "cell")[PARTNERS].isna().all(axis=None)
 
 
@@ -214,19 +190,15 @@ def test_conditions_that_were_not_run_are_not_measured(load, tmp_path):
     ("limit", "reason"), [("window", BEYOND_WINDOW), ("max_positions", BEYOND_POSITIONS)]
 )
 def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limit, reason):
-    table = partnered_table(byte_level, few_shot=[2])
-    longest = max(map(len, table["input_ids"]))
-    plan = planned(table, conditions=PARTNERED, **{limit: longest})
-    assert plan.counts.kept == 5
-    second = WORDINGS | {"q2": "few-shot"}
-    for name, had in (("crossed", CROSSED), ("replicate-clean", second)):
-        fits = {id_ for id_ in had if len(expected_row(table, id_, name)[0]) <= longest}
-        prompt = name.partition("-")[0]
-        assert fits == {sample.id for sample in plan.samples if prompt in sample.others}
-        assert plan.counts.notes.get(f"{prompt}, {reason}", 0) == len(had) - len(fits)
-    assert "q2" not in fits
-    roomy = planned(table, conditions=PARTNERED, **{limit: longest + 100})
-    assert "replicate" in roomy.samples[2].others
+    table = partnered_table(byte_level).iloc[[0, 2]]
+    longest = max(len(expected_row(table, id_, "clean")[0]) for id_ in table["id"])
+    lengths = {id_: len(expected_row(table, id_, "crossed")[0]) for id_ in CROSSED}
+    assert longest < max(lengths.values())
+    for most, had in ((longest, 0), (max(lengths.values()), 2)):
+        plan = planned(table, conditions=PARTNERED, **{limit: most})
+        assert plan.counts.kept == 2
+        assert sum("crossed" in sample.others for sample in plan.samples) == had
+        assert plan.counts.notes.get(f"crossed, {reason}", 0) == 2 - had
 
 
 def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(byte_level, caplog):

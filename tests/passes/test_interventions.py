@@ -1,5 +1,7 @@
 """Which tokens an intervention cuts, and the mask that cuts them."""
 
+import re
+
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -18,28 +20,28 @@ QUESTIONS = st.integers(1, 24).flatmap(
 )
 
 
-def slow_mask(length, width, blocked, first_query=0):
+def slow_mask(length, width, blocked):
     """The mask of one row, one pair of tokens at a time: True where attention is open."""
     table = torch.zeros(width, width, dtype=torch.bool)
     for query in range(width):
         for key in range(query + 1):
-            cut = key in blocked and query not in blocked and query >= first_query
+            cut = key in blocked and query not in blocked
             table[query, key] = key == query or (key < length and not cut)
     return table
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_mask_equals_the_pair_by_pair_oracle_for_any_queries_and_keys(dtype):
-    lengths, blocked, starts = [7, 5], [[2, 3, 5], [0, 1]], [0, 3]
+    lengths, blocked = [7, 5], [[2, 3, 5], [0, 1]]
     every = torch.arange(10).expand(2, -1)
     some = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
     # An empty slot, tokens kept from two earlier passes, and the pass's own.
     kept = torch.tensor([[0, 1, -1, 2, 3, 4, 5, 6, 7], [0, -1, -1, 1, -1, 2, 3, 4, 5]])
     for queries, keys in ((every, every), (some, kept)):
-        made = mask(queries, keys, lengths, blocked, dtype=dtype, first_query=starts)
+        made = mask(queries, keys, lengths, blocked, dtype=dtype)
         assert made.shape == (2, 1, queries.shape[1], keys.shape[1]) and made.dtype == dtype
         for row in range(2):
-            whole = slow_mask(lengths[row], 10, blocked[row], starts[row])
+            whole = slow_mask(lengths[row], 10, blocked[row])
             expected = whole[queries[row]][:, keys[row].clamp(min=0)] & (keys[row] >= 0)
             assert torch.equal(made[row, 0] == 0, expected)
             assert (made[row, 0][~expected] == torch.finfo(dtype).min).all()
@@ -87,8 +89,7 @@ def test_each_condition_cuts_what_its_name_says():
     }
     exact, as_many = (4, 5), (6, 7)
     assert cuts == dict.fromkeys(cuts, ()) | {
-        "knockout": exact, "replicate-knockout": exact,
-        "random": as_many, "replicate-random": as_many, "question": (3, 4, 5, 6, 7),
+        "knockout": exact, "random": as_many, "question": (3, 4, 5, 6, 7),
     }  # fmt: skip
 
 
@@ -108,3 +109,40 @@ def test_unknown_conditions_are_refused():
 def test_the_config_has_a_key_for_each_setting_of_the_registry():
     settings = {name for one in interventions.REGISTRY.values() for name in one.settings}
     assert settings == set(Conditions.model_fields)
+
+
+NEEDS = {
+    "clean": set(),
+    "cut": {"settings", "tokens"},
+    "control": {"settings", "tokens"},
+    "arm": {"settings", "prompt"},
+    "noise": {"settings", "own_batch"},
+}
+MAY_HAVE = {"cut": {"prompt", "control", "beside"}, "control": {"prompt"}, "noise": {"beside"}}
+"""Fields that a record needs to have its role, and those that it may have beside them."""
+
+
+@pytest.mark.parametrize("one", interventions.RECORDS, ids=lambda one: one.name)
+def test_a_record_makes_sense_beside_the_others(one):
+    registry = interventions.REGISTRY
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.label and one.when
+    fields = ("settings", "tokens", "prompt", "control", "beside", "own_batch")
+    has = {field for field in fields if getattr(one, field)}
+    assert NEEDS[one.role] <= has <= NEEDS[one.role] | MAY_HAVE.get(one.role, set())
+    assert one.tokens is None or one.tokens in interventions.TOKENS
+    assert one.prompt in (None, planning.CROSSED)
+    assert registry[one.against].prompt == (one.prompt if one.role in ("cut", "control") else None)
+    assert registry[one.against].tokens is None
+    if one.control is not None:
+        control = registry[one.control]
+        assert control.role == "control" and interventions.controlled(control) is one
+        assert (control.weight, control.layers) == (one.weight, one.layers)
+    if one.role == "control":
+        assert interventions.controlled(one) is not None, "no cut names it"
+    if one.beside is not None:
+        assert interventions.pairing_control(one.beside) is not None, "nothing to be paired with"
+
+
+def test_names_are_given_once_and_one_pass_is_clean():
+    assert len(interventions.REGISTRY) == len(interventions.RECORDS)
+    assert interventions.of_role("clean") == [interventions.CLEAN]

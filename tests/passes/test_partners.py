@@ -11,35 +11,6 @@ from anchorscope.anchors import labels
 from anchorscope.passes import partners
 
 
-def test_a_replicate_is_another_wording_of_the_same_question() -> None:
-    rows = [
-        row("a0", "Ada", "trade", "smith", ["smith"]),
-        row("a1", "ADA", "trade", "cook", ["smith"], wording=1),
-        row("a2", "Ada", "town", "Rome", ["Rome"]),
-        row("b0", "Bob", "trade", "cook", ["cook"]),
-        row("b1", "Bob", "trade", "cook", ["cook"]),  # word for word the same
-        row("x0", None, "trade", "cook", ["cook"]),
-        row("x1", None, "trade", "cook", ["cook"], wording=1),
-        row("y0", "Yan", None, "cook", ["cook"]),
-        row("y1", "Yan", None, "cook", ["cook"], question="Who was Yan?"),
-    ]
-    assert partners.replicate(pd.DataFrame(rows)) == {"a0": "a1", "a1": "a0"}
-
-
-def test_of_several_wordings_each_takes_the_next() -> None:
-    rows = [row(f"a{n}", "Ada", "trade", "x", ["x"], question=f"Q{n} Ada?") for n in range(3)]
-    assert partners.replicate(pd.DataFrame(rows)) == {"a0": "a1", "a1": "a2", "a2": "a0"}
-
-
-def test_two_subjects_of_one_name_ask_different_questions() -> None:
-    rows = [
-        row("a", "Ada", "trade", "smith", ["smith"]),
-        row("b", "Ada", "trade", "monk", ["cook"], wording=1),
-    ]
-    # The smith is no answer to the other Ada; the monk is wrong for both.
-    assert partners.replicate(pd.DataFrame(rows)) == {"b": "a"}
-
-
 @pytest.mark.parametrize(
     ("question", "subject", "expected"),
     [
@@ -102,8 +73,7 @@ def test_the_order_of_the_rows_does_not_decide_who_crosses(rows: Any, draws: Any
     table = pd.DataFrame(drawn(rows))
     order = list(range(len(table)))
     draws.shuffle(order)
-    for find in (lambda t: partners.crossing(t, 5), partners.replicate):
-        assert find(table) == find(table.iloc[order])
+    assert partners.crossing(table, 5) == partners.crossing(table.iloc[order], 5)
 
 
 def crossed(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:

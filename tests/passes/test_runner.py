@@ -1,4 +1,4 @@
-"""The runner beyond the knockout: some layers, weights, states written, and gradients."""
+"""The runner beyond the knockout: some layers, weights, and gradients."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,6 @@ from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
 from anchorscope.passes.batches import arrange
-from anchorscope.passes.hooks import Write
 from anchorscope.passes.interventions import CLEAN, REGISTRY, Intervention
 from anchorscope.passes.planning import sample_of
 
@@ -63,21 +62,6 @@ def test_attention_scaled_by_one_changes_nothing_and_by_nought_is_the_knockout(
         torch.testing.assert_close(of(found, "by 1.0")[key], clean, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(of(found, "by 1e-30")[key], cut, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(of(found, "by 4.0")["resid.final"], of(found, "clean")["resid.final"])
-
-
-def test_written_states_are_read_there_and_move_what_is_behind(loaded: Loaded) -> None:
-    _, before = passed(loaded)
-    clean = of(before, "clean")
-    states = clean["mlp.final"][[2, 0], 1] + 1
-    _, after = passed(loaded, write=[Write("mlp", 1, "final", [0, 2], states)])
-    found = of(after, "clean")
-    assert torch.equal(found["mlp.final"][[0, 2], 1], states)
-    for key, tensor in found.items():
-        assert torch.equal(tensor[[1, 3]], clean[key][[1, 3]])
-        assert torch.equal(tensor[:, 0], clean[key][:, 0])
-    assert (found["resid.final"][[0, 2], 1:] != clean["resid.final"][[0, 2], 1:]).any(-1).all()
-    # Tokens before do not see it.
-    assert torch.equal(found["resid.before_answer"], clean["resid.before_answer"])
 
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])

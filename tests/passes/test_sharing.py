@@ -19,20 +19,18 @@ from instrument import (
     planned,
     unshared,
 )
-from test_batches import with_second
 
 from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import cache, families, generation, loading
-from anchorscope.passes import sharing
+from anchorscope.passes import batches
 from anchorscope.styles import CHAT
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
-SECOND = "Q: In what city was it? A: yes .\nQ: "
-CUTS = CONDITIONS | {"crossed": {}, "replicate": {}}
+CUTS = CONDITIONS | {"crossed": {}}
 
 
 def behind_heads(tokenizer):
-    """The corpus behind worked examples, every other row with a second prompt behind others."""
+    """The corpus behind worked examples."""
     table, head = answers_table(tokenizer), tokenizer(HEAD)["input_ids"]
     table["input_ids"] = [[*head, *ids[2:]] for ids in table["input_ids"]]
     shift = len(head) - 2
@@ -44,22 +42,18 @@ def behind_heads(tokenizer):
     table["ea_text"] = [f"x{number}" for number in range(8)]
     table["label"] = [0, 1] * 4
     table["subject"], table["relation"] = [f"s{number // 2}" for number in range(8)], "r"
-    return with_second(table, range(0, 8, 2), tokenizer(SECOND)["input_ids"], len(head))
+    return table
 
 
-@pytest.mark.parametrize(
-    ("family", "blocks"), [*((family, "after") for family in ALL_FAMILIES), ("llama", "answer")]
-)
-def test_shared_passes_equal_one_row_at_a_time(load, family, blocks):
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_shared_passes_equal_one_row_at_a_time(load, family):
     assert set(ALL_FAMILIES) == set(families.FAMILIES)
     loaded = load(family, TOKENIZER[family])
-    plan = planned(
-        behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
-    )
+    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=3000)
     assert plan.head > 5
     found = measured(loaded, plan)
     conditions = {name.partition(".")[0] for _, name in found}
-    assert {"crossed", "replicate-knockout", "question"} <= conditions
+    assert {"crossed", "knockout", "question"} <= conditions
     assert_alike(found, unshared(loaded, plan))
 
 
@@ -86,38 +80,9 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     read = {key: at for key, at in every.items() if key[1].split("/")[1].split(".")[0] in sites}
     assert_alike(found, read)
     calls = ran["attn"]
-    assert calls >= 3  # the head, the rows without a cut, those with
+    assert calls >= 2  # the head, the rows behind it
     assert ran["mlp"] == (1 if sites == ("attn",) else calls)
     assert ran["norm"] == 1  # the head's own pass, once a cell
-
-
-@pytest.mark.parametrize("blocks", ["after", "answer"])
-def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
-    byte_level, blocks
-):
-    plan = planned(behind_heads(byte_level), conditions=CUTS, blocks=blocks, batch_tokens=3000)
-    for batch in plan.batches:
-        if not batch.masked:
-            continue
-        first, *others = sharing.steps(plan, batch)
-        passed = [*first.rows, *(number for step in others for number in step.rows)]
-        assert sorted(passed) == list(range(len(batch.rows)))
-        for number, start in zip(first.rows, first.starts, strict=True):
-            row = batch.rows[number]
-            assert not row.tokens and start == plan.shared(plan.passed(row))
-        for step in others:
-            for number, start, base in zip(step.rows, step.starts, step.bases, strict=True):
-                row, whole = batch.rows[number], batch.rows[first.rows[base]]
-                assert row.sample == whole.sample
-                sample = plan.passed(row)
-                assert sample.input_ids == plan.passed(whole).input_ids
-                late = sample.answer_start if blocks == "answer" else 0
-                blind = [
-                    token
-                    for token in range(late, len(sample.input_ids))
-                    if token not in row.tokens and any(cut < token for cut in row.tokens)
-                ]
-                assert start == min([*blind, *sample.positions.values()])
 
 
 def test_the_head_ends_before_the_first_token_of_any_question(byte_level):
@@ -125,8 +90,6 @@ def test_the_head_ends_before_the_first_token_of_any_question(byte_level):
     plan = planned(table, conditions=CUTS)
     own = len(byte_level(HEAD)["input_ids"])
     assert plan.head == own == min(map(min, table["question_tokens"])) - 1
-    second = next(one for one in plan.samples if "replicate" in one.others).others["replicate"]
-    assert plan.shared(plan.samples[0]) == own and plan.shared(second) == 0
     same = pd.concat([table.head(1)] * 3, ignore_index=True).assign(id=["a", "b", "c"])
     alike = planned(same, conditions={"knockout": {}})
     assert alike.head == min(same["question_tokens"][0])
@@ -154,9 +117,9 @@ def test_noop_takes_the_ordinary_path_to_its_end(load):
     measured(loaded, only, ["attn/final"])
     for handle in handles:
         handle.remove()
-    assert len(ends) == len(shapes) == 1 + len(only.batches)
-    for batch, passed in zip(only.batches, shapes[1:], strict=True):
-        assert passed["input_ids"].shape == (len(batch.rows), batch.length)
+    assert len(ends) == len(shapes) >= 1 + len(only.batches)
+    assert sum(len(passed["input_ids"]) for passed in shapes[1:]) == 3
+    for passed in shapes[1:]:
         assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
 
 
@@ -179,7 +142,7 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     loaded = load("llama", "metaspace")
     texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
     plan = planned(answers_table(loaded.tokenizer, texts), batch_tokens=10**6)
-    assert len(sharing.parts(plan, plan.batches[0])) > 1
+    assert len(batches.by_length(plan, plan.batches[0])) > 1
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
@@ -252,14 +215,6 @@ def test_a_bfloat16_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit
     """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
     loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     assert_nothing_to_cut_changes_nothing(loaded, answers_table(loaded.tokenizer))
-
-
-def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(byte_level):
-    plan = planned(answers_table(byte_level))
-    for batch in plan.batches:
-        if batch.masked:
-            (step,) = sharing.steps(plan, batch, forked=False)
-            assert not step.bases and [*step.rows] == [*range(len(batch.rows))]
 
 
 ORIGINAL = 64

@@ -157,6 +157,6 @@ def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
 
 def test_a_condition_that_no_sample_was_measured_under_leaves_no_scores() -> None:
     drawn = bands.Draws(np.array(["a", "b"], dtype=object), np.ones((3, 2), dtype=np.int64))
-    drawn.add("mlp/final", ("replicate-knockout", 0), np.array([], dtype=int), np.zeros((4, 3, 0)))
+    drawn.add("mlp/final", ("crossed", 0), np.array([], dtype=int), np.zeros((4, 3, 0)))
     drawn.add("mlp/final", ("knockout", 0), np.array([1]), np.zeros((4, 3, 1)))
     assert list(drawn.scores) == ["mlp/final/knockout/0"]

@@ -70,27 +70,6 @@ def shown(head: str) -> list[str]:
     return head.split("\n\n")[:-1]
 
 
-@pytest.mark.parametrize(("pool", "common"), [(12, 0), (8, 0), (6, 2), (4, 4)])
-def test_a_second_prompt_shows_other_examples_as_far_as_there_are(pool: int, common: int) -> None:
-    settings = {"style": "few_shot", "examples": 4, "seed": 1}
-    frame, counts = prompts.build(asked(), examples(pool), **settings, replicate=True)
-    plain, same_counts = prompts.build(asked(), examples(pool), **settings)
-    pd.testing.assert_frame_equal(frame[list(prompts.COLUMNS)], plain)
-    assert counts == same_counts and not set(prompts.REPLICATE) & set(plain)
-    if pool == 4:  # none is left over: no second prompt
-        none = [None, -1, -1, [], []]
-        assert frame[list(prompts.REPLICATE)].to_numpy().tolist() == [none] * len(frame)
-        return
-    second = frame.drop(columns=list(prompts.PLACES)).rename(
-        columns=dict(zip(prompts.REPLICATE, prompts.PLACES, strict=True))
-    )
-    assert_spans_decode(second)
-    for row, again in zip(frame.to_dict("records"), second.to_dict("records"), strict=True):
-        heads = [shown(one["prompt"][: one["question_start"]]) for one in (row, again)]
-        assert [len(set(head)) for head in heads] == [4, 4]
-        assert len(set(heads[0]) & set(heads[1])) == common
-
-
 def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
     pool = examples()
     pool.at[0, "answers"] = ["a very long answer of many words"]

@@ -206,7 +206,7 @@ def patterns() -> list[re.Pattern[str]]:
 
 def documented(name: str) -> bool:
     """Whether a path below the results folder is on the page; records go by their product."""
-    stages = "prompts|answers|activations|probes|scores|delta_p|refits|logs|benchmarks"
+    stages = "prompts|answers|activations|probes|scores|delta_p|logs|benchmarks"
     name = re.sub(rf"^(?:calibration|sensitivity/[\w.-]+)/(?=(?:{stages})/)", "", name)
     name = name.removesuffix(".provenance.json")
     # The record of a folder, and of all pictures of a figure, is named after what they share.

@@ -92,7 +92,7 @@ def test_retrain_trains_every_recipe_and_other_seeds_only_when_asked_for(fresh):
 
 def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
     """More conditions and read-outs, in a root of its own; no new prompts, no new answers."""
-    stages = "activations scores delta_p truth refits calibration_cell calibration_table"
+    stages = "activations scores delta_p truth calibration_cell calibration_table"
     named = [*stages.split(), "calibration_figure", "null_controls"]
     assert tiny_run.planned("calibration") == dict.fromkeys(named, 1)
 
@@ -140,8 +140,6 @@ def test_an_experiment_is_a_folder_and_a_line_in_the_registry(tiny_run, tmp_path
 def test_a_variant_makes_anew_what_it_changes(tiny_run):
     table = "results/sensitivity/{}/delta_p/tiny-llama/tiny-world.csv"
     assert tiny_run.planned(table.format("penalty-10")) == {"scores": 1, "delta_p": 1}
-    measured = {"activations": 1, "scores": 1, "delta_p": 1}
-    assert tiny_run.planned(table.format("blocks-answer")) == measured
     anew = dict.fromkeys(PER_CELL, 1)
     assert tiny_run.planned(table.format("anchors-subject")) == anew
 

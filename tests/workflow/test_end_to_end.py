@@ -94,7 +94,7 @@ def test_scores_hold_every_sample_layer_and_condition_once(tiny_run, measured):
     expected = {name: n * layers for name, n in measured.items()}
     assert sizes == expected | {"random": RANDOM_DRAWS * SAMPLES * layers}
     others = scores[scores["probe"] != "clean"].groupby(["probe", "condition"]).size().to_dict()
-    more = {"refit": "knockout random", "offset": "knockout random question", "shuffled": "clean"}
+    more = {"refit": "knockout", "offset": "knockout", "shuffled": "clean"}
     assert others == {
         (probe, condition): SAMPLES * layers
         for probe, conditions in more.items()

@@ -76,8 +76,8 @@ def scored(
     chosen = Config(models={}, datasets={}, figures={}, **settings)
     given = _numbered(as_list(rows), fields, source)
     asked = ask(given.rows, "plain", 0, names=given.fields, source=source, unlabelled=True)
-    how = {"style": binding.style, "around": prompting.around}
-    answered = answer(model, tokenizer, asked, chosen, **how, unlabelled=True)
+    style, around = binding.style, prompting.around
+    answered = answer(model, tokenizer, asked, chosen, style=style, around=around, unlabelled=True)
     table = answered.answers.merge(_anchors(answered.prompts), on="id", validate="one_to_one")
     table["question_anchor"] = table["question_anchor"].where(table["dropped"].isna(), None)
     table = table.join(_logits(loaded, table, scorers, chosen.batch_tokens), on="id")

@@ -7,27 +7,23 @@ from anchorscope.config.readouts import before_answer
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.density import density as density_at
 from anchorscope.passes import interventions
+from anchorscope.passes.interventions import Intervention
 from anchorscope.probes import intervals, platt, samples, strength
 from anchorscope.probes.intervals import auc, mean_known, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
 
 CONTROLS = (
     "site", "position", "layer", "n", "n_clusters", "share_wrong", "headline", "probe_auc",
-    "auc_low", "auc_high", "ece", "c", "t", "auc_knockout", "auc_refit", "auc_refit_low",
-    "auc_refit_high", "auc_random", "auc_question", "flip_share", "random_flip_share",
-    "offset_flip_share", "random_offset_flip_share", "question_flip_share",
-    "question_only", "question_only_low", "question_only_high", "question_more",
-    "question_more_low", "question_more_high", "replicate_flip_share", "null_share",
-    "null_delta_p", "delta_p_q", "random_delta_p_q",
-    "noise_floor", "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "signal", "floor",
+    "auc_low", "auc_high", "ece", "c", "t", "auc_knockout", "auc_refit", "flip_share",
+    "random_flip_share", "offset_flip_share", "question_flip_share", "question_only",
+    "question_only_low", "question_only_high", "question_more", "question_more_low",
+    "question_more_high", "null_share", "null_delta_p", "delta_p_q", "noise_floor",
+    "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "signal", "floor",
     "floor_auc", "gain", "gain_low", "gain_high", "cell_signal", "cell_auc", "cell_low",
     "cell_high", "cell_floor", "cell_floor_auc", "cell_gain", "cell_gain_low", "cell_gain_high",
     "answer_auc", "question_auc", "response_auc", "text_auc", "prompt_end_auc", "prompt_end_low",
-    "prompt_end_high", "added_auc", "added_low", "added_high", "n_repeats",
-    "repeats_flip_share",
+    "prompt_end_high", "added_auc", "added_low", "added_high",
 )  # fmt: skip
-FURTHER = ("auc_{}", "{}_flip_share", "{}_offset_flip_share")
-"""Columns of each cut and control that `CONTROLS` does not name."""
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Column of a strength → the column of the whole cell, where that is not `cell_` and its name."""
 DEALS = 100
@@ -35,14 +31,14 @@ DENSITY = ("site", "position", "condition", "layer", "x", "density")
 
 
 def columns() -> tuple[str, ...]:
-    """The columns of the table: `CONTROLS`, and `FURTHER` of the other registered conditions."""
-    further = [
-        column.format(one.name)
-        for one in interventions.of_role("cut", "control")
-        if f"auc_{one.name}" not in CONTROLS
-        for column in FURTHER
-    ]
-    return (*CONTROLS, *further)
+    """The columns of the table: `CONTROLS`, and the flips of other registered cuts and controls."""
+    flips = (_flip_share(one) for one in interventions.of_role("cut", "control"))
+    return (*CONTROLS, *(column for column in flips if column not in CONTROLS))
+
+
+def _flip_share(one: Intervention) -> str:
+    """The column of a condition's flips."""
+    return "flip_share" if one.name == "knockout" else f"{one.name}_flip_share"
 
 
 def controls(
@@ -109,23 +105,19 @@ def _fitted(analysis: Analysis, scores: pd.DataFrame, balanced: bool) -> Columns
 
 
 def _quality(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
-    """AUC of the floors, of the clean probe under each condition, and of probes fitted anew."""
+    """AUC of the floors, of the clean probe under the knockout, and of probes fitted anew."""
     readout, z = analysis.readout, analysis.z
     columns: Columns = {}
     if analysis.floors is not None:
         of_floor = strength.scores(analysis.floors, analysis.answers)
         columns |= {f"{name}_auc": auc(s, z) for name, s in of_floor.items()}
-    for cut in interventions.of_role("cut", "control"):
-        if effects := readout.effects.get(cut.name):
-            some = effects.measured
-            by_draw = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
-            columns[f"auc_{cut.name}"] = np.mean(by_draw, axis=0)
-    learned = {("refit", "knockout"): z, ("shuffled", "clean"): _shuffled(analysis, scored_ids)}
-    for (probe, condition), labels in learned.items():
-        s = readout.others.get((probe, condition))
-        if s is not None:
-            aucs = analysis.drawn.aucs(s, labels)
-            columns |= intervals.estimate(f"auc_{probe}", aucs, analysis.level)
+    if knockout := readout.effects.get("knockout"):
+        columns["auc_knockout"] = [auc(layer, z) for layer in knockout.s[0]]
+    if (s := readout.others.get(("refit", "knockout"))) is not None:
+        columns["auc_refit"] = [auc(layer, z) for layer in s]
+    if (s := readout.others.get(("shuffled", "clean"))) is not None:
+        aucs = analysis.drawn.aucs(s, _shuffled(analysis, scored_ids))
+        columns |= intervals.estimate("auc_shuffled", aucs, analysis.level)
     return columns
 
 
@@ -155,28 +147,21 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
 
 
 def _flips(analysis: Analysis) -> Columns:
-    """Shares of flips, and mean ΔP among them, under every cut, control and replicate."""
-    readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
-    columns: Columns = {}
-    for cut in interventions.of_role("cut", "control"):
-        prefix = "" if cut.name == "knockout" else f"{cut.name}_"
-        if one := effects.get(cut.name):
-            columns[f"{prefix}flip_share"] = _share(one)
-            columns[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
-        s = readout.others.get(("offset", cut.name))
-        if s is not None:
-            columns[f"{prefix}offset_flip_share"] = ((s > 0) != (readout.clean > 0)).mean(-1)
-    if "knockout" in readout.replicate:
-        columns["replicate_flip_share"] = _share(readout.replicate["knockout"])
+    """Shares of flips under every cut and control, and mean ΔP among those of the knockout."""
+    readout, effects = analysis.readout, analysis.readout.effects
+    columns: Columns = {
+        _flip_share(one): _share(effects[one.name])
+        for one in interventions.of_role("cut", "control")
+        if one.name in effects
+    }
+    if knockout := effects.get("knockout"):
+        columns["delta_p_q"] = intervals.mean_members(knockout.delta_p, knockout.flip)
+    if (s := readout.others.get(("offset", "knockout"))) is not None:
+        columns["offset_flip_share"] = ((s > 0) != (readout.clean > 0)).mean(-1)
     noise = [effects[one.name] for one in interventions.of_role("noise") if one.name in effects]
     if noise:
         largest = [np.abs(one.delta_p).max((0, 2)) for one in noise]
         columns["noise_floor"] = np.max(largest, axis=0)
-    if "repeats_subject" in answers:
-        repeats = answers["repeats_subject"].to_numpy(dtype=bool)
-        columns["n_repeats"] = int(repeats.sum())
-        if "knockout" in effects:
-            columns["repeats_flip_share"] = _share(effects["knockout"], repeats)
     return columns
 
 
@@ -204,9 +189,9 @@ def _rerouted(analysis: Analysis) -> Columns:
     return columns
 
 
-def _share(effects: Effects, among: np.ndarray | bool = True) -> np.ndarray:
-    """Share of flips by layer among some of the samples that were measured; draws averaged."""
-    some = effects.measured & among
+def _share(effects: Effects) -> np.ndarray:
+    """Share of flips by layer among the samples that were measured; draws averaged."""
+    some = effects.measured
     return ratio(effects.flip[..., some].mean(0).sum(-1), np.array(some.sum()))
 
 

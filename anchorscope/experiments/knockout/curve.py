@@ -29,7 +29,7 @@ from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
-GROUPINGS = ("per_layer", "reference_layer", "replicate")
+GROUPINGS = ("per_layer", "reference_layer")
 CURVE = (
     "site", "position", "condition", "grouping", "anchor", "layer", "n", "share", "delta_p",
     "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "flip_share", "flip_low",
@@ -51,9 +51,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
     """ΔP, flips and probe strength of every condition, grouping and anchor, by layer.
 
     Every number of a control is found for each of its draws, then averaged; the bootstrap draws
-    among them, too. An empty group has n = 0, share = 0 and blanks. The grouping `replicate` takes
-    the groups from the flips behind a second prompt for the same question, and the depth from the
-    first prompt, and the other way round, and averages the two.
+    among them, too. An empty group has n = 0, share = 0 and blanks.
 
     Args:
         analysis: its answers have `<control>_complete` of each control measured; where known also
@@ -87,22 +85,18 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
 def _groups(
     readout: Readout, answers: pd.DataFrame, condition: str, paired: np.ndarray
 ) -> list[Group]:
-    """Both anchors and all samples, by every grouping that the condition was measured for.
+    """Both anchors and all samples, by every grouping.
 
     `paired` tells whose flips are counted, bool [n].
     """
-    groupings = [name for name in GROUPINGS if name != "replicate"]
-    if condition in readout.replicate:
-        groupings.append("replicate")
-    facts = _facts(answers, condition)
+    facts, effects = _facts(answers, condition), readout.effects[condition]
     groups = []
-    for grouping in groupings:
-        flips, effects = _grouped(readout, condition, grouping)
+    for grouping in GROUPINGS:
+        flips = _flips(readout, condition, grouping)
         for anchor, everyone in anchored(flips).items():
             key = {"condition": condition, "grouping": grouping, "anchor": anchor}
             members = everyone & effects.measured
-            draws = len(readout.effects[condition].flip)
-            groups.append(_group(key, effects, members, paired, facts, draws))
+            groups.append(_group(key, effects, members, paired, facts))
     return groups
 
 
@@ -112,13 +106,12 @@ def _group(
     members: np.ndarray,
     paired: np.ndarray,
     facts: Mapping[str, np.ndarray],
-    draws: int,
 ) -> Group:
-    """One group; of `members` [ways, layers, n], the `paired` ones [n] are those whose flips count.
+    """One group: its `members` [draws, layers, n], of whom the `paired` ones [n] count for flips.
 
-    `facts` [n] are averaged beside the effects; `draws` is how many the condition has.
+    `facts` [n] are averaged beside the effects.
     """
-    counted = members & paired
+    counted, draws = members & paired, len(effects.flip)
     everyone, arm = key["anchor"] == "all", key["condition"] in arms()
     # What holds by construction is sure though it does not vary.
     whole = everyone and not arm
@@ -152,41 +145,15 @@ def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
     return {"popularity": popularity, "answer_accuracy": right, "n_blocked": blocked}
 
 
-def _grouped(readout: Readout, condition: str, grouping: str) -> tuple[np.ndarray, Effects]:
-    """Who is Q-Anchored, bool [ways, layers, n], and the effects that are averaged over them.
+def _flips(readout: Readout, condition: str, grouping: str) -> np.ndarray:
+    """Who is Q-Anchored, bool [draws, layers, n].
 
     By the condition's own flips; where two answers are exchanged by the knockout's.
     """
-    effects = readout.effects[condition]
-    if grouping == "replicate":
-        return _crossed(effects, readout.replicate[condition])
-    flips = effects.flip
-    if condition in arms():
-        flips = readout.effects["knockout"].flip
+    flips = readout.effects["knockout" if condition in arms() else condition].flip
     if grouping == "reference_layer":
         flips = np.broadcast_to(flips[:, [readout.headline]], flips.shape)
-    return flips, effects
-
-
-def _crossed(first: Effects, second: Effects) -> tuple[np.ndarray, Effects]:
-    """Flips of one prompt, and the effects of the other, each way a draw: first, then second.
-
-    Arrays are [2 · draws, layers, n]; a second prompt with one draw serves all of the first's.
-    """
-    draws = len(first.flip)
-
-    def both(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        each = (np.broadcast_to(values, (draws, *values.shape[1:])) for values in (one, other))
-        return np.concatenate([*each])
-
-    effects = Effects(
-        measured=first.measured & second.measured,
-        s=both(first.s, second.s),
-        flip=both(first.flip, second.flip),
-        delta_p=both(first.delta_p, second.delta_p),
-        delta_logit=both(first.delta_logit, second.delta_logit),
-    )
-    return both(second.flip, first.flip), effects
+    return flips
 
 
 def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:

@@ -25,7 +25,6 @@ FLIPS = {
     "random_flip_share": draw.Series("Flips: random", draw.ORANGE, [1.5, 2.5], "square"),
     "question_flip_share": draw.Series("Flips: question", draw.GREEN, [8, 3], "triangle-up"),
     "question_only": draw.Series("Flips: question alone", draw.RED, [2, 2], "triangle-left"),
-    "replicate_flip_share": draw.Series("Flips: replicate", draw.PURPLE, [8, 2, 2, 2], "diamond"),
     "offset_flip_share": draw.Series("Flips: offset refitted", draw.SKY, [4, 2], "triangle-down"),
     "null_share": draw.Series("Flips: Δlogit permuted", draw.SOFT, [1.5, 2.5], "cross"),
 }

@@ -52,7 +52,6 @@ S = simulated()
 OTHERS = {
     ("refit", "knockout"): S["clean"] * 0.5,
     ("offset", "knockout"): S["knockout"] + 0.7,
-    ("offset", "random"): S["random"] - 0.1,
     ("shuffled", "clean"): S["clean"][:, ::-1],
 }
 
@@ -62,15 +61,13 @@ def scores() -> pd.DataFrame:
     parts += [rows(S["random"], "random"), rows(S["second random"], "random", draw=1)]
     parts += [rows(S["noop"], "noop", n=10)]
     parts += [rows(s, condition, probe=probe) for (probe, condition), s in OTHERS.items()]
-    parts += [rows(-S["clean"], "replicate-clean", n=30)]
-    parts += [rows(-S["clean"] + 1, "replicate-knockout", n=30)]
     return pd.concat(parts, ignore_index=True)
 
 
 def answers() -> pd.DataFrame:
-    subjects, repeats = [f"s{i // 2}" for i in range(N)], np.arange(N) % 4 == 0
+    subjects = [f"s{i // 2}" for i in range(N)]
     columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
-    return pd.DataFrame({**columns, "repeats_subject": repeats, "random_complete": True})
+    return pd.DataFrame({**columns, "random_complete": True})
 
 
 def floors() -> pd.DataFrame:
@@ -95,7 +92,7 @@ def test_columns_and_rows_are_those_of_the_contract() -> None:
     assert found["signal"].tolist() == [False, True] and found["cell_signal"].all()
     telling = floors().assign(s=np.tile(1.0 * LABELS, 4))
     assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
-    assert (found[["n", "n_clusters", "n_repeats"]] == [80, 40, 20]).all(axis=None)
+    assert (found[["n", "n_clusters"]] == [80, 40]).all(axis=None)
     assert (found["share_wrong"] == LABELS.mean()).all()
     assert found["c"].tolist() == [0.01, 0.01] and found["t"].tolist() == [3.0, 4.0], "medians"
     before = [name for name in found if name.startswith(("prompt_end", "added"))]
@@ -107,17 +104,14 @@ def test_aucs_are_of_the_probe_and_condition_that_they_name() -> None:
     found = table()
     for layer in range(2):
         row = found.iloc[layer]
-        for name in ("knockout", "question"):
-            assert row[f"auc_{name}"] == auc(S[name][layer], LABELS)
-        both = [auc(S[name][layer], LABELS) for name in ("random", "second random")]
-        assert row["auc_random"] == pytest.approx(np.mean(both))
+        assert row["auc_knockout"] == auc(S["knockout"][layer], LABELS)
         assert row["probe_auc"] == row["auc_refit"] == auc(S["clean"][layer], LABELS)
         for name, part in floors().groupby("floor"):
             assert row[f"{name}_auc"] == auc(part["s"].to_numpy(), LABELS)
     dealt = samples.shuffled(LABELS, SEED)
     assert (dealt != LABELS).any()
     assert found["auc_shuffled"].tolist() == [auc(s, dealt) for s in OTHERS["shuffled", "clean"]]
-    for name in ("auc", "auc_refit", "auc_shuffled"):
+    for name in ("auc", "auc_shuffled"):
         at = found["probe_auc" if name == "auc" else name]
         assert at.between(found[f"{name}_low"], found[f"{name}_high"], inclusive="neither").all()
 
@@ -132,15 +126,8 @@ def test_flips_are_counted_by_hand() -> None:
     assert found["flip_share"].tolist() == share(S["knockout"])
     assert found["question_flip_share"].tolist() == share(S["question"])
     assert found["offset_flip_share"].tolist() == share(OTHERS["offset", "knockout"])
-    assert found["random_offset_flip_share"].tolist() == share(OTHERS["offset", "random"])
     draws = np.mean([share(S["random"]), share(S["second random"])], axis=0)
     assert found["random_flip_share"].to_numpy() == pytest.approx(draws)
-    second = -S["clean"][:, :30]  # a replicate's flips are against its own clean pass
-    expected = ((second + 1 > 0) != (second > 0)).mean(1)
-    assert expected.min() > 0
-    assert found["replicate_flip_share"].to_numpy() == pytest.approx(expected)
-    repeating = ((S["knockout"] > 0) != wrong)[:, ::4].mean(1)
-    assert found["repeats_flip_share"].to_numpy() == pytest.approx(repeating)
 
 
 def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sample_by_sample() -> (
@@ -167,9 +154,8 @@ def test_depths_are_those_of_the_curve() -> None:
     found = table()
     depths = analysis.table(curve.curve, scores(), answers(), draws=2)
     depths = depths[(depths["grouping"] == "per_layer") & (depths["anchor"] == "Q")]
-    for column, condition in (("delta_p_q", "knockout"), ("random_delta_p_q", "random")):
-        expected = depths[depths["condition"] == condition]["delta_p"].to_numpy()
-        assert found[column].to_numpy() == pytest.approx(expected)
+    expected = depths[depths["condition"] == "knockout"]["delta_p"].to_numpy()
+    assert found["delta_p_q"].to_numpy() == pytest.approx(expected)
     floor = 100 * np.abs(sigmoid(S["noop"]) - sigmoid(S["clean"]))[:, :10].max(1)
     assert found["noise_floor"].to_numpy() == pytest.approx(floor)
 
@@ -233,8 +219,7 @@ def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() 
 
 
 def test_what_was_not_measured_is_blank() -> None:
-    bare = answers().drop(columns="repeats_subject")
-    found = table(scores=rows(S["clean"]), floors=None, answers=bare)
+    found = table(scores=rows(S["clean"]), floors=None)
     measured = found.columns[found.notna().all()]
     expected = "site position layer n n_clusters share_wrong headline probe_auc auc_low auc_high"
     more = "ece c t signal floor cell_signal cell_auc cell_low cell_high cell_floor"

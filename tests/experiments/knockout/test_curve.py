@@ -10,6 +10,7 @@ import pytest
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import curve
+from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.storage.errors import AnchorscopeError
 
 IDS = ["a", "b", "c", "d"]
@@ -136,42 +137,6 @@ def test_no_effect_is_not_said_of_few_samples_that_all_stay(n: int, enough: bool
         assert set(found["effect"]) == {curve.UNCLEAR}
 
 
-def replicated() -> pd.DataFrame:
-    """A second prompt for a, b and c: its knockout flips b and c at layer 0, none at layer 1."""
-    second = {
-        "replicate-clean": [[0.8, 0.7, 0.4], [0.8, 0.7, 0.6]],
-        "replicate-knockout": [[0.6, 0.4, 0.9], [0.8, 0.7, 0.6]],
-        "replicate-random": [[0.8, 0.3, 0.4], [0.8, 0.7, 0.6]],
-    }
-    parts = [rows(name, p, ids=["a", "b", "c"]) for name, p in second.items()]
-    return pd.concat([scores(), *parts], ignore_index=True)
-
-
-def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
-    # first prompt, of a, b, c: −60 (flips), +10, +10; second: −20, −30 (flips), −50 (flips).
-    # Q: first by the second's flips b, c: +10; second by the first's flip a: −20.
-    table = analysis.table(curve.curve, replicated(), answers())
-    expected = {"Q": (1.5, -5.0), "A": (1.5, (-60 - 40) / 2), "all": (3, (-40 / 3 - 100 / 3) / 2)}
-    for anchor, (n, points) in expected.items():
-        row = at(table, condition="knockout", grouping="replicate", anchor=anchor, layer=0)
-        assert (row["n"], row["share"]) == (n, n / 4)
-        assert row["delta_p"] == pytest.approx(points)
-    # The second prompt's random control flips b (−40); draw 0 flips a, draw 1 b of the first.
-    # Q: b at draw 0 (−9.99) and 1 (−40); second prompt: a (0) and b (−40).
-    row = at(table, condition="random", grouping="replicate", anchor="Q", layer=0)
-    assert row["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
-
-
-def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
-    table = analysis.table(curve.curve, replicated(), answers())
-    grouped = table[table["grouping"] == "replicate"]
-    assert set(grouped["condition"]) == {"knockout", "random"} < set(table["condition"])
-    assert set(made()["grouping"]) == {"per_layer", "reference_layer"}
-    lost = replicated()[lambda table: table["condition"] != "replicate-clean"]
-    with pytest.raises(AnchorscopeError, match="second prompt's clean pass"):
-        analysis.table(curve.curve, lost, answers())
-
-
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores at two layers where knockout moves a third of the samples, and answers in pairs."""
     random = np.random.default_rng(seed)
@@ -269,7 +234,7 @@ def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message
 
 
 @pytest.mark.parametrize("world", ["fair probe, slight noise", "good probe, strong noise"])
-def test_flips_select_as_do_halves_of_the_data_and_groups_of_a_second_prompt_do_not(
+def test_flips_select_whatever_layer_they_are_of(
     world: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Q − A of null worlds by grouping: the benchmark's own, in small
@@ -277,8 +242,7 @@ def test_flips_select_as_do_halves_of_the_data_and_groups_of_a_second_prompt_do_
     selection = importlib.import_module("selection")
     found = selection.selection(selection.WORLDS[world], 20_000)["Q - A"]
     assert found["per_layer"] < -20
-    assert found["reference_layer"] < -10 and found["split"] < -10
-    assert abs(found["replicate"]) < 1
+    assert found["reference_layer"] < -10
 
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
@@ -293,3 +257,31 @@ def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> Non
             assert 100 * row[ours] == pytest.approx(same[theirs])
     alone = analysis.table(curve.curve, scores()[lambda s: s["condition"] != "random"], answers())
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
+
+
+CROSSED_CUT = Intervention(
+    "crossed-knockout", "another question, its exact tokens cut",
+    "attention to another question's exact tokens is cut",
+    "cut", ("crossed", "knockout"), "exact", prompt="crossed", against="crossed",
+)  # fmt: skip
+
+
+def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(REGISTRY, CROSSED_CUT.name, CROSSED_CUT)
+    # Behind the other question a, called wrong, loses 40 points and flips; c gains 10 as `right`.
+    behind = [[0.6, 0.3], [0.8, 0.6]], [[0.2, 0.2], [0.8, 0.6]]
+    parts = [
+        rows(name, p, ids=["a", "c"])
+        for name, p in zip(("crossed", CROSSED_CUT.name), behind, strict=True)
+    ]
+    both = pd.concat([scores(), *parts], ignore_index=True)
+    table = analysis.table(curve.curve, both, answers())
+    for anchor, n, points in (("Q", 1, -40), ("A", 1, 10), ("all", 2, -15)):
+        row = at(table, condition=CROSSED_CUT.name, anchor=anchor, layer=0)
+        assert (row["n"], row["share"]) == (n, n / 4)
+        assert row["delta_p"] == pytest.approx(points)
+    alone = both[both["condition"] != "crossed"]
+    with pytest.raises(AnchorscopeError, match="crossed has no scores"):
+        analysis.table(curve.curve, alone, answers())

@@ -58,13 +58,13 @@ def test_every_measured_control_is_a_line_with_the_tables_values_and_the_headlin
 
 
 def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None:
-    controls = tables()[0].assign(replicate_flip_share=float("nan")).drop(columns="null_share")
+    controls = tables()[0].assign(offset_flip_share=float("nan")).drop(columns="null_share")
     spec = draw(controls_chart, (controls, contrasts()))
     assert {len(cell["vconcat"]) for cell in spec["concat"]} == {2}
     svg = drawing(spec)
     assert svg.count('aria-roledescription="legend"') == 1
     assert ">Flips: question<" in svg and ">AUC: hardest floor<" in svg
-    gone = ("Flips: replicate", "Flips: Δlogit permuted")
+    gone = ("Flips: offset refitted", "Flips: Δlogit permuted")
     assert not any(f">{name}" in svg for name in gone)
 
 
