@@ -6,6 +6,7 @@ config's choices) reads it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,6 +20,8 @@ Ends = Literal["sentence", "line", "turn"]
 INSTRUCTION = "Answer with only the shortest possible answer."
 DATE = "26 Jul 2024"  # some templates write today's date, which is another prompt every day
 
+_FIXED_DAY = f"{{%- macro strftime_now(form) -%}}{DATE}{{%- endmacro -%}}"
+_THOUGHTS = re.compile(r"<think\w*>\s*$")
 # Stands for a question while its place in a template is found: what a template may rewrite is here.
 _QUESTION = 'Who  wrote\nthe <«Überfall»> & "7"?'
 _BLANK = "\u2003"  # behind it, to see whether white space stays
@@ -120,14 +123,26 @@ class ChatStyle:
                 do = "use the prompt style `few_shot`"
             raise AnchorscopeError(what, "prompt: chat", do, see="chat-template") from None
         lead = f"{INSTRUCTION}\n{_QUESTION}"
-        shown = [text.find(f"{INSTRUCTION}\n{example.question}") for example in examples]
-        answers = [text.count(f"{self.opening} {example.answer}") for example in examples]
-        if text.count(lead) != 1 or -1 in shown or shown != sorted(shown) or 0 in answers:
+        if text.count(lead) != 1 or not self._holds(text, examples):
             what = "the chat template leaves out, repeats or rewrites what it is given"
             do = "use the prompt style `few_shot`"
             raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
         before, _, after = text.partition(_QUESTION)
+        if _THOUGHTS.search(after):
+            what = "the chat template opens the model's thoughts, which leave no room for an answer"
+            do = "use the prompt style `few_shot`, or show worked examples"
+            raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
         return Around(before, after.removeprefix(_BLANK), strips=not after.startswith(_BLANK))
+
+    def _holds(self, text: str, examples: Sequence[Example]) -> bool:
+        """Whether a text holds the questions and answers of all examples, in their order."""
+        place = 0
+        for example in examples:
+            for part in (f"{INSTRUCTION}\n{example.question}", f"{self.opening} {example.answer}"):
+                if (found := text.find(part, place)) < 0:
+                    return False
+                place = found + len(part)
+        return True
 
     def without_question(self, before: str, after: str) -> str:
         """A prompt whose last user message is empty: the instruction is left out, too."""
@@ -238,8 +253,11 @@ def _render(
     assistant's own, `begun`, right behind its text.
     """
     check_template(tokenizer)
+    template = tokenizer.chat_template
+    dated = isinstance(template, str) and "strftime_now" in template
     text = tokenizer.apply_chat_template(
         [*turns],
+        chat_template=f"{_FIXED_DAY}{template}" if dated else None,
         tokenize=False,
         add_generation_prompt=open_turn and not begun,
         continue_final_message=begun,

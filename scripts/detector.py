@@ -7,7 +7,7 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.config.settings import Config
     from anchorscope.detectors.saved import detector as saved, training
-    from anchorscope.models.rows import around_of
+    from anchorscope.models.rows import arounds_of
     from anchorscope.models.vocabulary import check_tokens
     from anchorscope.workflow import jobs
 
@@ -20,7 +20,7 @@ with stage(snakemake):
         answers,
         Config(models={}, datasets={}, figures={}, **chosen.settings),
         style=chosen.style,
-        around=around_of(read_parquet(given.prompts)),
+        around=arounds_of(read_parquet(given.prompts), answers),
         readout=chosen.readout,
     )
     from_hub = located["source"] not in ("trained", "local")

@@ -121,6 +121,32 @@ def test_a_template_that_refuses_or_alters_turns_is_refused_in_one_message(
         assert CHAT.around([], tokenizer).before.endswith(f"{INSTRUCTION}\n")
 
 
+def test_examples_may_begin_alike(byte_level: Any) -> None:
+    shown = [
+        Example("who sings hello world", "A"),
+        Example("x", "B"),
+        Example("who sings hello", "C"),
+    ]
+    assert CHAT.around(shown, with_chat(byte_level, CHATS["qwen2"])).before.count("Answer:") == 3
+
+
+def test_a_template_that_writes_the_day_writes_the_same_every_day(byte_level: Any) -> None:
+    dated = "{{ 'Today: ' + strftime_now('%d %B %Y') }}" + CHATS["smollm2"].template
+    tokenizer = with_chat(byte_level, Chat(dated, "<|im_end|>", CHATS["smollm2"].special))
+    assert CHAT.around(EXAMPLES, tokenizer).before.startswith(f"Today: {styles.DATE}")
+
+
+def test_a_template_that_opens_thoughts_is_refused_where_nothing_ends_them(byte_level: Any) -> None:
+    chat = CHATS["smollm2"]
+    opens = chat.template.replace(
+        "assistant\n' }}{% endif %}", "assistant\n<think>\n' }}{% endif %}"
+    )
+    tokenizer = with_chat(byte_level, Chat(opens, chat.end, chat.special))
+    assert opens != chat.template and CHAT.around(EXAMPLES, tokenizer).after.endswith("Answer:")
+    with pytest.raises(AnchorscopeError, match="thoughts"):
+        CHAT.around([], tokenizer)
+
+
 def test_a_prompt_may_lose_its_question_or_get_one_more_instruction(
     byte_level: Any, chat: Chat
 ) -> None:

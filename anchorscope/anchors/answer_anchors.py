@@ -31,7 +31,9 @@ _THINKS = re.compile(
     r"(?is:\s*(?!<(think\w*)>\s*</\1>)(?:</?\|?(?:\w+:)?(?:think|thought|reason|reflect|scratchpad)"
     r"|\[/?think|◁/?think|<\|channel\|>\s*(?:analysis|commentary)|<unused\d+>\s*thought))"
 )
-_BEFORE = re.compile(r"(?is)\s*<(think\w*)>\s*</\1>|.*?(?:<(?:final[ _-]?)?answer>|\\boxed\{)")
+_BEFORE = re.compile(
+    r"(?is)\s*<(think\w*)>\s*</\1>|.*?(?:<(?:final[ _-]?)?answer>|\\(?:boxed|text)\{)"
+)
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`
 _TAG = r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\[/?[A-Z]{3,}\]"
 _FRONT = re.compile(
@@ -42,7 +44,7 @@ _LEAD_IN = re.compile(
     r"(?i:(?:so,? |and )?(?:the |my )?(?:(?:only|best|correct|right|final|short|shortest|possible|"
     r"available) )*ans(?:wer)?(?: (?:to|for)\b[^:.\n]{0,200}?| \([^()]{0,200}\))?"
     r"(?:[*_]*\s?:| (?:is|was|would be)\b:?))"
-    r"|(?:A|Q|(?i:question|response|output|result|solution|assistant))[*_]*:(?=\s|$)|[QA]\.\s"
+    r"|(?:A|Q|(?i:question|response|output|result|solution|assistant))[*_]*:(?=\s|$)"
     r"|(?i:sure|certainly|of course|(?:great|good) question)[!,.:](?=\s+\w)"
     r"|(?i:as of|according to|based on)\b[^,.\n]{1,60},(?=\s)"
     r"|(?:I\b|[Nn]ot) ?[^.,;\n]{0,60}?(?:sure|certain|know)\b[^.,;\n]{0,20},? but,?(?=\s)"
@@ -53,7 +55,7 @@ _LEAD_IN = re.compile(
 _AGAIN = re.compile(r"[^?]{3,1000}\?[\"”'*_]*")
 _YES_NO = re.compile(r"(?i:yes|no)(?=\W|$)(?! one\b)")
 _CUT = re.compile(
-    rf"{_TAG}|,?\s\(?[2bB]\)\s|"
+    rf"{_TAG}|\}}|,?\s\(?[2bB]\)\s|"
     r"(?<=\S)\s*[(\[{（［]|(?<=\w)[*_]+(?!\w)|,?\s(?:but|though|although)\s"
     r"|[,–—-]?\s(?:if )?I(?:['’][a-z]+)? (?:[a-z]+ )?(?:think|guess|believe|suppose|sure|remember|"
     r"mistaken)\b|,\s(?:not\b|(?:maybe|perhaps|probably|possibly)\W*$)"
@@ -74,6 +76,8 @@ _TAIL = re.compile(
     r"before|after|for|as)\s"
 )
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
+# A title may begin so, too: "Maybe Baby", "I think we're alone now".
+_HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
 _PARTED = re.compile(r"/\d|\W?\d+['’/-]\w")  # "14/4/1912" and "1990's", which no pattern knows
 _ASKS_DATE = re.compile(r"(?i:^when\b|\b(?:what|which) (?:year|date|day|month|decade)\b)")
@@ -90,18 +94,21 @@ _CLAUSE = re.compile(
 # What leads on to more than the answer proper.
 _MORE = re.compile(
     r"\s(?:in|on|at|by|from|for|with|before|during|after|as|since|until)\s|,\s(?:an?|the)\s"
+    r"|\s(?:or|aka)\s|\s/\s|\sof course\b|\b(?:probably|perhaps|possibly)\b|[\\{}|=]"
+    r"|^(?i:it|that|he|she|they|there)['’](?:s|re)\s"
     r"|[a-z]:\s|\w\s[\"“]|\b[2bB][.)](?:\s|$)"
 )
 _WORD = re.compile(r"[^\W_](?:[^\s,;:!?()\[\]\"“”«»—–]*[^\W_])?")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s|ers?|ors?|ly)$")
 _NAME = re.compile(r"\b[^\W_a-z]\S*")
-_QUOTED = re.compile(rf"\"[^\"\n]+\"|“[^”\n]+”|{english.TWO_SPELLINGS.pattern}")
+_QUOTED = re.compile(rf"\"[^\"\n]+\"|“[^“”\n]+”|{english.TWO_SPELLINGS.pattern}")
 _REFUSES = re.compile(
     r"(?i:\b(?:un(?:known|clear|certain|specified|disclosed|available)|n/a)\b"
     r"|(?:\bnot|n['’]t|\bnever) (?:\w+ly |yet |been |be )*(?:mention|stat|giv|know|specif|provid|"
     r"reveal|disclos|list|availab|identif|clear|possib|found|record|sure|certain|aware|applicab|able|"
     r"say|exist|answer|have (?:\w+ )?(?:information|data|access|knowledge|answer))"
-    r"|\bno (?:information|mention|answer|record|data|evidence|such|specific|known)\b"
+    r"|\bno (?:information|mention|answer|record|data|evidence|such|specific|known|idea)\b"
+    r"|\b(?:nobody|no one|only god) knows\b|\bunsure\b|^idk\b"
     r"|\b(?:cannot|can['’]t|could not|couldn['’]t|unable to)\b|^i['’]?a?m? sorry"
     r"|^(?:i|you)(?:['’]m|['’]re| am| are) (?:not )?(?:an? |the )?(?:\w+ )?(?:ai|assistant)\b)"
 )
@@ -133,7 +140,8 @@ def locate(reply: str, question: str = "") -> Anchor | None:
     for find in (_asked_for, _behind_copula):
         if question and (found := find(reply, start, question)):
             return found
-    sure = _sure(reply[first:last], question) and not _BEHIND_BRACKET.match(reply, last)
+    more = _BEHIND_BRACKET.match(reply, last) or _HEDGED.search(reply, max(0, first - 20), first)
+    sure = _sure(reply[first:last], question) and not more
     return Anchor(first, last, sure) if first < last else None
 
 
@@ -145,7 +153,9 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
         finished: whether the reply ended by itself, not at its longest length.
     """
     text = "" if anchor is None else reply[anchor.start : anchor.end]
-    if anchor is None or thinks(reply) or text.lower() in english.ARTICLES | english.PREPOSITIONS:
+    if anchor is None or thinks(reply):
+        return UNFINISHED
+    if text in english.ARTICLES | english.PREPOSITIONS or (not finished and text.lower() == "the"):
         return UNFINISHED
     start = min(_begin(reply, question), anchor.start)
     sentence = reply[start : sentence_end(reply, anchor.start)]

@@ -111,7 +111,7 @@ _ONE = (
     r"(?:teen|ty)|fourteen|eighth|\w+(?:teen|tie|four|six|seven|ten|leven|hundred|thousand)th)"
 )
 _SPELT = rf"(?i:\b(?<!\d\s){_ONE}(?:(?:\s+and)?[\s-]+{_ONE}){{0,8}})"
-_DIGITS = r"[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
+_DIGITS = r"(?<![\d,.])[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 # One number spelt both ways: "twelve (12)", "12 (twelve)".
 TWO_SPELLINGS = re.compile(
     rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
@@ -138,7 +138,7 @@ _DENIAL = re.compile(
 # What stands between quotation marks; an apostrophe inside a word is none.
 _QUOTED = re.compile(
     r"\"[^\"]+\"|(?<!\w)[\"“][^\"“”]+$|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
-    r"|(?<!\w)['‘](?=\S)(?:[^'’]|(?<=\w)['’](?=\w))+(?<=\S)['’](?!\w)"
+    r"|(?<!\w)['‘](?=\S)(?:[^'‘’]|(?<=\w)['’](?=\w))+(?<=\S)['’](?!\w)"
 )
 
 

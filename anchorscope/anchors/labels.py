@@ -89,24 +89,23 @@ def matches(answer: str, golds: Iterable[str]) -> bool:
     """
     for gold in filter(squad_normalise, golds):
         claimed = answer if denial(gold) else _without_denials(answer)
-        long_enough = _long_enough(_normalise(gold))
         for said, whole, wanted in (
             (claimed, answer, gold),
             map(_in_digits, (claimed, answer, gold)),
         ):
-            if _says(said, whole, _normalise(wanted), long_enough):
+            if _says(said, whole, _normalise(wanted)):
                 return True
         if _contains_unspaced(claimed, _normalise(gold)):
             return True
     return False
 
 
-def _says(claimed: str, answer: str, gold: str, long_enough: bool) -> bool:
+def _says(claimed: str, answer: str, gold: str) -> bool:
     """Whether an answer is a normalised gold, or claims it within a longer text."""
     readings = _readings(claimed)
     if gold == _normalise(answer) or gold in readings:
         return True
-    return long_enough and any(_contains(text, gold) for text in readings)
+    return _long_enough(gold) and any(_contains(text, gold) for text in readings)
 
 
 @lru_cache(maxsize=65536)

@@ -46,11 +46,20 @@ class Answered:
     counts: Counts  # rows given, questions asked, and what was left out before them
 
 
-def around_of(prompted: pd.DataFrame) -> Around:
-    """The text around the first question of a table of prompts, worked examples included."""
-    row = prompted.iloc[0]
-    text = str(row["prompt"])
-    return Around(text[: row["question_start"]], text[row["question_end"] :])
+def arounds_of(prompted: pd.DataFrame, answers: pd.DataFrame) -> dict[str | None, Around]:
+    """Relation → the text around its questions, worked examples included; None: unknown.
+
+    Of a table of prompts and one with `id` and `relation`.
+    """
+    relations = answers.set_index("id")["relation"].to_dict()
+    arounds: dict[str | None, Around] = {}
+    for row in prompted.to_dict("records"):
+        relation, text = relations.get(row["id"]), str(row["prompt"])
+        key = relation if isinstance(relation, str) else None
+        around = Around(text[: row["question_start"]], text[row["question_end"] :])
+        arounds.setdefault(key, around)
+    same = len(set(arounds.values())) == 1
+    return {None: next(iter(arounds.values()))} if same else arounds
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
@@ -138,12 +147,12 @@ def answer(
     chosen: Config,
     *,
     style: str,
-    around: Around | None = None,
+    around: Mapping[str | None, Around] | None = None,
     unlabelled: bool = False,
 ) -> Answered:
     """Prompt a model with questions, or take their responses, and find the anchors.
 
-    `around` stands around every question as it is, in place of worked examples chosen here.
+    `around`: the text around questions as it is, by relation, in place of examples chosen here.
     Raises AnchorscopeError: see `answers.answer`.
     """
     prompted, _ = prompts.build(

@@ -43,14 +43,15 @@ def build(
     anchors: str = "subject+property",
     examples: int = 5,
     seed: int = 0,
-    around: Around | None = None,
+    around: Mapping[str | None, Around] | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     """One prompt per question, with character spans of the question and of E_Q in it.
 
     A style (`anchorscope.styles`) that shows worked examples shows at most `examples` of the
-    candidates `few_shot` (`questions.candidates`), chosen by the seed; in a chat none of the
-    question's own relation. `around`: the text around every question as it stands, in place of what
-    the style would write. E_Q is `subject+property` or `subject`, as `anchors` says.
+    candidates `few_shot` (`questions.candidates`), chosen by the seed; in a chat those of other
+    relations than the question's first. `around`: the text around questions as it stands, by
+    relation, in place of what the style would write; the first serves for relations that are not
+    there. E_Q is `subject+property` or `subject`, as `anchors` says.
 
     The table has the columns `COLUMNS` and all questions (`dropped` holds the reason or None);
     `shown` the answers of its worked examples; `notes` of its counts say how many questions each
@@ -66,10 +67,12 @@ def build(
     frames: dict[str | None, tuple[tuple[Example, ...], Around]] = {}
     rows = []
     for entry in questions.to_dict("records"):
-        relation = entry["relation"] if how.apart else None
+        known = how.apart and isinstance(entry["relation"], str)
+        relation = entry["relation"] if known else None
         if relation not in frames:
             shown = _shown(pool, how, examples, seed, relation)
-            frames[relation] = shown, around or how.around(shown, tokenizer)
+            given = around and around.get(relation, next(iter(around.values())))
+            frames[relation] = shown, given or how.around(shown, tokenizer)
         rows.append(_row(entry, _spans(entry, anchors), *frames[relation]))
     frame = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
     places = ("question_start", "question_end")
@@ -109,13 +112,15 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
 
 
 def apart(ordered: pd.DataFrame, examples: int, relation: str | None) -> pd.DataFrame:
-    """The first examples of other relations than a question's, no two with the same answer.
+    """The first examples, those of other relations than a question's before those of its own.
 
-    A chatty model likes to give an example's answer again, most of all to a question of its kind.
+    No two have the same answer. A chatty model likes to give an example's answer again, most of all
+    to a question of its kind.
     """
-    other = ordered["relation"].isna() | (ordered["relation"] != relation)
-    answer = ordered["answers"].map(lambda golds: squad_normalise(golds[0]))
-    return ordered[other][~answer[other].duplicated()].head(examples)
+    own = ordered["relation"].notna() & (ordered["relation"] == relation)
+    chosen = ordered.iloc[own.to_numpy().argsort(kind="stable")]
+    answer = chosen["answers"].map(lambda golds: squad_normalise(golds[0]))
+    return chosen[~answer.duplicated()].head(examples)
 
 
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:

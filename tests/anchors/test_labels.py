@@ -62,6 +62,12 @@ def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str)
         # one number, spelt twice
         ("twelve (12)", "12", True), ("12 (twelve) apostles", "twelve", True),
         ("fifty (50) states", "50 states", True), ("twelve (12)", "2", False),
+        # numbers in words, up to a hundred, and accents, on both sides
+        ("twelve", "12", True), ("12", "twelve", True), ("Twenty-one", "21", True),
+        ("one hundred", "100", True), ("seven seasons", "seven", True),
+        ("two hundred", "100", False),
+        ("10 Downing Street", "ten", False), ("7 Up", "seven", False), ("one", "11", False),
+        ("Beyonce", "Beyoncé", True), ("Édith Piaf", "Edith Piaf", True), ("Soren", "Søren", True),
         # denials
         ("not Paris", "Paris", False), ("It wasn't Paris", "Paris", False),
         ("He never won the Nobel Prize", "Nobel Prize", False),

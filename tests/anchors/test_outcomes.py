@@ -36,7 +36,9 @@ CASES = [
     ("Which song is it?", "I Can't Get No Satisfaction", None),
     ("Which song is it?", "Not Fade Away", None), ("Who lives there?", "Nobody", None),
     ("When could they vote?", "It was not until 1971.", None),
-    ("Is it true?", "It is not true.", None), ("Who never won?", "Ann never won it.", None),
+    ("Who wrote it?", "No idea.", REFUSAL), ("Who wrote it?", "Nobody knows", REFUSAL),
+    ("Which symbol is it?", "As", None), ("Is it true?", "It is not true.", None),
+    ("Who never won?", "Ann never won it.", None),
     ("Who was it?", "It was not Ann, but Bo.", None),
     # echoes
     ("In what city was Ann Bo born?", "In what city was Ann Bo born?", ECHO),

@@ -159,13 +159,13 @@ def test_the_verdict_says_what_is_beaten_and_what_is_read():
 def test_worked_examples_are_shown_again_before_what_is_scored(load):
     shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
     detector = fit(load, rows(70), **shown)
-    around = detector.prompting.around
+    around = detector.prompting.around[None]
     assert around.before.count("Q: ") == 3 and around.after == "\nA:" and detector.report["n"] == 63
     loaded, given = load("llama"), rows(4, first=100)
     whole = detector.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
     alone = [detector.score(loaded.model, loaded.tokenizer, [row])["p_wrong"][0] for row in given]
     assert np.abs(whole - alone).max() <= 1e-5
     shown = replace(around, before="Q: x\nA: y\n\nQ: ")
-    other = replace(detector, prompting=replace(detector.prompting, around=shown))
+    other = replace(detector, prompting=replace(detector.prompting, around={None: shown}))
     moved = other.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
     assert np.abs(whole - moved).max() > 1e-5

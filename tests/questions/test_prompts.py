@@ -7,6 +7,7 @@ import pytest
 from chats import CHATS, with_chat
 
 from anchorscope.anchors.labels import squad_normalise
+from anchorscope.models.rows import arounds_of
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import INSTRUCTION
@@ -104,14 +105,20 @@ def test_chat_prompts_find_the_question_behind_the_template(byte_level, name: st
 def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_level) -> None:
     tokenizer = with_chat(byte_level, CHATS["smollm2"])
     pool = examples()
-    pool["answers"] = [[answer] for answer in ["The same", "same", "other"] * 4]
+    pool["answers"] = [[answer] for answer in ["The same", "same", *"abcdefghij"]]
     questions_asked = asked().assign(relation=["r0", "r1", None])
-    frame, _ = prompts.build(questions_asked, pool, style="chat", tokenizer=tokenizer, examples=5)
+    chat = {"style": "chat", "tokenizer": tokenizer}
+    frame, _ = prompts.build(questions_asked, pool, **chat, examples=5)
     for relation, row in zip(["r0", "r1", None], frame.to_dict("records"), strict=True):
         shown = pool[[f"\nExample {n}?<" in row["prompt"] for n in range(len(pool))]]
         assert relation not in set(shown["relation"])
         said = [squad_normalise(answer) for answer in row["shown"]]
-        assert len(said) == len(set(said)) == len(shown) >= 1
+        assert len(said) == len(set(said)) == len(shown) == 5
+    alone = prompts.build(questions_asked, pool.assign(relation="r0"), **chat, examples=5)[0]
+    assert [len(shown) for shown in alone["shown"]] == [5, 5, 5]  # its own, without others
+    arounds = arounds_of(frame, questions_asked)
+    again = prompts.build(questions_asked, None, **chat, around=arounds)[0]
+    assert list(again["prompt"]) == list(frame["prompt"]), "a saved detector asks as it was asked"
     same = prompts.build(questions_asked, pool, style="few_shot", examples=5)[0]
     assert len(set(map(tuple, same["shown"]))) == 1
 

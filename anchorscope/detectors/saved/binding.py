@@ -82,13 +82,24 @@ class Binding:
 class Prompting:
     """How questions are put to the model."""
 
-    around: Around  # the text around every question, worked examples included
+    # relation → the text around its questions, worked examples included; one for all where the
+    # style shows all the same
+    around: Mapping[str | None, Around]
     settings: Mapping[str, Any]  # keys of the config that decide prompts and anchors
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Prompting:
         """What config.json says of the prompts."""
-        return cls(Around(**config["around"]), config["settings"])
+        texts = {one["relation"]: Around(one["before"], one["after"]) for one in config["around"]}
+        return cls(texts, config["settings"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of config.json, for `read`."""
+        texts = [
+            {"relation": relation, "before": one.before, "after": one.after}
+            for relation, one in self.around.items()
+        ]
+        return {"around": texts, "settings": dict(self.settings)}
 
 
 def weights_hash(model: PreTrainedModel) -> str:

@@ -239,7 +239,7 @@ class Detector:
             "anchorscope": __version__,
             "model": dict(self.source),
             "binding": asdict(self.binding),
-            "prompting": asdict(self.prompting),
+            "prompting": self.prompting.as_dict(),
             "method": self.method,
             "scorers": [_entry(one.readout, one) for one in self.scorers],
             "pathway": _entry(PATHWAY, self.pathway) if self.pathway else None,

@@ -23,7 +23,7 @@ from anchorscope.detectors.saved.binding import Binding, Prompting
 from anchorscope.detectors.saved.detector import Detector, with_source
 from anchorscope.experiments.main_run import MainRun, main_run
 from anchorscope.models import loading
-from anchorscope.models.rows import FieldNames, Rows, added, answer, around_of, ask, settings_of
+from anchorscope.models.rows import FieldNames, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes.features import Features, Part
 from anchorscope.probes import fitting, samples
 from anchorscope.storage.counts import Counts
@@ -92,7 +92,7 @@ def fit(
         answered.answers,
         chosen,
         style=style,
-        around=around_of(answered.prompts),
+        around=arounds_of(answered.prompts, answered.answers),
         readout=readout,
         method=method,
         before=answered.counts,
@@ -107,7 +107,7 @@ def of_answers(
     chosen: Config,
     *,
     style: str,
-    around: Around,
+    around: Mapping[str | None, Around],
     readout: str = "mlp/final",
     method: str = "probe",
     before: Counts | None = None,
