@@ -204,10 +204,10 @@ def operations(real: Real, plan: Plan) -> float:
     keys = 4 * real.layers * real.heads * real.head_width
     last = 3 * real.width * real.inner
     total = 0.0
+    start = plan.head
     for batch in plan.batches:
         for row in batch.rows:
-            sample = plan.passed(row)
-            start, end = plan.shared(sample), len(sample.input_ids)
+            end = len(plan.passed(row).input_ids)
             total += 2 * real.weights * (end - start) + keys * (end**2 - start**2) / 2
             total -= 2 * last * (end - start - 1)
     return total

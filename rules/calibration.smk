@@ -38,7 +38,6 @@ rule truth:
         train=lambda w: cfg.models[w.model].train.numbers(),
         worlds=lambda w: cfg.worlds_of(w.model),
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
-        blocks=lambda w: paths.study(w).knockout.blocks,
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:

@@ -26,6 +26,7 @@ PLACES: dict[str, tuple[float, float, str]] = {
     "models": (1, 7, "checkpoints and answers"),
     "questions": (1, 8, "datasets and prompts"),
     "config": (3, 5, "settings"),
+    "styles": (3, 8, "how a model is asked"),
     "anchors": (2, 9, "E_Q, E_A and labels in text"),
     "storage": (1.5, 10, "files, records, errors"),
 }

@@ -303,7 +303,7 @@ def here(config: Config, kind: str, name: str) -> bool:
         return cached or Path(config.results, "data", f"{name}.parquet").is_file()
     folder = in_cache(str(config.models[name].hub), config.models[name].revision)
     # Weights that were cut short are fetched again.
-    return folder is not None and tried("", "", checkpoint, folder, "").status == "ok"
+    return folder is not None and tried("", "", checkpoint, folder, "plain").status == "ok"
 
 
 def ask(kind: str, hub_id: str) -> str:

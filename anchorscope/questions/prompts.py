@@ -127,7 +127,7 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
     """The candidates for worked examples; raises AnchorscopeError if there is none."""
     if few_shot is None or few_shot.empty:
         what, where = "no few-shot example is left", "the rows outside the sample"
-        do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"
+        do = "take a smaller sample, another `few_shot` source, or `few_shot_examples: 0`"
         raise AnchorscopeError(what, where, do, see="few-shot")
     return few_shot
 

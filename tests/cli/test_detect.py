@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chats import simple_chat
 from own_rows import rows
 
+from anchorscope import styles
 from anchorscope.cli import cli_detect
 from anchorscope.detectors.saved import detector as saved
 from anchorscope.models import loading
@@ -95,8 +97,9 @@ def test_a_field_that_there_is_not_is_named(clone):
 
 
 def test_the_style_is_guessed_from_the_tokenizer(load):
-    loaded = load("llama")
-    assert cli_detect.guessed_style(loaded) == "few_shot"
+    tokenizer = load("llama").tokenizer
+    assert styles.natural(tokenizer).name == "few_shot"
+    assert styles.natural(simple_chat(tokenizer)).name == "chat"
 
 
 def test_a_detector_without_the_place_of_its_model_asks_for_it(clone, fitted, monkeypatch):

@@ -137,7 +137,6 @@ def test_names_with_dots_digits_and_hyphens_are_taken(name):
 def test_all_mistakes_come_in_one_error():
     raw = changed("sample_size", -1)
     raw["chrat"] = {}
-    raw["grouping"] = "per_probe"
     raw["models"]["All"] = {"hub": "a/b"}
     with pytest.raises(AnchorscopeError) as caught:
         load(raw)

@@ -59,7 +59,7 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
 def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
     clean = np.stack([scores(0.0), scores(2.0)])
     fold, chosen = np.arange(N) % 5, np.array([1, 1, 0, 1, 1])
-    own = Readout("mlp", "final", clean, np.zeros(2), fold, chosen, {}, {}, {}).own
+    own = Readout("mlp", "final", clean, np.zeros(2), fold, chosen, {}, {}).own
     assert np.array_equal(own, np.where(fold == 2, clean[0], clean[1]))
     assert found_of(own[None])["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, own)])
 

@@ -43,7 +43,7 @@ def states(folder: Path) -> dict[tuple[str, int, str], Any]:
     return {key: (ids, stored[:]) for key, (ids, stored) in found.items()}
 
 
-@pytest.mark.parametrize("dies_at", [1, 9])
+@pytest.mark.parametrize("dies_at", [1, 5])
 def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     load: Any, tmp_path: Path, dies_at: int
 ) -> None:

@@ -244,7 +244,6 @@ def mixed(folder: Path) -> list[str]:
 CELLS = {"cells": [["m", "a"], ["m", "b"]]}
 TABLES: dict[str, dict[str, Any]] = {
     "table": CELLS,
-    "join": CELLS,
     "calibration_table": CELLS,
     "null_controls": {"nulls": {}},
     "sensitivity": CELLS | {"variants": [], "readout": "mlp/final"},

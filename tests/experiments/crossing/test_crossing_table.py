@@ -52,7 +52,7 @@ def cell(
     effects = {"crossed": Effects(measured, crossed[None], flip, none, none)}
     auc = np.array([intervals.auc(layer, z) for layer in clean])
     fold, chosen = np.arange(n) // 2 % 5, np.full(5, 2)
-    readout = Readout("mlp", "final", clean, auc, fold, chosen, effects, {}, {})
+    readout = Readout("mlp", "final", clean, auc, fold, chosen, effects, {})
     ids = np.array([f"i{i:04}" for i in range(n)])
     columns: dict[str, Any] = {"id": ids, "question": ids, "subject": ids, "label": z}
     columns |= {"ea_text": "x", "crossed_partner": ids[partner], "partner_source": "relations"}

@@ -102,7 +102,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
             assert s[layer] == pytest.approx(float(state.double().mean()), abs=1e-5)
     assert scored.clean_difference(rows, rows.assign(probe="clean")) == 0.0
     more = pd.concat([answers, answers[:2].assign(id=["x", "y"])])
-    left_out = scored.counts(EXPERIMENT, more, rows, passes=5).dropped
+    left_out = scored.counts(EXPERIMENT.controls, more, rows, passes=5).dropped
     assert left_out == {"no partner or no control": 2}
     assert set(left_out) <= BY_CHOICE  # however many they are, the rest is measured
 
