@@ -172,7 +172,7 @@ def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     filled = singles.mark_bar(strokeWidth=1).encode(
         along,
         color=frame.shared.legend,
-        stroke=alt.Stroke(**frame.shared.legend.to_dict()),
+        stroke=frame.shared.stroke,
         fillOpacity=alt.condition("datum.signal", alt.value(1), alt.value(0)),
         opacity=alt.condition("datum.thin", alt.value(0.35), alt.value(1)),
     )

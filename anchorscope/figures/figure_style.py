@@ -134,6 +134,7 @@ class Encodings:
     """The channels that all panels share, and with them the one legend."""
 
     legend: alt.Color
+    stroke: alt.Stroke
     colour: alt.ColorValue
     fill: alt.FillValue
     dash: alt.StrokeDash
@@ -165,6 +166,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
     with_signal = {"test": "datum.signal", **colour}
     return Encodings(
         alt.Color(**colour),
+        alt.Stroke(**colour),
         alt.ColorValue(NO_SIGNAL, condition=with_signal),
         alt.FillValue("white", condition=with_signal),
         alt.StrokeDash(**channel([list(one.dash) for one in series])),

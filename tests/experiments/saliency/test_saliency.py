@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
-from figure_tables import caption
+from figure_tables import caption, words
 from handmade import labelled
 from instrument import TOKENIZER, answers_table
 
@@ -323,7 +323,7 @@ def drawn(view: str, products: Products) -> dict[str, Any]:
 
 def test_captions_say_what_fools_it() -> None:
     for view in EXPERIMENT.views:
-        assert "nearly circular" in caption(drawn(view, made()))
+        assert "nearly circular" in words(drawn(view, made()))
         assert "1 − p" not in str(drawn(view, made())), "the loss is the logit"
         assert "1 − p" in str(drawn(view, made(loss="probe")))
     assert "Left out: 4 of 40" in str(drawn("density", made(few=4)))
