@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from chats import simple_chat
+from chats import CHATS, simple_chat, with_chat
 from hypothesis import given, settings, strategies as st
 from instrument import greedy
 
@@ -448,3 +448,26 @@ def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
     unfinished = found["dropped"].eq("no answer: unfinished")
     assert unfinished.any() and counts.dropped["no answer: unfinished"] == unfinished.sum()
     assert set(found["outcome"][unfinished]) == {"no answer"}
+
+
+@pytest.mark.parametrize("name", list(CHATS))
+def test_a_chat_answer_is_closed_as_its_template_closes_a_turn(load: Any, name: str) -> None:
+    tokenizer, model = (
+        with_chat(load("llama").tokenizer, CHATS[name]),
+        deepcopy(load("llama").model),
+    )
+    model.resize_token_embeddings(len(tokenizer))
+    fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
+    rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
+    shown = [{"question": f"Who drew {n}?", "answer": f"L{n}", "subject": None} for n in range(2)]
+    asked, pool = (questions.normalise(some, fields, split="test")[0] for some in (rows, shown))
+    built, _ = prompts.build(asked, pool, style="chat", tokenizer=tokenizer, examples=1)
+    how = Settings("chat", max_new_tokens=6, no_answer="wrong")
+    found, counts = answer(built, asked, model, tokenizer, how)
+    (closing,) = answers.ending_of(model, tokenizer, STYLES["chat"]).closing
+    assert counts.kept >= 4
+    for row, prompt in zip(found.to_dict("records"), built["prompt"], strict=True):
+        if row["dropped"] is None:
+            ids = row["input_ids"]
+            assert ids[row["final"]] == ids[-1] == closing
+            assert tokenizer.decode(ids[: row["prompt_length"]]) == prompt
