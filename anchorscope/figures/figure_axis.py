@@ -1,5 +1,6 @@
 """Axes of panels: what they show, and the channels that Vega-Lite draws them by."""
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -97,8 +98,7 @@ def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
             labels=labels,
             ticks=labels,
             grid=False,
-            # a name of two lines stands on them
-            labelExpr="split(datum.label, '\\n')" if labels else alt.Undefined,
+            labelExpr=_lines_of(axis.shown_names) if labels else alt.Undefined,
             labelAngle=axis.angle,
             labelAlign="right" if axis.angle else alt.Undefined,
             labelLimit=0,
@@ -116,6 +116,18 @@ def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
         grid=False,
     )
     return alt.X(f"{axis.field}:Q", scale=axis.scale, axis=numbers)
+
+
+def _lines_of(names: Sequence[str]) -> str:
+    """An expression for the label of a name of two lines; one that neighbours share stands once."""
+    firsts = [name.partition("\n")[0] for name in names]
+    again = [
+        name
+        for name, (before, first) in zip(names[1:], pairwise(firsts), strict=True)
+        if "\n" in name and before == first
+    ]
+    lines = "split(datum.label, '\\n')"
+    return f"indexof({json.dumps(again)}, datum.label) < 0 ? {lines} : ['', {lines}[1]]"
 
 
 def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
