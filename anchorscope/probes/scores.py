@@ -244,13 +244,6 @@ def score_readout(
             yield _scored(rows, probes, extras=extras, device=device)
 
 
-def of_everyone(
-    activations: Activations, condition: Condition, readout: str, design: Design
-) -> Features:
-    """The activations of all samples in the order of the design, [layers, n, width]."""
-    return _of_everyone(_measured(activations, condition, readout, design)).x
-
-
 @dataclass(frozen=True)
 class _Rows:
     """What was measured of a read-out under one condition."""
