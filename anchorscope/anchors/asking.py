@@ -1,9 +1,23 @@
-"""What kind of answer a question asks for, as its question word tells."""
+"""What kind of answer a question asks for, as its question word tells, and of what kind one is."""
 
+import re
 from collections.abc import Sequence
 
 from anchorscope.anchors.english import AUXILIARIES, TIMES, WH
 from anchorscope.anchors.words import Word
+
+KINDS = ("number", "yes/no", "name", "words")
+"""Sorts of answers that letters alone tell apart."""
+_NUMBER = re.compile(r"\d")
+
+
+def kind_of(answer: str) -> str:
+    """The sort of an answer, one of `KINDS`: with a digit, yes or no, with a capital, or none."""
+    if _NUMBER.search(answer):
+        return "number"
+    if answer.strip(" .!,").lower() in ("yes", "no"):
+        return "yes/no"
+    return "name" if any(char.isupper() for char in answer) else "words"
 
 
 def question_word(words: Sequence[Word]) -> int | None:

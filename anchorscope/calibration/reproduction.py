@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.knockout.curve import NO
+from anchorscope.experiments.knockout.contrasts import NO, RANDOM
 from anchorscope.experiments.tables import rows_where
 
 COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
@@ -178,7 +178,7 @@ def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curve
     curve = rows_where(table, **here, condition="knockout", grouping="per_layer")
     thin = curve["thin"].astype(bool)
     curve = curve.assign(**{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")})
-    random = rows_where(contrasts, **here, contrast="random", quantity="delta_p")
+    random = rows_where(contrasts, **here, contrast=RANDOM, quantity="delta_p")
     return {
         key: rows.sort_values("layer")
         for part in (curve, random.assign(anchor="random"))

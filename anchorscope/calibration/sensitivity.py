@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
+from anchorscope.experiments.knockout.contrasts import OWN
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.records import check_settings, settings_of
@@ -110,12 +111,12 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
     """The quantities of one study that are compared, a row for each row of its controls.
 
     The mean ΔP over all samples, their number and that of exact question tokens are the curve's;
-    the paired contrast of shares is blank in a run without the random control.
+    the paired contrast of shares, own less partner's question, is blank where none was swapped.
     """
     everyone = rows_where(curve, condition="knockout", anchor="all", grouping="per_layer")
     of_all = {"delta_p": "delta_p_all", "n_blocked": "n_exact"}
     everyone = everyone[[*KEY, "n", "n_paired", *of_all]].rename(columns=of_all)
-    paired = rows_where(contrasts, contrast="knockout-random", quantity="share")
+    paired = rows_where(contrasts, contrast=OWN, quantity="share")
     names = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
     paired = paired[[*KEY, *names]].rename(columns=names)
     compared = controls[[*KEY, "headline", *CONTROLS]]

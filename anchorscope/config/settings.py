@@ -44,7 +44,7 @@ class Plain(Section):
 class RandomControl(Section):
     """As many other question tokens blocked as by the knockout."""
 
-    draws: Count = key(3, "Random choices of tokens per sample.")
+    draws: Count = key(1, "Random choices of tokens per sample.")
 
 
 class Noop(Section):
@@ -57,16 +57,18 @@ class Conditions(Section):
     """What the passes beside `clean` do. A condition left out, or null, is not run."""
 
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
-    random: RandomControl | None = key(None, "Block as many other question tokens: the control.")
+    random: RandomControl | None = key(None, "Block as many other question tokens.")
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch: numerical noise.")
     crossed: Plain | None = None
-    """Exchange two answers of the same relation and fold between their questions: shows what the
-    probe reads by comparing answer and question."""
+    """Swap the answers of two questions of one relation and fold; nothing else blocked, and with
+    `knockout` and `random`, where these are run: the controls of the knockout."""
+    gold: Plain | None = None
+    """With `crossed`: swap the gold answers of questions that were answered wrongly, too."""
 
 
 def _all_conditions() -> Conditions:
-    plain = {name: Plain() for name in ("knockout", "question", "crossed")}
+    plain = {name: Plain() for name in ("knockout", "question", "crossed", "gold")}
     return Conditions(**plain, random=RandomControl(), noop=Noop())
 
 

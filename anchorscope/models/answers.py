@@ -17,13 +17,13 @@ import pandas as pd
 
 from anchorscope.anchors import answer_anchors, labels, sentences, tokens
 from anchorscope.models import families, inputs
-from anchorscope.models.generation import CONTEXT, Ending, generate, settled
+from anchorscope.models.generation import CONTEXT, Ending, Written, generate, settled
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
 from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
 from anchorscope.storage.room import Room
-from anchorscope.styles import Style, style_of
+from anchorscope.styles import Style, gap, style_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -37,14 +37,17 @@ UNLABELLED = "kept without a label"
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
-    "ea_sure", "final", "response", "eq_tokens", "question_tokens", "label", "outcome", "golds",
-    "repeats_subject", "from_user", "dropped", "subject", "property", "relation", "kind",
-    "popularity", "split",
+    "ea_sure", "ea_logprob", "final", "response", "gold_ids", "gold_start", "gold_end", "eq_tokens",
+    "question_tokens", "label", "outcome", "golds", "repeats_subject", "from_user", "dropped",
+    "subject", "property", "relation", "kind", "popularity", "split",
 )  # fmt: skip
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 TYPES = {
-    **dict.fromkeys(("prompt_length", "ea_start", "ea_end", "final", "label"), "Int64"),
+    **dict.fromkeys(
+        "prompt_length ea_start ea_end final gold_start gold_end label".split(), "Int64"
+    ),
     "repeats_subject": "bool", "from_user": "bool", "popularity": "float64", "ea_sure": "boolean",
+    "ea_logprob": "float64",
 }  # fmt: skip
 
 
@@ -125,15 +128,19 @@ def answer(
         record = _empty(prompt)
         if prompt.dropped is None:
             by_user = prompt.response
+            said = Written(by_user, ()) if by_user is not None else written[prompt.row["id"]]
             trimmed = trim(
                 prompt.ids,
-                written[prompt.row["id"]] if by_user is None else by_user,
+                said.ids,
                 tokenizer,
                 ending,
                 question=prompt.row["question"],
                 may_be_cut=by_user is None,
             )
             record |= _answered(prompt, trimmed, settings, notes)
+            if record["dropped"] is None:
+                record["ea_logprob"] = _logprob(trimmed, said)
+                record |= _gold(prompt, record, tokenizer, ending)
         records.append(record)
     _warn_of_thoughts(notes[THOUGHT], len(written), model)
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
@@ -148,8 +155,8 @@ def _written(
     settings: Settings,
     keep: Path | None,
     notes: Counter[str],
-) -> dict[str, tuple[int, ...]]:
-    """Id → the tokens that the model writes, for each prompt that it has to answer.
+) -> dict[str, Written]:
+    """Id → what the model writes, for each prompt that it has to answer.
 
     `notes` counts the batches that were halved.
     """
@@ -212,6 +219,40 @@ def trim(
     return Trimmed(whole, fed, fed_text, anchor, ea_text, found.sure, no_answer, thinks, split)
 
 
+def _logprob(trimmed: Trimmed, written: Written) -> float | None:
+    """Mean log-probability of E_A's tokens; None if the model did not write them.
+
+    Where the last one was tokenised anew, of those that were written in its place.
+    """
+    start, end = trimmed.anchor or (0, 0)
+    some = written.logprobs[start : max(end, start + 1)]
+    return sum(some) / len(some) if some else None
+
+
+def _gold(
+    prompt: Prompt, record: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, ending: Ending
+) -> dict[str, Any]:
+    """The first gold answer in the place of a wrong one, closed like it: columns `gold_...`.
+
+    No lead-in. `gold_ids` are empty where the answer is not wrong, there is no gold answer, or its
+    tokens do not spell it.
+    """
+    if record["label"] != 1 or not record["golds"]:
+        return {}
+    text = gap(str(prompt.row["prompt"])) + str(record["golds"][0])
+    try:
+        ids = tokens.continuation(tokenizer, text)
+    except ValueError:  # it has no tokens for any of it
+        return {}
+    spelled, spans = tokens.char_spans(tokenizer, ids, prompt.ids[-CONTEXT:])
+    place = spelled.find(text.strip())
+    inside = tokens.overlapping(spelled, spans, place, place + len(text.strip()))
+    if place < 0 or not inside:
+        return {}
+    fed = (*ids[: inside[-1] + 1], *ending.closing)
+    return {"gold_ids": list(fed), "gold_start": inside[0], "gold_end": inside[-1] + 1}
+
+
 def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: Style) -> Ending:
     """How answers of a style end: in a chat, with what the template writes after a turn.
 
@@ -268,7 +309,7 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
     row = prompt.row
     return dict[str, Any](dict.fromkeys(COLUMNS)) | {
         **{name: row.get(name) for name in ("id", "question", *CARRIED)},
-        **{name: [] for name in ("input_ids", "eq_tokens", "question_tokens")},
+        **{name: [] for name in ("input_ids", "gold_ids", "eq_tokens", "question_tokens")},
         "golds": list(row["answers"]) if row["answers"] is not None else [],
         "repeats_subject": False,
         "from_user": given(row.get("response")),

@@ -1,8 +1,8 @@
 """Greedy answers in batches, each stopped once nothing more can change it.
 
 The loop is our own, for speed: the beginning that all prompts share (the head) is passed once,
-prompts of similar length are passed together, rows that have ended leave the batch, and no scores
-are kept.
+prompts of similar length are passed together, rows that have ended leave the batch, and of scores
+the log-probability of each token written is all that is kept.
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ Leaving costs a copy of the cache, staying costs their passes.
 
 
 @dataclass(frozen=True)
+class Written:
+    """What a model wrote."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]  # of each token, in nats, given all before it
+
+
+@dataclass(frozen=True)
 class Ending:
     """How an answer ends."""
 
@@ -56,8 +64,8 @@ def generate(
     keep: Path | None = None,
     room: Room | None = None,
     names: Sequence[str] | None = None,
-) -> list[tuple[int, ...]]:
-    """Greedy answers to prompts; prompts and answers are token ids, each answer up to its end.
+) -> list[Written]:
+    """Greedy answers to prompts, which are token ids; each answer up to its end.
 
     Each step takes the likeliest token. The checkpoint's own generation defaults, such as a
     repetition penalty or a temperature, are not used.
@@ -81,27 +89,34 @@ def generate(
     ended = functools.partial(_ended, tokenizer=tokenizer, ending=ending)
     sizes = [len(ids) + max_new_tokens for ids in prompts]
 
-    def answers_of(batch: Sequence[int]) -> list[list[int]]:
+    def answers_of(batch: Sequence[int]) -> list[Written]:
         rows, row_names = [prompts[n] for n in batch], [names[n] for n in batch]
         return _greedy(rows, row_names, model, head, shared, ended, max_new_tokens)
 
     def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The new ids of each row, filled up with -1, and the number of halved batches."""
+        """The new tokens of each row, ids filled up with -1, and the number of halved batches."""
         before, longest = room.halved, sizes[batch[0]]
         parts = room.run(batch, lambda part: len(part) * longest, answers_of)
-        new = [torch.tensor(ids) for part in parts for ids in part]
-        halved = torch.tensor(room.halved - before)
-        return {"ids": pad_sequence(new, batch_first=True, padding_value=-1), "halved": halved}
+        written = [one for part in parts for one in part]
+        ids = [torch.tensor(one.ids) for one in written]
+        logprobs = [torch.tensor(one.logprobs) for one in written]
+        return {
+            "ids": pad_sequence(ids, batch_first=True, padding_value=-1),
+            "logprobs": pad_sequence(logprobs, batch_first=True),
+            "halved": torch.tensor(room.halved - before),
+        }
 
-    answers: list[tuple[int, ...]] = [()] * len(prompts)
+    answers = [Written((), ())] * len(prompts)
     with Progress(total=len(prompts), unit="answers") as progress:
         for number, batch in enumerate(cache.grouped(sizes, batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
             signature, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
             made = partial.once(path, functools.partial(tensors_of, batch), signature)
             room.halved = before + int(made["halved"])
-            for n, ids in zip(batch, made["ids"].tolist(), strict=True):
-                answers[n] = tuple(token for token in ids if token >= 0)
+            rows = made["ids"].tolist(), made["logprobs"].tolist()
+            for n, padded, logprobs in zip(batch, *rows, strict=True):
+                ids = tuple(token for token in padded if token >= 0)
+                answers[n] = Written(ids, tuple(logprobs[: len(ids)]))
             progress.update(len(batch))
     return answers
 
@@ -209,7 +224,7 @@ def _greedy(
     shared: int,
     ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
-) -> list[list[int]]:
+) -> list[Written]:
     """The new tokens of each row of a batch.
 
     Args:
@@ -221,6 +236,7 @@ def _greedy(
     device = families.device_of(model)
     rows = _Rows.of(prompts, model, head, shared, most)
     answers: list[list[int]] = [[] for _ in prompts]
+    logprobs: list[list[float]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
     widths = [len(prompt) - shared for prompt in prompts]
     price = cache.WORTH_A_CALL if device.type == "cpu" else cache.WORTH_A_GPU_CALL
@@ -230,9 +246,12 @@ def _greedy(
             rows.end += rows.ids.shape[1]
             logits = torch.cat([rows.logits(*run) for run in runs])
             rows.ids = _likeliest(logits, [names[n] for n in numbers]).to(device)
-            for n, token in zip(numbers, rows.ids[:, 0].tolist(), strict=True):
+            of_token = logits.gather(-1, rows.ids)[:, 0].float() - logits.float().logsumexp(-1)
+            new = zip(numbers, rows.ids[:, 0].tolist(), of_token.tolist(), strict=True)
+            for n, token, logprob in new:
                 if n in going:
                     answers[n].append(token)
+                    logprobs[n].append(logprob)
                     if ended(answers[n], prompts[n]):
                         going.remove(n)
             if not going:
@@ -241,7 +260,7 @@ def _greedy(
             if len(going) <= LEAVE_AT * len(numbers):
                 rows.leave([n in going for n in numbers])
                 numbers = [n for n in numbers if n in going]
-    return answers
+    return [Written(tuple(ids), tuple(of)) for ids, of in zip(answers, logprobs, strict=True)]
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:

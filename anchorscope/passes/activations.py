@@ -24,12 +24,14 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
-    from anchorscope.passes.batches import Plan
+    from anchorscope.passes.batches import Plan, Sample
     from anchorscope.passes.features import Features
 
 
-PARTNER_COLUMNS = ("crossed_partner", "partner_source")
-"""The columns of the index that tell whose prompt stood before an answer, and why."""
+PARTNER_COLUMNS = ("crossed_partner", "gold_partner", "same_frame", "partner_source")
+"""The columns of the index that tell whose prompt stood before an answer, see `index`."""
+OUTPUTS = "outputs.parquet"
+"""The file of token probabilities in a folder of activations."""
 
 
 def complete_column(control: str) -> str:
@@ -40,7 +42,7 @@ def complete_column(control: str) -> str:
 def write(
     folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]
 ) -> dict[str, Any]:
-    """Measure a cell and write `batch-00000.safetensors`, ..., and `index.parquet`.
+    """Measure a cell and write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
     The folder is made if it is not there. Batches that lie there from an earlier try are not passed
     again; so give one of `partial.folder_for`.
@@ -58,7 +60,7 @@ def write(
     signatures = [partial.signature(of_batch) for of_batch in ids]
     todo = [n for n, path in enumerate(paths) if not partial.finished(path, signatures[n])]
     room, seconds, halved = Room(), 0.0, 0
-    passes = measure(loaded, planned, readouts, numbers=todo, room=room)
+    passes = measure(loaded, planned, readouts, numbers=todo, room=room, outputs=True)
     total = sum(len(planned.batches[number].rows) for number in todo)
     # Closed: an error while a batch is written leaves the model without hooks, too.
     with closing(passes), Progress(total=total, unit="rows") as progress:
@@ -69,7 +71,40 @@ def write(
             partial.save(tensors, paths[number], samples=signatures[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
+    write_parquet(_outputs(planned, paths), folder / OUTPUTS)
     return _cost(loaded, planned, paths)
+
+
+def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
+    """A row for each token of each answer where nothing is cut, up to the end of E_A.
+
+    `id`, `condition`, the token's `place` in the model's input, whether it is of E_A (`exact`), and
+    `lm_head.QUANTITIES`.
+    """
+    from anchorscope.passes.lm_head import QUANTITIES
+
+    frames = []
+    for batch, path in zip(planned.batches, paths, strict=True):
+        conditions = {row.intervention.name: row.intervention for row in batch.rows}
+        for name, one in conditions.items():
+            if not one.reads_outputs:
+                continue
+            passed = [planned.samples[at].under(one) for at in batch.samples]
+            keys = [
+                (sample.id, name, token, token > sample.positions["before_answer"])
+                for sample in passed
+                for token in sample.answer_tokens
+            ]
+            with partial.opened(path) as file:
+                values = file.get_tensor(f"{name}.0/outputs").numpy()
+            frame = pd.DataFrame(keys, columns=["id", "condition", "place", "exact"])
+            frames.append(frame.assign(**dict(zip(QUANTITIES, values.T, strict=True))))
+    return pd.concat(frames, ignore_index=True)
+
+
+def outputs(folder: str | Path) -> pd.DataFrame:
+    """The token probabilities of a cell, see `_outputs`."""
+    return read_parquet(Path(folder) / OUTPUTS)
 
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
@@ -99,7 +134,8 @@ def index(planned: Plan) -> pd.DataFrame:
     condition is not run); for each control `<name>_complete` (every draw found as many tokens as
     the condition that it controls acts on; False where either is not run).
     Where crossing is run, `crossed_partner`: the id of the sample whose prompt stood before the
-    answer, None where there is none; and partner_source, see `partners.Crossing`.
+    answer, None where there is none; `gold_partner`, the same of the gold answer; `same_frame`,
+    whether their prompts differ in E_Q alone; and partner_source, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -116,11 +152,22 @@ def index(planned: Plan) -> pd.DataFrame:
         wanted, placed = mean.get(one.name, unmeasured), least.get(control.name, unmeasured)
         done[complete_column(control.name)] = placed >= wanted
     if planned.partner_source is not None:
-        behind = [sample.others.get("crossed") for sample in planned.samples]
-        partners = [None if sample is None else sample.partner for sample in behind]
+        both = [(sample, sample.others.get(interventions.CROSSED)) for sample in planned.samples]
+        partners = [None if other is None else other.partner for _, other in both]
+        has_gold = [interventions.GOLD in sample.others for sample in planned.samples]
+        alike = [None if other is None else _frame(one) == _frame(other) for one, other in both]
         done["crossed_partner"] = pd.Series(partners, dtype=object)
+        done["gold_partner"] = done["crossed_partner"].where(has_gold, None)
+        done["same_frame"] = pd.Series(alike, dtype=object)
         done["partner_source"] = pd.Series([planned.partner_source] * len(done), dtype=object)
     return done
+
+
+def _frame(sample: Sample) -> list[int]:
+    """The tokens of a prompt outside E_Q."""
+    exact = set(sample.eq_tokens)
+    prompt = enumerate(sample.input_ids[: sample.answer_start])
+    return [id_ for place, id_ in prompt if place not in exact]
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
@@ -159,7 +206,8 @@ def read(
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
-    if (partner := f"{one.prompt}_partner") in where:
+    if one.prompt is not None:
+        partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"
         where = where[where[partner].notna()]
         if where.empty:
             _, clean = read(folder, readout, "clean")

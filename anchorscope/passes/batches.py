@@ -33,11 +33,16 @@ class Sample:
     # id of the sample whose prompt the answer stands behind; None for the prompt that it was given
     # to
     partner: str | None = None
-    # the same answer behind other prompts, by `Intervention.prompt`
+    # the same answer behind other prompts, or another answer, by `Intervention.prompt`
     others: dict[str, Sample] = field(default_factory=dict)
 
+    @property
+    def answer_tokens(self) -> range:
+        """The answer's tokens up to the end of E_A, a lead-in among them."""
+        return range(self.answer_start, self.positions["last_answer"] + 1)
+
     def under(self, one: Intervention) -> Sample:
-        """The answer behind the prompt that an intervention wants."""
+        """The answer and the prompt that an intervention wants."""
         return self if one.prompt is None else self.others[one.prompt]
 
 
@@ -199,7 +204,9 @@ def _batches(
     for group in grouped(lengths, batch_tokens // len(columns)):
         numbers, rows = tuple(chosen[place] for place in group), []
         for (one, draw), number in itertools.product(columns, numbers):
-            passed, key = samples[number].under(one), f"{draw}/{seed}/{samples[number].id}"
+            passed = samples[number].under(one)
+            # Two answers behind one question are passed with the same random tokens.
+            key = f"{draw}/{seed}/{passed.partner or passed.id}"
             tokens = cut(one, passed.question_tokens, passed.eq_tokens, key)
             rows.append(Row(number, one, draw, tokens))
         batches.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))

@@ -13,13 +13,14 @@ from typing import Literal
 
 Settings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`: a setting left out, or None, is off."""
-Role = Literal["clean", "cut", "control", "arm", "noise"]
+Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
 """What a condition is to the others:
 
 - `clean`: nothing is done.
 - `cut`: attention to some of the question's tokens is cut, or weighed.
 - `control`: the same of other tokens, for the one `cut` that names it as its control.
-- `arm`: the answer stands behind another question.
+- `arm`: the answer stands behind another question, and nothing is cut.
+- `gold`: a gold answer stands in place of the model's own, which was wrong.
 - `noise`: nothing is done, in a batch of its own; shows what moves by itself.
 """
 
@@ -40,14 +41,16 @@ class Intervention:
     weight: float = 0.0
     # first layer that it acts in, and the one after the last; None for all
     layers: tuple[int, int] | None = None
-    # the prompt that the answer stands behind, a key of `Sample.others`, if not its own; `planning`
-    # finds `crossed`
+    # prompt and answer that are passed, a key of `Sample.others`, if not the sample's own;
+    # `planning` finds `CROSSED`, `GOLD` and `CROSSED_GOLD`
     prompt: str | None = None
     # the condition that its effects are differences to: of a cut behind another prompt, that with
     # nothing cut behind the same one
     against: str = "clean"
-    # the condition that does as much to something else: contrasts are against it
+    # the condition that does as much to other tokens, reported beside
     control: str | None = None
+    # the condition that does the same behind the partner's question: contrasts are against it
+    crossed: str | None = None
     # the condition drawn beside it where it has no control: it acts on more tokens, or on none
     beside: str | None = None
     # passed in a batch of its own, on the model's ordinary path without our mask
@@ -57,6 +60,11 @@ class Intervention:
     def partial(self) -> bool:
         """Whether only some of the samples are measured so."""
         return self.own_batch or self.prompt is not None
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether the main run keeps the probabilities of the answer's tokens."""
+        return self.role in ("clean", "arm", "gold")
 
     @property
     def companion(self) -> str | None:
@@ -124,18 +132,33 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 """Name → the tokens, from the question's tokens, E_Q and a key that decides random choices. A
 control is given the tokens of the condition that it controls in place of E_Q."""
 
+CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
+"""Prompts and answers in `Sample.others`: the own answer behind the partner's question; the gold
+answer behind the own question, and behind the partner's."""
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
 RECORDS = (
     Intervention("clean", "nothing cut", "nothing is cut", "clean"),
     Intervention("knockout", "exact question tokens cut", f"attention to {EXACT} is cut", "cut",
-                 ("knockout",), "exact", control="random"),
+                 ("knockout",), "exact", control="random", crossed="crossed-knockout"),
     Intervention("random", "as many random question tokens cut", f"attention to {AS_MANY} is cut",
-                 "control", ("random",), "random"),
+                 "control", ("random",), "random", crossed="crossed-random"),
     Intervention("question", "every question token cut", "attention to every question token is cut",
                  "cut", ("question",), "question", beside="random"),
-    Intervention("crossed", "nothing cut, another question",
-                 "two answers are exchanged between their questions",
-                 "arm", ("crossed",), prompt="crossed"),
+    Intervention("crossed", "nothing cut, partner's question",
+                 "the answers of two questions are swapped",
+                 "arm", ("crossed",), prompt=CROSSED),
+    Intervention("crossed-knockout", "exact question tokens cut, partner's question",
+                 f"attention to {EXACT} of the partner's question is cut",
+                 "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, against="crossed",
+                 control="crossed-random"),
+    Intervention("crossed-random", "as many random question tokens cut, partner's question",
+                 f"attention to {AS_MANY} of the partner's question is cut",
+                 "control", ("crossed", "random"), "random", prompt=CROSSED, against="crossed"),
+    Intervention("gold", "gold answer", "the gold answer stands in the answer's place",
+                 "gold", ("crossed", "gold"), prompt=GOLD),
+    Intervention("crossed-gold", "gold answer, partner's question",
+                 "the gold answers of two questions are swapped",
+                 "gold", ("crossed", "gold"), prompt=CROSSED_GOLD, against="gold"),
     Intervention("noop", "nothing cut (noise)", "nothing is cut",
                  "noise", ("noop",), beside="random", own_batch=True),
 )  # fmt: skip
@@ -150,19 +173,19 @@ def of_role(*roles: Role) -> list[Intervention]:
     return [one for one in REGISTRY.values() if one.role in roles]
 
 
-def arms() -> tuple[str, ...]:
-    """The conditions in which the answer stands behind another question."""
-    return tuple(one.name for one in of_role("arm"))
-
-
 def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
     """Every cut that has a control, and that control."""
     return [(one, REGISTRY[one.control]) for one in of_role("cut") if one.control]
 
 
+def swapped() -> list[tuple[Intervention, Intervention]]:
+    """Every condition that is also measured behind the partner's question, and that condition."""
+    return [(one, REGISTRY[one.crossed]) for one in REGISTRY.values() if one.crossed]
+
+
 def in_contrasts() -> tuple[str, ...]:
-    """The cuts that have a control, and the controls, in the registry's order."""
-    names = {one.name for pair in controlled_cuts() for one in pair}
+    """The conditions that contrasts compare, in the registry's order."""
+    names = {one.name for pair in [*swapped(), *controlled_cuts()] for one in pair}
     return tuple(name for name in REGISTRY if name in names)
 
 

@@ -5,10 +5,10 @@ The base model is run without its LM head, from the first token that prompts do 
 large vocabulary, the logits of a whole batch take more memory than its states.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,15 +19,14 @@ from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Batch, Plan, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
+from anchorscope.passes.lm_head import QUANTITIES, logits_of, probabilities
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
-COLUMNS = ("id", "place", "exact", "logprob", "logit", "entropy")
+COLUMNS = ("id", "place", "exact", *QUANTITIES)
 """Of each token of an answer up to the end of E_A, which stands at `place` in the model's input:
 whether it is of E_A; its log-probability and its logit, given all tokens before it; and the entropy
 of the distribution that it was taken from. In nats, before any temperature."""
-LOGITS_AT_ONCE = 2**25
-"""Most logits that are held at once, 128 MiB in float32."""
 Place = tuple[int, int]
 """The number of a sample, and of one of its tokens."""
 Result = TypeVar("Result")
@@ -55,12 +54,13 @@ def of_answers(
         """The rows of the tokens that follow some places."""
         tokens = [(alone[number], before + 1) for number, before in places]
         written = torch.tensor([sample.input_ids[place] for sample, place in tokens])
+        values = probabilities(loaded, states, written).double().numpy().T
         return pd.DataFrame(
             {
                 "id": [sample.id for sample, _ in tokens],
                 "place": [place for _, place in tokens],
                 "exact": [place > sample.positions["before_answer"] for sample, place in tokens],
-                **_probabilities(loaded, states, written),
+                **dict(zip(QUANTITIES, values, strict=True)),
             }
         )
 
@@ -118,7 +118,7 @@ def of_choices(
         pairs = torch.tensor([choices[number] for number in numbers])
         parts = [
             logits.gather(-1, some.to(logits.device)).cpu()
-            for logits, some in _logits(loaded, states, pairs)
+            for logits, some in logits_of(loaded, states, pairs)
         ]
         both[numbers] = torch.cat(parts).double().numpy()
 
@@ -182,31 +182,3 @@ def _states(
             rows.append(row)
             columns.append(place - first)
     return places, states[rows, columns]
-
-
-def _probabilities(
-    loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor
-) -> dict[str, np.ndarray]:
-    """`logprob`, `logit` and `entropy` of tokens [n], predicted from states [n, width]."""
-    parts: dict[str, list[torch.Tensor]] = {"logprob": [], "logit": [], "entropy": []}
-    for logits, written in _logits(loaded, states, tokens):
-        log_p = logits.log_softmax(dim=-1)
-        index = written.to(logits.device)[:, None]
-        parts["logprob"].append(log_p.gather(-1, index)[:, 0].cpu())
-        parts["logit"].append(logits.gather(-1, index)[:, 0].cpu())
-        parts["entropy"].append(torch.special.entr(log_p.exp()).sum(dim=-1).cpu())
-    return {name: torch.cat(values).double().numpy() for name, values in parts.items()}
-
-
-@torch.inference_mode()
-def _logits(
-    loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Logits of states [n, width] in parts, float32 [some, vocabulary], with rows of `beside`."""
-    head: Any = loaded.model.get_output_embeddings()
-    size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
-    # Some models bend their logits before the softmax.
-    most = getattr(loaded.model.config, "final_logit_softcapping", None)
-    for some, given in zip(states.split(size), beside.split(size), strict=True):
-        logits = head(some.to(head.weight.device)).float()
-        yield logits if most is None else most * torch.tanh(logits / most), given

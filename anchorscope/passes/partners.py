@@ -1,21 +1,22 @@
-"""Partners: whose question stands before a sample's frozen answer in another pass.
+"""Partners: which samples are put behind each other's questions.
 
-`crossing` pairs samples that exchange their answers. It needs the subject and the relation of a
-question, and takes what its wording tells in place of these where a dataset has neither.
+Two questions of one relation, where a dataset has these; else of one class of wording. Nothing here
+knows of a probe. `crossing` takes subjects and relations as the answers have them, and takes what
+the wording tells in place of these where a dataset has neither.
 """
 
 import itertools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import labels
+from anchorscope.anchors.asking import kind_of
 from anchorscope.anchors.words import words_of
-from anchorscope.passes.interventions import seeded
 from anchorscope.questions import folds, wording
 from anchorscope.questions.world import UNSEEN
 
@@ -34,14 +35,23 @@ class Asked:
     label: int  # 1 if that is wrong, 0 if right
     golds: tuple[str, ...]
     taught: bool = True  # False for a fact of a calibration world that no training shows
+    popularity: float = np.nan  # as the dataset counts it; NaN where unknown
+    logprob: float = np.nan  # mean log-probability of E_A's tokens; NaN if the model wrote none
+    gold_passes: bool = True  # whether the tokenizer has tokens for the first gold answer
 
 
 NO_SUBJECT = "no subject or relation"
-NO_GOLDS = "no gold answers"
 NEVER_TAUGHT = "fact never taught"
 SHARED_WORD = "answer shares a word with its question"
 RESTATES = "response restates its question"
 NO_PARTNER = "no partner"
+
+ANSWERED_RIGHT = "answered right"
+NO_GOLD = "no gold answer"
+NO_TOKENS = "gold answer without tokens"
+SAME_GOLD = "equal gold answers"
+RIGHT_FOR_BOTH = "gold answer right for both questions"
+GOLD_SHARES = "gold answer shares a word with a question or an answer"
 
 
 @dataclass(frozen=True)
@@ -53,19 +63,18 @@ class Crossing:
     # what subjects and relations are: the dataset's own (`relations`), or read off the questions
     # (`wording`)
     source: str
+    # id → why the gold answers of a pair are not swapped; nothing where they are
+    golds_left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def crossing(
-    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int] | None = None
-) -> Crossing:
-    """Pair samples whose answers are exchanged, right ones with right ones, wrong with wrong.
+def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -> Crossing:
+    """Pair samples whose answers are swapped, right ones with right ones, wrong with wrong.
 
     Two samples can be a pair if they share relation and outer fold and differ in subject and
     answer, if neither answer is right for the other's question, and if the words alone do not tell
     which question an answer belongs to: an answer shares no content word with its own question, and
-    a response the same ones with both. As many pairs as a greedy matching finds, which the seed
-    orders; the same template goes first, and so do two subjects that are a pair already, since
-    subjects that are linked are one cluster of the bootstrap.
+    a response the same ones with both. As many pairs as a greedy matching finds, of samples as near
+    to each other as can be, see `distances`.
 
     Args:
         answers: the answers table; rows with a `dropped` reason are in no pair.
@@ -80,17 +89,19 @@ def crossing(
         if left_out[one.id] == NO_PARTNER:
             fold = folds_of[one.id] if folds_of else 0
             groups[one.relation, fold, one.label].append(one)
+    times = Counter(labels.squad_normalise(one.answer) for one in samples)
     partners: dict[str, str] = {}
-    linked: set[frozenset[str]] = set()
-    for key, group in sorted(groups.items()):
-        for one, other in _pairs(group, linked, f"{seed}/{'/'.join(map(str, key))}"):
-            linked.add(frozenset((one.subject, other.subject)))
+    golds_left_out: dict[str, str] = {}
+    for _, group in sorted(groups.items()):
+        for one, other in _pairs(group, times):
             partners |= {one.id: other.id, other.id: one.id}
+            if why := _no_golds(one, other):
+                golds_left_out |= {one.id: why, other.id: why}
         for one in group:
             if one.id not in partners and _shared(one.response, one.question):
                 left_out[one.id] = RESTATES
     left_out = {id_: why for id_, why in left_out.items() if id_ not in partners}
-    return Crossing(partners, left_out, source)
+    return Crossing(partners, left_out, source, golds_left_out)
 
 
 def _unfit(one: Asked) -> str | None:
@@ -98,11 +109,30 @@ def _unfit(one: Asked) -> str | None:
 
     What is right for a fact that a model never met was dealt out, and it cannot know.
     """
-    if not one.golds:
-        return NO_GOLDS
     if not one.taught:
         return NEVER_TAUGHT
     return SHARED_WORD if _shared(one.answer, one.question) else None
+
+
+def _no_golds(one: Asked, other: Asked) -> str | None:
+    """Why the first gold answers of a pair are not swapped; None if they are.
+
+    As with own answers, the words alone must not tell which question a gold answer belongs to; and
+    a gold answer that shares a word with what the model said is no other answer.
+    """
+    if one.label == 0:
+        return ANSWERED_RIGHT
+    if not (one.golds and other.golds):
+        return NO_GOLD
+    if not (one.gold_passes and other.gold_passes):
+        return NO_TOKENS
+    gold, others = one.golds[0], other.golds[0]
+    if labels.squad_normalise(gold) == labels.squad_normalise(others):
+        return SAME_GOLD
+    if labels.matches(gold, other.golds) or labels.matches(others, one.golds):
+        return RIGHT_FOR_BOTH
+    texts = (one.question, other.question, one.answer, other.answer)
+    return GOLD_SHARES if any(_shared(f"{gold} {others}", text) for text in texts) else None
 
 
 def _shared(text: str, other: str) -> frozenset[str]:
@@ -113,22 +143,35 @@ def _shared(text: str, other: str) -> frozenset[str]:
     return frozenset(words & others)
 
 
-def _pairs(
-    group: Sequence[Asked], linked: set[frozenset[str]], key: str
-) -> list[tuple[Asked, Asked]]:
-    """A matching of some samples; `linked` are the pairs of subjects so far."""
-    order = list(group)
-    seeded(key).shuffle(order)
-    free = exchangeable(order)
-    alike = np.array([[one.template == other.template for other in order] for one in order])
-    subjects = [one.subject for one in order]
-    met = np.array([[frozenset((one, other)) in linked for other in subjects] for one in subjects])
-    places: list[tuple[int, int]] = []
-    for allowed in (free & alike & met, free & alike, free & met, free):
-        left = np.ones(len(order), dtype=bool)
-        left[[place for pair in places for place in pair]] = False
-        places += _matching(allowed & left & left[:, None], subjects)
-    return [(order[one], order[other]) for one, other in places]
+def _pairs(group: Sequence[Asked], times: Mapping[str, int]) -> list[tuple[Asked, Asked]]:
+    """A matching of some samples of one relation, fold and label; `times`: see `distances`."""
+    subjects = [one.subject for one in group]
+    places = _matching(exchangeable(group), distances(group, times), subjects)
+    return [(group[one], group[other]) for one, other in places]
+
+
+def distances(samples: Sequence[Asked], times: Mapping[str, int]) -> np.ndarray:
+    """How unlike two samples are, as a rank, int64 [n, n]: 0 for the most alike.
+
+    By the log of the popularity where it is known, else by the mean log-probability of the answer's
+    tokens; where these leave it open by the answers' kinds, then by how often the cell's samples
+    give each answer, `times` (by its normalised text).
+    """
+    nearness = []
+    for values in (
+        np.log1p([one.popularity for one in samples]),
+        np.array([one.logprob for one in samples]),
+    ):
+        apart = np.abs(values[:, None] - values)
+        nearness.append(np.nan_to_num(apart, nan=np.inf))
+        if np.isfinite(apart).any():
+            break
+    kinds = np.array([kind_of(one.answer) for one in samples])
+    often = np.log([times[labels.squad_normalise(one.answer)] for one in samples])
+    nearness += [1.0 * (kinds[:, None] != kinds), np.abs(often[:, None] - often)]
+    stacked = np.stack([of.ravel() for of in nearness], axis=1)
+    _, ranks = np.unique(stacked, axis=0, return_inverse=True)
+    return ranks.reshape(len(samples), len(samples))
 
 
 def exchangeable(samples: Sequence[Asked]) -> np.ndarray:
@@ -156,11 +199,14 @@ def exchangeable(samples: Sequence[Asked]) -> np.ndarray:
     return one_way & one_way.T
 
 
-def _matching(allowed: np.ndarray, subjects: Sequence[str]) -> list[tuple[int, int]]:
+def _matching(
+    allowed: np.ndarray, apart: np.ndarray, subjects: Sequence[str]
+) -> list[tuple[int, int]]:
     """Pairs of places that are `allowed` [n, n], none in two pairs.
 
-    Whoever has the fewest possible partners is next, and takes of these the one with the fewest;
-    the first of several. Other samples of the same two subjects follow at once.
+    Whoever has the fewest possible partners is next, and takes the nearest of these by `apart`
+    [n, n]; the first of several. Other samples of the same two subjects follow at once: subjects
+    that are linked are one cluster.
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -177,7 +223,7 @@ def _matching(allowed: np.ndarray, subjects: Sequence[str]) -> list[tuple[int, i
 
     while partners.any():
         one = int(np.where(partners > 0, partners, len(free) + 1).argmin())
-        other = int(np.where(free[one], partners, len(free) + 1).argmin())
+        other = int(np.where(free[one], apart[one], apart.max() + 1).argmin())
         join(one, other)
         for more in itertools.product(by_subject[subjects[one]], by_subject[subjects[other]]):
             if free[more]:
@@ -223,8 +269,15 @@ def _asked(answers: pd.DataFrame) -> list[Asked]:
             label=int(row["label"]),
             golds=tuple(row["golds"]),
             taught=row.get("kind") != UNSEEN,
+            popularity=_number(row.get("popularity")),
+            logprob=_number(row.get("ea_logprob")),
+            gold_passes=len(row.get("gold_ids", ())) > 0,
         )
         for row in named.to_dict("records")
         if (subject := folds.key(row["subject"])) is not None
     ]
     return sorted(samples, key=lambda one: one.id)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else np.nan

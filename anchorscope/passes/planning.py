@@ -16,15 +16,12 @@ from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Plan, Sample, arrange
-from anchorscope.passes.interventions import Settings, on
+from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, Settings, on
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
-CROSSED = "crossed"
-"""The prompt of a sample's partner, see `Sample.others`."""
-
 TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
     "final": lambda row: row["final"],
     "before_answer": lambda row: row["ea_start"] - 1,
@@ -72,10 +69,12 @@ def plan(
     samples = [sample_of(record) for record in table.to_dict("records")]
     notes: Counter[str] = Counter()
     source = None
-    if any(one.prompt == CROSSED for one, _ in chosen):
+    prompts = {one.prompt for one, _ in chosen}
+    if CROSSED in prompts:
         places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
-        crossing = partners.crossing(table, seed, places)
-        source, notes = crossing.source, _exchange(samples, crossing, limits)
+        crossing = partners.crossing(table, places)
+        golds = gold_samples(table) if GOLD in prompts else {}
+        source, notes = crossing.source, _swap(samples, golds, crossing, limits)
     noise_samples = {
         one.name: given["samples"]
         for one, _ in chosen
@@ -138,31 +137,72 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
     return sample
 
 
+def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:
+    """Id → the sample with its gold answer in place of its own, where the answers have one."""
+    golds = {}
+    for record in table.to_dict("records"):
+        if len(ids := record["gold_ids"]):
+            start = record["prompt_length"]
+            of_gold = record | {
+                "input_ids": [*record["input_ids"][:start], *ids],
+                "ea_start": start + record["gold_start"],
+                "ea_end": start + record["gold_end"],
+                "final": start + len(ids) - 1,
+            }
+            golds[str(record["id"])] = sample_of(of_gold)
+    return golds
+
+
 def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _exchange(
-    samples: Sequence[Sample], crossing: partners.Crossing, limits: Limits
+def _swap(
+    samples: Sequence[Sample],
+    golds: Mapping[str, Sample],
+    crossing: partners.Crossing,
+    limits: Limits,
 ) -> Counter[str]:
-    """Put each answer behind its partner's prompt into `others`; count for how many, or why not.
+    """Put what is passed beside a sample's own row into `others`; count for how many, or why not.
 
-    An answer moves only if its partner's does.
+    An answer moves only if its partner's does, and so does a gold answer.
+
+    Args:
+        golds: id → the sample with its gold answer in place of its own.
     """
     by_id = {sample.id: sample for sample in samples}
-    moved = {id_: behind(by_id[id_], by_id[partner]) for id_, partner in crossing.partners.items()}
-    why_not = dict(crossing.left_out)
-    for one in moved.values():
-        if why := _over(len(one.input_ids), limits):
-            why_not |= {one.id: why, str(one.partner): why}
+    moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
+    why_not = dict(crossing.left_out) | _too_long(moved, crossing.partners, limits)
+    of_gold = {id_: by_id[other] for id_, other in crossing.partners.items() if id_ in golds}
+    moved_golds = {id_: behind(golds[id_], other) for id_, other in of_gold.items()}
+    no_gold = dict(crossing.golds_left_out)
+    no_gold |= _too_long({id_: golds[id_] for id_ in of_gold}, crossing.partners, limits)
+    no_gold |= _too_long(moved_golds, crossing.partners, limits)
     wording = " of like wording" if crossing.source == "wording" else ""
     notes: Counter[str] = Counter()
     for sample in samples:
         if sample.id not in why_not:
             sample.others[CROSSED] = moved[sample.id]  # which has no others of its own
+            if sample.id in moved_golds and sample.id not in no_gold:
+                sample.others[GOLD] = golds[sample.id]
+                sample.others[CROSSED_GOLD] = moved_golds[sample.id]
+            elif golds or no_gold:
+                notes[f"{GOLD}, {no_gold.get(sample.id, partners.ANSWERED_RIGHT)}"] += 1
         what = why_not.get(sample.id, f"another question{wording}")
         notes[f"{CROSSED}, {what}"] += 1
-    return notes
+    measured = sum(GOLD in sample.others for sample in samples)
+    return notes + Counter({f"{GOLD}, swapped": measured} if measured else {})
+
+
+def _too_long(
+    passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
+) -> dict[str, str]:
+    """Id → why what is passed in its place is too long, its partner's included."""
+    why_not = {}
+    for id_, one in passed.items():
+        if why := _over(len(one.input_ids), limits):
+            why_not |= {id_: why, partners_of[id_]: why}
+    return why_not
 
 
 def behind(sample: Sample, other: Sample) -> Sample:

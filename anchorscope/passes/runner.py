@@ -17,11 +17,17 @@ from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes.batches import Batch, Plan, by_length, narrowed
 from anchorscope.passes.hooks import Finished, masked, recording
+from anchorscope.passes.lm_head import probabilities
 from anchorscope.passes.mask import mask
 from anchorscope.storage.room import Room
 
 States = dict[str, torch.Tensor]
-"""`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype."""
+"""`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
+
+And `<condition>.<draw>/outputs` → `lm_head.QUANTITIES` of each answer's tokens up to the end of E_A,
+one sample after the other, float32 [tokens, 3].
+"""
+OUTPUTS = "outputs"
 
 
 @dataclass(frozen=True)
@@ -77,17 +83,20 @@ def measure(
     *,
     numbers: Iterable[int] | None = None,
     room: Room | None = None,
+    outputs: bool = False,
 ) -> Generator[tuple[Batch, States]]:
     """Run the planned passes one after the other.
 
     A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
-    once, and a pass ends with the last module read. All rows of a sample are in one call: in half
-    precision the shape of a call changes results by more than a small effect.
+    once, and a pass ends with the last module read, or with the LM head for `outputs`. All rows of
+    a sample are in one call: in half precision the shape of a call changes results by more than a
+    small effect.
 
     Args:
         readouts: such as `mlp/final`.
         numbers: of the batches to pass, by default all.
         room: counts the batches that were halved.
+        outputs: whether token probabilities are read, where nothing is cut.
 
     Yields:
         Each batch with its `States` in CPU memory, in the order of `batch.samples`.
@@ -105,7 +114,7 @@ def measure(
         """The states of some samples of a batch; on a CPU in as many parts as save time."""
         chosen = narrowed(batch, samples)
         divided = by_length(planned, chosen) if loaded.device.type == "cpu" else [chosen]
-        return _joined([_states(loaded, planned, part, pairs, head) for part in divided])
+        return _joined([_states(loaded, planned, part, pairs, head, outputs) for part in divided])
 
     for number in todo:
         batch = planned.batches[number]
@@ -119,18 +128,55 @@ def _joined(parts: Sequence[States]) -> States:
 
 
 def _states(
-    loaded: Loaded, planned: Plan, batch: Batch, pairs: Sequence[Pair], head: cache.Layers
+    loaded: Loaded,
+    planned: Plan,
+    batch: Batch,
+    pairs: Sequence[Pair],
+    head: cache.Layers,
+    outputs: bool,
 ) -> States:
     """The states of one batch; `head` are the keys and values of the cell's head."""
     rows, first = [planned.passed(row) for row in batch.rows], first_passed(planned, batch, head)
+    early, out = batch.masked and not outputs, None
     with (
-        recording(loaded, pairs, rows, first=first, early=batch.masked) as recorder,
+        recording(loaded, pairs, rows, first=first, early=early) as recorder,
         _masked_by_layer(loaded, planned, batch, head),
         torch.inference_mode(),
     ):
         with suppress(Finished):
-            loaded.model.base_model(**inputs(loaded, planned, batch, head))
-        return _named(planned, batch, pairs, recorder.states())
+            out = loaded.model.base_model(**inputs(loaded, planned, batch, head))
+        states = _named(planned, batch, pairs, recorder.states())
+        if outputs and out is not None:
+            states |= _outputs(loaded, planned, batch, out.last_hidden_state, first)
+        return states
+
+
+def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, first: int) -> States:
+    """Token probabilities of the answers where nothing is cut, see `States`.
+
+    `last` is what the LM head reads, [rows, tokens passed, width], from token `first` on.
+    """
+    found, n = {}, len(batch.samples)
+    for number, (one, draw) in enumerate(batch.columns):
+        if not one.reads_outputs:
+            continue
+        tokens = [
+            (row, token)
+            for row in range(number * n, (number + 1) * n)
+            for token in planned.passed(batch.rows[row]).answer_tokens
+        ]
+        rows, places = map(list, zip(*tokens, strict=True))
+        ids = [planned.passed(batch.rows[row]).input_ids[token] for row, token in tokens]
+        before = torch.tensor(places) - 1 - first  # what stands before a token predicts it
+        states = last[rows, before.to(last.device)]
+        of_tokens = probabilities(loaded, states, torch.tensor(ids))
+        if not bool(of_tokens.isfinite().all()):
+            row = tokens[int((~of_tokens.isfinite()).nonzero()[0, 0])][0]
+            sample = planned.samples[batch.rows[row].sample].id
+            where = f"sample {sample}, condition {one.name}"
+            raise not_finite("a token's log-probability is not finite", where)
+        found[f"{one.name}.{draw}/{OUTPUTS}"] = of_tokens
+    return found
 
 
 def first_passed(planned: Plan, batch: Batch, head: cache.Layers | None) -> int:

@@ -166,7 +166,8 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
 
 def has_refit(condition: str, draw: int) -> bool:
     """Whether probes, and offsets, are fitted anew to it: to a cut that has a control."""
-    return draw == 0 and any(cut.name == condition for cut, _ in interventions.controlled_cuts())
+    cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
+    return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
 def fit_readout(

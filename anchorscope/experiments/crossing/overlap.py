@@ -4,32 +4,19 @@ The text floors add up question and answer, so that their pair term is 0. This o
 together, as far as letters go: what passes for reading the pair must be above what it finds.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from anchorscope.anchors.asking import answer_kind
+from anchorscope.anchors.asking import KINDS, answer_kind, kind_of
 from anchorscope.anchors.words import words_of
 from anchorscope.probes.newton import logistic_regressions
 
-KINDS = ("number", "yes/no", "name", "words")
-"""Sorts of answers that letters alone tell apart."""
 PENALTIES = np.array([100.0, 10.0, 1.0, 0.1])
 """Of the squared weights, standardised; 1/C."""
 ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
 """Sorts of questions; there are others, alike to this model."""
-_NUMBER = re.compile(r"\d")
-
-
-def kind_of(answer: str) -> str:
-    """The sort of an answer, one of `KINDS`: with a digit, yes or no, with a capital, or none."""
-    if _NUMBER.search(answer):
-        return "number"
-    if answer.strip(" .!,").lower() in ("yes", "no"):
-        return "yes/no"
-    return "name" if any(char.isupper() for char in answer) else "words"
 
 
 def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:

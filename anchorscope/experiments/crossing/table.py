@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri, stdtrit
 
+from anchorscope.anchors.asking import kind_of
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.crossing import overlap
 from anchorscope.experiments.crossing.split import Split, at_own_size, split
@@ -104,7 +105,7 @@ def pairs_of(analysis: Analysis, terms: Split, partner: np.ndarray) -> Pairs:
     clusters = folds.components(analysis.drawn.clusters[rows].tolist(), pair.tolist())
     questions, texts = (answers[name].astype(str).tolist() for name in ("question", "ea_text"))
     clean, crossed = overlap.scores(questions, texts, analysis.z, readout.fold, partner)
-    kinds = np.array([overlap.kind_of(text) for text in texts])
+    kinds = np.array([kind_of(text) for text in texts])
     return Pairs(
         rows=rows,
         fold=readout.fold,

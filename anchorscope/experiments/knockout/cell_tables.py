@@ -8,12 +8,12 @@ import pandas as pd
 
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import controls, curve, strata
+from anchorscope.experiments.knockout import contrasts, controls, curve, strata
 from anchorscope.probes.bands import Draws
 
 COLUMNS = {
     "curve": curve.CURVE,
-    "contrasts": curve.CONTRASTS,
+    "contrasts": contrasts.CONTRASTS,
     "controls": controls.CONTROLS,
     "crossing": crossing.CROSSING,
     "strata": strata.STRATA,
@@ -43,7 +43,7 @@ def tables(
     balanced = probe["scoring"] == "calibrated" and probe["prior"] == "balanced"
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
         "curve": curve.curve,
-        "contrasts": curve.contrasts,
+        "contrasts": contrasts.contrasts,
         "controls": partial(
             controls.controls, scores=scores, scored_ids=refits.ids, balanced=balanced
         ),

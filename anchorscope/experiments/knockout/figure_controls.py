@@ -7,7 +7,7 @@ from dataclasses import replace
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.knockout.curve import NO
+from anchorscope.experiments.knockout.contrasts import NO, RANDOM
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,

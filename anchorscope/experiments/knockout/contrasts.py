@@ -1,0 +1,145 @@
+"""Contrasts: what a cut does, beside what the same cut does behind another question.
+
+The knockout's control is the knockout itself with the answer behind its partner's question:
+whatever reads the question alone moves there as it does here. As many random tokens, the published
+control, stand beside and carry no claim: exact tokens are rare words, random ones mostly small.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
+from anchorscope.experiments.knockout.curve import complete
+from anchorscope.experiments.pairs import places
+from anchorscope.passes.interventions import Intervention, controlled_cuts, in_contrasts, swapped
+from anchorscope.probes import intervals
+from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.samples import Effects, Readout
+from anchorscope.questions import folds
+
+CONTRASTS = (
+    "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
+    "ci_high", "under", "beside", "ceiling", "ci90_low", "ci90_high", "band_low", "band_high",
+    "effect", "signal", "inflation",
+)  # fmt: skip
+OWN = "knockout-crossed-knockout"
+"""The contrast that carries the claim."""
+RANDOM = "random-crossed-random"
+PUBLISHED = "knockout-random"
+PART = 0.25
+"""Share of the ceiling's effect within which an effect is none."""
+YES, NO, UNCLEAR = "yes", "no", "unclear"
+NOT_INTERPRETABLE, REPORTED = "not interpretable", "reported"
+CEILING = "question"
+
+
+@dataclass(frozen=True)
+class _Contrast:
+    """A condition and the one it is held against."""
+
+    under: Intervention
+    beside: Intervention
+    claims: bool  # whether an effect is told: the two differ in nothing but the question
+
+    @property
+    def name(self) -> str:
+        return f"{self.under.name}-{self.beside.name}"
+
+
+def _every() -> list[_Contrast]:
+    own = [_Contrast(one, other, True) for one, other in swapped()]
+    beside = [(one, other) for one, other in controlled_cuts() if one.prompt is None]
+    return own + [_Contrast(one, other, False) for one, other in beside]
+
+
+def contrasts(analysis: Analysis) -> pd.DataFrame:
+    """A row for each contrast, quantity (`share` of flips, `delta_p`) and layer: `CONTRASTS`.
+
+    In percentage points, see docs/products.md; a control's draws are averaged within a sample.
+    Paired: over the samples measured under both, where both are complete. Clusters hold all samples
+    that pairs and subjects link. `effect`: `no` where the 90 % interval lies within a quarter of
+    what cutting every question token does to the same samples; thin rows are `unclear`.
+
+    Raises AnchorscopeError: the answers lack `<control>_complete`; floors are not of the same
+    samples as the scores.
+    """
+    effects = analysis.readout.effects
+    measured = [one for one in _every() if {one.under.name, one.beside.name} <= effects.keys()]
+    return stacked([_of_contrast(one, analysis) for one in measured], CONTRASTS)
+
+
+def linked(analysis: Analysis) -> Analysis:
+    """The same with draws of clusters that hold all samples which pairs and subjects link."""
+    partner = places(analysis.answers, analysis.answers["crossed_partner"])
+    pair = np.where(partner >= 0, np.minimum(np.arange(len(partner)), partner), -1)
+    pairs = [str(one) if one >= 0 else None for one in pair]
+    clusters = folds.components(analysis.drawn.clusters.tolist(), pairs)
+    drawn = intervals.bootstrap(clusters, len(analysis.drawn.weights), analysis.drawn.seed)
+    return replace(analysis, drawn=drawn)
+
+
+def _of_contrast(one: _Contrast, analysis: Analysis) -> pd.DataFrame:
+    if one.claims:
+        analysis = linked(analysis)
+    answers, signal = analysis.answers, analysis.strength["signal"]
+    members = np.ones(len(answers), dtype=bool)
+    for condition in (one.under, one.beside):
+        members &= analysis.readout.effects[condition.name].measured
+        if condition.role == "control":
+            members &= complete(analysis.readout, answers, condition.name)
+
+    def groups(readout: Readout) -> list[Group]:
+        under, beside, ceiling = (
+            _values(readout.effects.get(name))
+            for name in (one.under.name, one.beside.name, CEILING)
+        )
+        among = np.broadcast_to(members, (1, *readout.clean.shape))
+        return [
+            Group(
+                {"contrast": one.name, "quantity": name},
+                among,
+                among,
+                {"estimate": Quantity(Means(under[name] - beside[name], among), "ci", POINTS)},
+                {
+                    "under": Means(under[name], among),
+                    "beside": Means(beside[name], among),
+                    "ceiling": Means(ceiling.get(name, np.full(among.shape, np.nan)), among),
+                },
+            )
+            for name in under
+        ]
+
+    def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
+        spread = spreads["estimate"]
+        low, high = spread.interval(0.9, POINTS)
+        told = _effect(columns, low, high, signal) if one.claims else REPORTED
+        more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": told}
+        return more | analysis.band(spread, columns["n"] > 0, POINTS)
+
+    return analysis.table(CONTRASTS, groups, (*in_contrasts(), CEILING), describe)
+
+
+def _values(effects: Effects | None) -> dict[str, np.ndarray]:
+    """Quantity → what a condition does to each sample, percentage points, [1, layers, n]."""
+    if effects is None:
+        return {}
+    both = {"share": 100.0 * effects.flip, "delta_p": effects.delta_p}
+    return {name: values.mean(0, keepdims=True) for name, values in both.items()}
+
+
+def _effect(columns: Columns, low: np.ndarray, high: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """Whether there is an effect at each layer, [layers]; the first that holds is said."""
+    margin = PART * np.abs(columns["ceiling"])
+    return np.select(
+        [
+            ~signal,
+            columns["thin"],
+            (low >= -margin) & (high <= margin),
+            (columns["ci_low"] > 0) | (columns["ci_high"] < 0),
+        ],
+        [NOT_INTERPRETABLE, UNCLEAR, NO, YES],
+        UNCLEAR,
+    )
