@@ -142,9 +142,9 @@ def measure(
     """
     chosen = settings_of(settings, SETTINGS, "measure")
     conditions = chosen.conditions.model_dump()
-    loaded = wrapped(model, tokenizer)
+    loaded = wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     check_attention(model)
-    answered, before = answer_rows(model, tokenizer, table, chosen, style=style, examples=examples)
+    answered, before = answer_rows(loaded, table, chosen, style=style, examples=examples)
     with main_run(
         loaded, answered, "the questions", chosen, conditions=conditions, readouts=chosen.readouts
     ) as run:

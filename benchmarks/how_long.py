@@ -4,7 +4,9 @@ docs/how-long.md. Arithmetic, no measurement; the formula stands on that page.""
 import math
 from typing import NamedTuple
 
-SAMPLES, DATASETS, ROWS, READOUTS, BATCH_TOKENS = 2000, 4, 7, 2, 8192
+from anchorscope.config.settings import BATCH_TOKENS
+
+SAMPLES, DATASETS, ROWS, READOUTS = 2000, 4, 7, 2
 ANSWER, NEW_TOKENS = 10, 32
 PROMPT = {"few_shot": 145, "chat": 250}
 LOADS, DISK_RATE = 2, 1e9

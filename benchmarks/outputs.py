@@ -11,7 +11,7 @@ from typing import Any
 import baselines
 import pandas as pd
 import torch
-from ways import BATCH_TOKENS, Result, Way
+from ways import Result, Way
 from workloads import Workload
 
 from anchorscope.models.families import Loaded
@@ -54,7 +54,7 @@ def _of_answers(loaded: Loaded, table: pd.DataFrame) -> Result:
     """The way of this project."""
     samples = [sample_of(row) for row in table.to_dict("records")]
     numbers = {sample.id: number for number, sample in enumerate(samples)}
-    rows = outputs.of_answers(loaded, samples, batch_tokens=BATCH_TOKENS)
+    rows = outputs.of_answers(loaded, samples)
     return {
         (numbers[id_], int(place)): torch.tensor([logprob, entropy])
         for id_, place, logprob, entropy in zip(
@@ -110,9 +110,7 @@ def _of_choices(loaded: Loaded, table: pd.DataFrame) -> Result:
     found: dict[tuple[int, int], torch.Tensor] = {}
     for order in range(len(ORDERS)):
         prompts = [questions(loaded, row)[order] for _, row in table.iterrows()]
-        logits = outputs.of_choices(
-            loaded, prompts, [letters] * len(prompts), batch_tokens=BATCH_TOKENS
-        )
+        logits = outputs.of_choices(loaded, prompts, [letters] * len(prompts))
         p_true = torch.tensor(logits).softmax(-1)[:, order]
         found |= {(number, order): p for number, p in enumerate(p_true)}
     return found

@@ -20,7 +20,6 @@ from anchorscope.styles import CHAT
 Result = Mapping[Any, Any]
 STAGES = ("generate", "measure", "fit", "end to end")
 REQUIRED = ("anchorscope", "one-pass", "literal-1", "literal-32")
-BATCH_TOKENS = 8192
 """The default of the config."""
 LITERAL = 32
 TOLERANCES = (1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7, 3e-8, 1e-8)
@@ -66,7 +65,7 @@ def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, 
 
 def _measured(loaded: Loaded, table: pd.DataFrame) -> Result:
     """The way of this project, planned as in a run."""
-    plan = planning.plan(table, conditions={"knockout": {}}, batch_tokens=BATCH_TOKENS)
+    plan = planning.plan(table, conditions={"knockout": {}}, batch_tokens=loaded.batch_tokens)
     name = READOUT.replace("/", ".")
     return {
         (number, condition, layer): states[layer]
@@ -98,14 +97,7 @@ def _generated(
     loaded: Loaded, table: pd.DataFrame, new_tokens: int, ends: frozenset[int]
 ) -> Result:
     ending = generation.Ending(CHAT, (0,), ends)
-    found = generation.generate(
-        baselines.prompts(table),
-        loaded.model,
-        loaded.tokenizer,
-        ending,
-        max_new_tokens=new_tokens,
-        batch_tokens=BATCH_TOKENS,
-    )
+    found = generation.generate(baselines.prompts(table), loaded, ending, max_new_tokens=new_tokens)
     return dict(enumerate(found))
 
 

@@ -163,6 +163,7 @@ rule detector:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
+        batch_tokens=cfg.batch_tokens,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout=paths.detected,
         settings=paths.settings_of_detector,

@@ -13,12 +13,12 @@ with stage(snakemake):
 
     chosen, product = snakemake.params, snakemake.output.answers
     located, loaded = jobs.model_of(snakemake)
-    names = ("style", "max_new_tokens", "max_prompt_tokens", "batch_tokens", "no_answer")
+    names = ("style", "max_new_tokens", "max_prompt_tokens", "no_answer")
     settings = Settings(**{name: chosen[name] for name in names})
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
     device = loaded.device.type
     waits = partial.folder_for(snakemake, product, device, asdict(settings))
-    answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=waits)
+    answers, counts = answer(*tables, loaded, settings, keep=waits)
     write_parquet(answers, product)
     texts = [*vocabulary.DIFFICULT, *tables[0]["question"].head(12)]
     facts = {"model": located, "device": device, "dtype": chosen.dtype}

@@ -15,10 +15,11 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = read_parquet(given.answers)
     check_tokens(loaded.tokenizer, answers, given.answers)
+    settings = {**chosen.settings, "batch_tokens": chosen.batch_tokens}
     detector = training.of_answers(
         loaded,
         answers,
-        Config(models={}, datasets={}, figures={}, **chosen.settings),
+        Config(models={}, datasets={}, figures={}, **settings),
         style=chosen.style,
         around=arounds_of(read_parquet(given.prompts), answers),
         readout=chosen.readout,

@@ -22,7 +22,6 @@ with stage(snakemake):
         answers,
         probes,
         readouts=chosen.readouts,
-        batch_tokens=chosen.batch_tokens,
         seed=chosen.seed,
         draws=chosen.draws,
         activations=given.get("activations") or None,

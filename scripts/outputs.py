@@ -14,9 +14,7 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = measured(read_parquet(given.answers), given.activations)
     check_tokens(loaded.tokenizer, answers, given.answers)
-    table = token_probabilities.table(
-        loaded, answers, style=chosen.prompt, batch_tokens=chosen.batch_tokens, p_true=chosen.p_true
-    )
+    table = token_probabilities.table(loaded, answers, style=chosen.prompt, p_true=chosen.p_true)
     write_parquet(table, written)
     counts = provenance.counts_of(given.activations)
     provenance.of_stage(snakemake, written, counts=counts, model=located)

@@ -17,9 +17,7 @@ with stage(snakemake):
     answers, questions = read_parquet(paths.answers), read_parquet(paths.questions)
     room = Room()
 
-    seal = verdicts.seal(
-        loaded, answers, batch_tokens=params.batch_tokens, seed=params.seed, room=room
-    )
+    seal = verdicts.seal(loaded, answers, seed=params.seed, room=room)
     graded = truth.graded_pairs(
         {Path(path).stem: read_parquet(path) for path in paths.taught},
         {name: WorldSettings.model_validate(world) for name, world in params.worlds.items()},
@@ -31,7 +29,6 @@ with stage(snakemake):
         loaded,
         graded=graded,
         conditions=params.conditions,
-        batch_tokens=params.batch_tokens,
         seed=params.seed,
         room=room,
     )

@@ -90,7 +90,6 @@ class SmallCell:
             self.answers,
             self.probes,
             READOUTS,
-            batch_tokens=2000,
             draws=experiment.draws or 2,
             activations=self.folder if "states" in experiment.needs else None,
             prompts=prompts_of(self.answers) if "prompts" in experiment.needs else None,
@@ -125,6 +124,7 @@ class SmallCell:
 
 def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
     """Measure and score it."""
+    loaded = replace(loaded, batch_tokens=2000)
     answers = answers_of(loaded.tokenizer)
     plan = planning.plan(answers, conditions=CONDITIONS, batch_tokens=2000)
     activations.write(folder, loaded, plan, READOUTS)

@@ -111,14 +111,12 @@ def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(loa
     loaded, chosen = load("llama"), Config(models={}, datasets={}, figures={})
     table = rows()
     table.loc[3:7, "answers"] = None
-    given = loaded.model, loaded.tokenizer, table, chosen
+    given = loaded, table, chosen
     answers, counts = answer_rows(*given, style="plain", unlabelled=True)
     assert len(answers) == 24 and answers["dropped"].isna().all()
     assert answers["label"].isna().sum() == counts.notes["kept without a label"] == 5
     bare = table.drop(columns="answers")
-    alone, counts = answer_rows(
-        loaded.model, loaded.tokenizer, bare, chosen, style="plain", unlabelled=True
-    )
+    alone, counts = answer_rows(loaded, bare, chosen, style="plain", unlabelled=True)
     assert alone["label"].isna().all() and counts.notes["kept without a label"] == 24
     assert alone["input_ids"].tolist() == answers["input_ids"].tolist()
     plan = planning.plan(alone, conditions={"knockout": {}}, batch_tokens=2000)

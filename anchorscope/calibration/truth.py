@@ -50,7 +50,6 @@ def truth(
     *,
     graded: set[tuple[str, str]],
     conditions: Settings,
-    batch_tokens: int,
     seed: int = 0,
     room: Room | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
@@ -61,7 +60,6 @@ def truth(
         planned: id → the answer that training planted, None of a fact that was never taught.
         graded: (question, answer) pairs that training graded, see `graded_pairs`.
         conditions: as for `planning.plan`, of which `knockout` and `random` are used.
-        batch_tokens: see `planning.plan`.
         seed: chooses among the questions to swap with, and the random tokens.
         room: counts the batches that were halved.
 
@@ -76,7 +74,7 @@ def truth(
     passes = planning.plan(
         answers,
         conditions={name: conditions.get(name) for name in ("knockout", "random")},
-        batch_tokens=batch_tokens,
+        batch_tokens=loaded.batch_tokens,
         window=loaded.window,
         seed=seed,
     )
@@ -86,7 +84,7 @@ def truth(
     by_id, swaps = samples.set_index("id"), choose(samples, seed)
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
     texts = zip(question["question"], answer["ea_text"], strict=True)
-    is_wrong = _verdicts_behind(question, answer, loaded, batch_tokens, room)
+    is_wrong = _verdicts_behind(question, answer, loaded, room)
     varies = is_wrong != (answer["verdict"] == 1)
     follows = is_wrong == (answer["label"] == 0)
     swaps = swaps.assign(
@@ -184,16 +182,12 @@ def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdicts_behind(
-    questions: pd.DataFrame,
-    answers: pd.DataFrame,
-    loaded: Loaded,
-    batch_tokens: int,
-    room: Room | None,
+    questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded, room: Room | None
 ) -> np.ndarray:
     """Whether the model calls each answer wrong behind the question beside it, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
-    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
+    logits = verdicts.of_texts(loaded, rows, room=room)
     return np.array([logits[row] > 0 for row in rows], dtype=bool)
 
 

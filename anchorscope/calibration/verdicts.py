@@ -76,9 +76,7 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
     return table
 
 
-def of_texts(
-    loaded: Loaded, rows: Sequence[Ids], *, batch_tokens: int, room: Room | None = None
-) -> dict[Ids, float]:
+def of_texts(loaded: Loaded, rows: Sequence[Ids], *, room: Room | None = None) -> dict[Ids, float]:
     """The verdict's logit after each row of token ids, the last one the closing full stop.
 
     Raises AnchorscopeError: see `of_samples`.
@@ -89,18 +87,13 @@ def of_texts(
         Sample(f"swap {number}", ids, dict.fromkeys(POSITIONS, len(ids) - 1), (), (), 0)
         for number, ids in enumerate(dict.fromkeys(rows))
     ]
-    planned = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
+    planned = arrange(samples, [(CLEAN, 0)], batch_tokens=loaded.batch_tokens)
     logits = of_samples(loaded, planned, room=room).set_index("id")["logit"]
     return {one.input_ids: float(logits[one.id]) for one in samples}
 
 
 def seal(
-    loaded: Loaded,
-    answers: pd.DataFrame,
-    *,
-    batch_tokens: int,
-    seed: int = 0,
-    room: Room | None = None,
+    loaded: Loaded, answers: pd.DataFrame, *, seed: int = 0, room: Room | None = None
 ) -> float:
     """How much of the knocked-out E_Q still reaches later tokens; exactly 0 if it is sealed.
 
@@ -113,7 +106,7 @@ def seal(
     planned = planning.plan(
         usable.head(64),
         conditions={"knockout": {}},
-        batch_tokens=batch_tokens,
+        batch_tokens=loaded.batch_tokens,
         window=loaded.window,
         seed=seed,
     )

@@ -33,6 +33,8 @@ from anchorscope.config.sections import (
 from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
+BATCH_TOKENS = 8192
+"""Most rows × padded length of a pass through a model, unless the config says otherwise."""
 RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
@@ -238,7 +240,7 @@ class Config(Section):
     no_answer: Literal["drop", "wrong"] = "drop"
     """What becomes of a response that is no answer (a refusal, the question again, an unfinished
     sentence): `drop` leaves it out, counted by reason; `wrong` measures it like any other."""
-    batch_tokens: Count = 8192
+    batch_tokens: Count = BATCH_TOKENS
     """Most tokens in a batch; lower it if the GPU runs out of memory."""
     keep_activations: bool = key(True, "Whether activations stay on disk once scored.")
     probe: Probe = Field(default_factory=Probe, description="The probes.")

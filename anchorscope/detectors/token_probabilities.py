@@ -40,14 +40,13 @@ class Proposal:
 
 
 def table(
-    loaded: Loaded, answers: pd.DataFrame, *, style: str, batch_tokens: int, p_true: bool = True
+    loaded: Loaded, answers: pd.DataFrame, *, style: str, p_true: bool = True
 ) -> pd.DataFrame:
     """The token probabilities of measured answers, behind their own and their partners' questions.
 
     Args:
         answers: see `activations.measured`.
         style: of the prompts; a chat asks the model through its template.
-        batch_tokens: most rows × padded length of a call.
         p_true: whether the model is asked. The two questions take most of the time.
 
     Returns:
@@ -59,10 +58,10 @@ def table(
     """
     frames = []
     for condition, (samples, proposals) in _conditions(answers).items():
-        frame = probabilities(loaded, samples, batch_tokens=batch_tokens)
+        frame = probabilities(loaded, samples)
         frame.insert(1, "condition", condition)
         if p_true:
-            frame[P_TRUE] = ask(loaded, proposals, style=style, batch_tokens=batch_tokens)
+            frame[P_TRUE] = ask(loaded, proposals, style=style)
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
@@ -89,12 +88,12 @@ def proposal_of(prompt: Mapping[Any, Any], answer: Mapping[Any, Any]) -> Proposa
     return Proposal(str(answer["id"]), str(prompt["question"]), str(answer["ea_text"]))
 
 
-def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: int) -> pd.DataFrame:
+def probabilities(loaded: Loaded, samples: Sequence[Sample]) -> pd.DataFrame:
     """The features of each sample, in their order: `id` and `output.FEATURES`.
 
     Errors as of `table`.
     """
-    written = outputs.of_answers(loaded, samples, batch_tokens=batch_tokens)
+    written = outputs.of_answers(loaded, samples)
     exact = written["exact"].astype(bool)
     features = {}
     for span, of_span in zip(SPANS, (written[exact], written), strict=True):
@@ -107,9 +106,7 @@ def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: in
     return pd.DataFrame(features).loc[ids, list(FEATURES)].reset_index()
 
 
-def ask(
-    loaded: Loaded, proposals: Sequence[Proposal], *, style: str, batch_tokens: int
-) -> np.ndarray:
+def ask(loaded: Loaded, proposals: Sequence[Proposal], *, style: str) -> np.ndarray:
     """The probability that the model calls each proposed answer true, float64 [n].
 
     Of the two letters alone, and averaged over both orders, since models prefer a letter.
@@ -122,7 +119,7 @@ def ask(
             ids, pair = choice(loaded, text, style)
             prompts.append(ids)
             letters.append(pair if first == "True" else pair[::-1])
-        logits = outputs.of_choices(loaded, prompts, letters, batch_tokens=batch_tokens)
+        logits = outputs.of_choices(loaded, prompts, letters)
         means += sigmoid(logits[:, 0] - logits[:, 1]) / len(ORDERS)
     return means
 

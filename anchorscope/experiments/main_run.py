@@ -46,20 +46,13 @@ def main_run(
     Args:
         answered: the table of answers.
         where: what errors call them.
-        settings: `probe`, `seed` and `batch_tokens` hold here.
+        settings: `probe` and `seed` hold here.
 
     Raises:
         AnchorscopeError: no probe could be fitted to what would be measured.
     """
     probe = fitting.Settings(**settings.probe.model_dump(), seed=settings.seed)
-    plan = fitting.plan_passes(
-        loaded,
-        answered,
-        where,
-        conditions=conditions,
-        batch_tokens=settings.batch_tokens,
-        probe=probe,
-    )
+    plan = fitting.plan_passes(loaded, answered, where, conditions=conditions, probe=probe)
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, readouts)
         measured = activations.measured(answered, folder)

@@ -37,7 +37,6 @@ class Cell:
     answers: pd.DataFrame  # the samples measured in the main run
     probes: Stored  # fitted to them
     readouts: Sequence[str]  # such as `mlp/final`
-    batch_tokens: int  # most rows × padded length of a pass
     seed: int = 0  # of partners and random choices
     draws: int = 1  # of controls that choose tokens at random
     # folder of the main run's hidden states, for experiments that need `states`
@@ -103,7 +102,7 @@ class Cell:
         drawn = [(one, draw) for one in interventions for draw in range(self._draws_of(one))]
         passable = [self._within_limits(sample) for sample in samples]
         plan = arrange(
-            passable, [(CLEAN, 0), *drawn], batch_tokens=self.batch_tokens, seed=self.seed
+            passable, [(CLEAN, 0), *drawn], batch_tokens=self.loaded.batch_tokens, seed=self.seed
         )
         frames = []
         total = sum(len(batch.rows) for batch in plan.batches)

@@ -17,6 +17,7 @@ import pandas as pd
 
 from anchorscope.anchors import answer_anchors, labels, sentences, tokens
 from anchorscope.models import families, inputs
+from anchorscope.models.families import Loaded
 from anchorscope.models.generation import CONTEXT, Ending, Written, generate, settled
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
 from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
@@ -56,10 +57,8 @@ class Settings:
     """How prompts are answered."""
 
     style: str  # of the prompts, a name of `styles.STYLES`
-    # max_new_tokens, batch_tokens: see `generate`
-    max_new_tokens: int = 32
+    max_new_tokens: int = 32  # see `generate`
     max_prompt_tokens: int = 1024  # longer prompts are dropped
-    batch_tokens: int = 8192
     no_answer: Literal["drop", "wrong"] = "drop"
     """What becomes of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
     labelled like any other, which makes it wrong."""
@@ -88,8 +87,7 @@ class Trimmed:
 def answer(
     prompts: pd.DataFrame,
     questions: pd.DataFrame,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    loaded: Loaded,
     settings: Settings,
     *,
     keep: Path | None = None,
@@ -112,17 +110,17 @@ def answer(
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
             end-of-sequence token, not enough memory, logits that are not finite.
     """
-    ending = ending_of(model, tokenizer, style_of(settings.style))
+    ending = ending_of(loaded.model, loaded.tokenizer, style_of(settings.style))
     needed = settings.max_new_tokens + len(ending.closing)
     limits = {
         TOO_LONG: (settings.max_prompt_tokens, 0),
-        BEYOND_WINDOW: (families.window(model.config), needed),
-        BEYOND_POSITIONS: (families.positions(model.config), needed),
+        BEYOND_WINDOW: (families.window(loaded.model.config), needed),
+        BEYOND_POSITIONS: (families.positions(loaded.model.config), needed),
     }
     rows, notes = _joined(prompts, questions), Counter[str]()
-    reader = inputs.Reader(tokenizer, ending, limits, notes)
+    reader = inputs.Reader(loaded.tokenizer, ending, limits, notes)
     read = reader.prompts(rows)
-    written = _written(read, model, tokenizer, ending, settings, keep, notes)
+    written = _written(read, loaded, ending, settings, keep, notes)
     records = []
     for prompt in read:
         record = _empty(prompt)
@@ -132,7 +130,7 @@ def answer(
             trimmed = trim(
                 prompt.ids,
                 said.ids,
-                tokenizer,
+                loaded.tokenizer,
                 ending,
                 question=prompt.row["question"],
                 may_be_cut=by_user is None,
@@ -140,17 +138,16 @@ def answer(
             record |= _answered(prompt, trimmed, settings, notes)
             if record["dropped"] is None:
                 record["ea_logprob"] = _logprob(trimmed, said)
-                record |= _gold(prompt, record, tokenizer, ending)
+                record |= _gold(prompt, record, loaded.tokenizer, ending)
         records.append(record)
-    _warn_of_thoughts(notes[THOUGHT], len(written), model)
+    _warn_of_thoughts(notes[THOUGHT], len(written), loaded.model)
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
 
 
 def _written(
     read: Sequence[Prompt],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    loaded: Loaded,
     ending: Ending,
     settings: Settings,
     keep: Path | None,
@@ -164,11 +161,9 @@ def _written(
     ids, room = [prompt.row["id"] for prompt in waiting], Room()
     written = generate(
         [prompt.ids for prompt in waiting],
-        model,
-        tokenizer,
+        loaded,
         ending,
         max_new_tokens=settings.max_new_tokens,
-        batch_tokens=settings.batch_tokens,
         keep=keep,
         room=room,
         names=ids,

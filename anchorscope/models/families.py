@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Loaded:
     family: Family
     window: int | None  # see `window`
     device: torch.device  # where the input ids belong, see `device_of`
+    batch_tokens: int = BATCH_TOKENS  # most rows × padded length of a pass
 
 
 def family_of(config: Mapping[str, Any], where: object) -> Family:

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from anchorscope.anchors import answer_anchors, sentences
 from anchorscope.models import cache, families
+from anchorscope.models.families import Loaded
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -55,12 +56,10 @@ class Ending:
 
 def generate(
     prompts: Sequence[Sequence[int]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    loaded: Loaded,
     ending: Ending,
     *,
     max_new_tokens: int,
-    batch_tokens: int,
     keep: Path | None = None,
     room: Room | None = None,
     names: Sequence[str] | None = None,
@@ -70,9 +69,10 @@ def generate(
     Each step takes the likeliest token. The checkpoint's own generation defaults, such as a
     repetition penalty or a temperature, are not used.
 
+    A batch has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is
+    passed by itself, and a batch that does not fit in memory is halved.
+
     Args:
-        batch_tokens: largest rows × (prompt + answer) tokens of a batch. A longer prompt is passed
-            by itself, and a batch that does not fit in memory is halved.
         keep: folder for finished batches; those already there are not passed again.
         room: counts the halved batches, those in `keep` included.
         names: names of the prompts in errors; their numbers if not given.
@@ -85,13 +85,13 @@ def generate(
     room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
     # At least one token of each row is left: its first new token is predicted from it.
     shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
-    head = cache.pass_head(model, prompts[0][:shared], families.device_of(model))
-    ended = functools.partial(_ended, tokenizer=tokenizer, ending=ending)
+    head = cache.pass_head(loaded.model, prompts[0][:shared], loaded.device)
+    ended = functools.partial(_ended, tokenizer=loaded.tokenizer, ending=ending)
     sizes = [len(ids) + max_new_tokens for ids in prompts]
 
     def answers_of(batch: Sequence[int]) -> list[Written]:
         rows, row_names = [prompts[n] for n in batch], [names[n] for n in batch]
-        return _greedy(rows, row_names, model, head, shared, ended, max_new_tokens)
+        return _greedy(rows, row_names, loaded.model, head, shared, ended, max_new_tokens)
 
     def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
         """The new tokens of each row, ids filled up with -1, and the number of halved batches."""
@@ -108,7 +108,7 @@ def generate(
 
     answers = [Written((), ())] * len(prompts)
     with Progress(total=len(prompts), unit="answers") as progress:
-        for number, batch in enumerate(cache.grouped(sizes, batch_tokens)):
+        for number, batch in enumerate(cache.grouped(sizes, loaded.batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
             signature, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
             made = partial.once(path, functools.partial(tensors_of, batch), signature)

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.models import families, gguf_files, vocabulary
 from anchorscope.models.families import TEXT_INSIDE, Loaded
 from anchorscope.questions import hub, revisions
@@ -26,7 +27,12 @@ KEPT_FREE = 0.15
 
 
 def load(
-    folder: str | Path, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
+    folder: str | Path,
+    *,
+    dtype: str = "float32",
+    device: str = "cpu",
+    attention: str = "sdpa",
+    batch_tokens: int = BATCH_TOKENS,
 ) -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
@@ -36,6 +42,7 @@ def load(
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
         attention: `sdpa`, or `eager`, whose weights can be read and differentiated.
+        batch_tokens: most rows × padded length of a pass through the model.
 
     Raises:
         AnchorscopeError: a file is missing or broken, the family is unknown, or weights, config and
@@ -45,16 +52,23 @@ def load(
     if gguf_files.is_gguf(folder):
         with TemporaryDirectory() as made:
             gguf_files.convert(folder, made, dtype)
-            return load(made, dtype=dtype, device=device, attention=attention)
+            return load(
+                made, dtype=dtype, device=device, attention=attention, batch_tokens=batch_tokens
+            )
     check(folder)
     placement, tokenizer = _placement(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
     vocabulary.differences(tokenizer, folder)
-    return wrapped(_weights(folder, dtype, placement, attention), tokenizer, folder)
+    model = _weights(folder, dtype, placement, attention)
+    return wrapped(model, tokenizer, folder, batch_tokens=batch_tokens)
 
 
 def wrapped(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, where: object = None
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    where: object = None,
+    *,
+    batch_tokens: int = BATCH_TOKENS,
 ) -> Loaded:
     """A model in memory, such as one of the user's own, as `load` returns it.
 
@@ -72,7 +86,7 @@ def wrapped(
     without_cudnn()
     model = model.eval().requires_grad_(False)
     window, device = families.window(model.config), families.device_of(model)
-    return Loaded(model, tokenizer, family, window, device)
+    return Loaded(model, tokenizer, family, window, device, batch_tokens)
 
 
 def check(folder: str | Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from pydantic import ValidationError
@@ -13,13 +13,11 @@ from pydantic import ValidationError
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
 from anchorscope.models import answers
+from anchorscope.models.families import Loaded
 from anchorscope.questions import fields, prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around, style_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
 """A row for each question: the fields of a dataset, as a frame or as a list of dicts."""
@@ -79,8 +77,7 @@ def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) 
 
 
 def answer_rows(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    loaded: Loaded,
     table: Rows,
     chosen: Config,
     *,
@@ -105,7 +102,7 @@ def answer_rows(
         AnchorscopeError: missing columns, no row that can be used, see `answers.answer`.
     """
     asked = ask(table, style, chosen.seed, examples=examples, unlabelled=unlabelled)
-    answered = answer(model, tokenizer, asked, chosen, style=style, unlabelled=unlabelled)
+    answered = answer(loaded, asked, chosen, style=style, unlabelled=unlabelled)
     return answered.answers, answered.counts
 
 
@@ -141,8 +138,7 @@ def ask(
 
 
 def answer(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    loaded: Loaded,
     asked: Asked,
     chosen: Config,
     *,
@@ -159,7 +155,7 @@ def answer(
         prompts.of_run(asked.questions, None, chosen.finder),
         asked.examples,
         style=style,
-        tokenizer=tokenizer,
+        tokenizer=loaded.tokenizer,
         anchors=chosen.anchors,
         examples=chosen.generation.few_shot_examples,
         seed=chosen.seed,
@@ -169,11 +165,10 @@ def answer(
         style,
         chosen.generation.max_new_tokens,
         chosen.max_prompt_tokens,
-        chosen.batch_tokens,
         chosen.no_answer,
         unlabelled=unlabelled,
     )
-    table, counts = answers.answer(prompted, asked.questions, model, tokenizer, how)
+    table, counts = answers.answer(prompted, asked.questions, loaded, how)
     without, before = counts.notes.get(answers.UNLABELLED, 0), asked.counts
     before = before.noted(answers.UNLABELLED, without) if without else before
     return Answered(prompted, table, before)

@@ -33,12 +33,11 @@ Result = TypeVar("Result")
 
 
 def of_answers(
-    loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: int, room: Room | None = None
+    loaded: Loaded, samples: Sequence[Sample], *, room: Room | None = None
 ) -> pd.DataFrame:
     """A row for each token of each sample's answer: `COLUMNS`.
 
     Args:
-        batch_tokens: see `batches.arrange`.
         room: counts the batches that were halved.
 
     Raises:
@@ -64,15 +63,7 @@ def of_answers(
             }
         )
 
-    frames = _passed(
-        loaded,
-        alone,
-        read,
-        rows,
-        batch_tokens=batch_tokens,
-        room=room or Room(),
-        desc="token probabilities",
-    )
+    frames = _passed(loaded, alone, read, rows, room=room or Room(), desc="token probabilities")
     table = pd.concat(frames, ignore_index=True)
     _check_finite(table)
     return table
@@ -88,11 +79,7 @@ def _check_finite(table: pd.DataFrame) -> None:
 
 
 def of_choices(
-    loaded: Loaded,
-    prompts: Sequence[Sequence[int]],
-    choices: Sequence[tuple[int, int]],
-    *,
-    batch_tokens: int,
+    loaded: Loaded, prompts: Sequence[Sequence[int]], choices: Sequence[tuple[int, int]]
 ) -> np.ndarray:
     """The logits of two tokens that may follow each prompt, float64 [n, 2].
 
@@ -123,7 +110,7 @@ def of_choices(
         both[numbers] = torch.cat(parts).double().numpy()
 
     read = [range(end, end + 1) for end in ends]
-    _passed(loaded, samples, read, fill, batch_tokens=batch_tokens, room=Room(), desc="choices")
+    _passed(loaded, samples, read, fill, room=Room(), desc="choices")
     if len(bad := np.flatnonzero(~np.isfinite(both).all(1))):
         raise not_finite("the logits of a choice are not finite", f"prompt {bad[0]}")
     return both
@@ -135,7 +122,6 @@ def _passed(
     read: Sequence[range],
     work: Callable[[Sequence[Place], torch.Tensor], Result],
     *,
-    batch_tokens: int,
     room: Room,
     desc: str,
 ) -> list[Result]:
@@ -146,7 +132,7 @@ def _passed(
         work: takes places and their states [places, width].
         desc: of the progress.
     """
-    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
+    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=loaded.batch_tokens)
     head = cache.pass_head(loaded.model, samples[0].input_ids[: plan.head], loaded.device)
 
     def of_samples(batch: Batch, numbers: Sequence[int]) -> list[Result]:

@@ -169,13 +169,7 @@ def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
 
 
 def plan_passes(
-    loaded: Loaded,
-    answered: pd.DataFrame,
-    where: str,
-    *,
-    conditions: Conditions,
-    batch_tokens: int,
-    probe: Settings,
+    loaded: Loaded, answered: pd.DataFrame, where: str, *, conditions: Conditions, probe: Settings
 ) -> Plan:
     """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
 
@@ -184,7 +178,7 @@ def plan_passes(
     plan = planning.plan(
         answered,
         conditions=conditions,
-        batch_tokens=batch_tokens,
+        batch_tokens=loaded.batch_tokens,
         window=loaded.window,
         max_positions=positions(loaded.model.config),
         seed=probe.seed,

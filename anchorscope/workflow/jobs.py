@@ -18,5 +18,6 @@ def device_of(snakemake: Any) -> str:
 def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
     """Where the model of a job lies, see `loading.locate`, and the model on its device."""
     located = read_json(snakemake.input.model)
-    chosen = {"dtype": snakemake.params.dtype, "device": device_of(snakemake)}
-    return located, load(located["path"], **chosen, attention=attention)
+    chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
+    device = device_of(snakemake)
+    return located, load(located["path"], **chosen, device=device, attention=attention)

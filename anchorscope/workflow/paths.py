@@ -20,10 +20,10 @@ from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import View, pictures
 
 DETECTOR_SETTINGS = (
-    "anchors", "batch_tokens", "bootstrap", "finder", "generation",
+    "anchors", "bootstrap", "finder", "generation",
     "max_prompt_tokens", "no_answer", "probe", "seed",
 )  # fmt: skip
-"""Keys of the config that a detector depends on."""
+"""Keys of the config that a detector depends on, beside `batch_tokens`."""
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 TABLES = {"curve": ".csv"} | {
     name: f".{name}.csv" for name in ("contrasts", "controls", "crossing", "strata", "density")

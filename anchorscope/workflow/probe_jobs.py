@@ -30,7 +30,6 @@ def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
         answers,
         path,
         conditions=chosen.conditions,
-        batch_tokens=chosen.batch_tokens,
         probe=fitting.Settings(**{**probe, "seed": chosen.seed}),
     )
 

@@ -70,6 +70,10 @@ class Scripted:
     config = SimpleNamespace(model_type="llama", max_position_embeddings=4096)
 
 
+def scripted(tokenizer: Any) -> Any:
+    return SimpleNamespace(model=Scripted(), tokenizer=tokenizer)
+
+
 ROW = st.fixed_dictionaries(
     {
         "q": st.one_of(*[pieces] * 9, huge),
@@ -98,7 +102,7 @@ def test_every_question_ends_as_one_row_kept_or_counted(
         said = iter(tuple(token % len(byte_level) for token in ids) for ids in written)
         patched.setattr(answers, "generate", lambda open_, *_, **__: [next(said) for _ in open_])
         found, counts = answers.answer(
-            built, frame, Scripted(), byte_level, answers.Settings("plain", max_prompt_tokens=400)
+            built, frame, scripted(byte_level), answers.Settings("plain", max_prompt_tokens=400)
         )
     assert list(found["id"]) == list(built["id"])
     kept = found[found["dropped"].isna()]
@@ -124,7 +128,7 @@ def answered(tokenizer: Any, rows: list[dict[str, Any]], style: str, **more: Any
     built, _ = prompts.build(frame, style=style, tokenizer=tokenizer, **{"examples": 0, **more})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(answers, "generate", lambda *_, **__: [])
-        return answers.answer(built, frame, Scripted(), tokenizer, answers.Settings(style))
+        return answers.answer(built, frame, scripted(tokenizer), answers.Settings(style))
 
 
 @pytest.mark.parametrize("style", list(STYLES))

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from anchorscope.passes import interventions, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
-LOADED = SimpleNamespace(window=None)
+LOADED = SimpleNamespace(window=None, batch_tokens=400)
 TWO_DRAWS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 1}}
 VERDICTS = {"knockout": {}, "random": {"draws": 2}}
 WORDS = ("ruby", "opal", "jade", "onyx")
@@ -71,7 +72,7 @@ def model(monkeypatch):
 
 
 def measure(answers, **changed):
-    given = {"graded": set(), "conditions": TWO_DRAWS, "batch_tokens": 400, "seed": 0}
+    given = {"graded": set(), "conditions": TWO_DRAWS, "seed": 0}
     planned = dict(zip(answers["id"], answers["planned"], strict=True))
     frame, counts = truth.truth(answers, planned, LOADED, **given | changed)
     return frame.set_index("id"), counts
@@ -246,7 +247,7 @@ def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
     table = answers_table(loaded.tokenizer)
     rows = [tuple(ids) for ids in table["input_ids"]]
     rows += [row[:20] for row in rows] + rows[:1]
-    found = verdicts.of_texts(loaded, rows, batch_tokens=60)
+    found = verdicts.of_texts(replace(loaded, batch_tokens=60), rows)
     assert set(found) == set(rows)
     assert len({round(value, 4) for value in found.values()}) > len(CORPUS)
     for row in rows:
@@ -258,9 +259,9 @@ def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
 def test_the_seal_is_exactly_zero_unless_a_token_of_e_q_is_left_open(loaded, monkeypatch):
     answers = answers_table(loaded.tokenizer)
     rounding = 1e-6 if loaded.family.model_type in EXPERTS else 0.0
-    assert verdicts.seal(loaded, answers, batch_tokens=600) <= rounding
+    assert verdicts.seal(loaded, answers) <= rounding
     monkeypatch.setitem(interventions.TOKENS, "exact", lambda question, exact, key: [*exact[:1]])
-    assert verdicts.seal(loaded, answers, batch_tokens=600) > 1e-3
+    assert verdicts.seal(loaded, answers) > 1e-3
 
 
 def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(load, graded, monkeypatch):
@@ -273,7 +274,7 @@ def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(load, graded, mon
         verdicts.of_samples(loaded, plan)
     assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
     with pytest.raises(AnchorscopeError, match="hidden states are not finite"):
-        verdicts.seal(loaded, answers, batch_tokens=600)
+        verdicts.seal(loaded, answers)
 
 
 def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
@@ -285,7 +286,7 @@ def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
     try:
         found = verdicts.of_samples(loaded, plan, room=room)
         halved = room.halved
-        assert verdicts.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
+        assert verdicts.seal(loaded, answers, room=room) == 0.0
     finally:
         handle.remove()
     assert 0 < halved < room.halved
@@ -305,6 +306,6 @@ def test_what_has_no_seal_and_no_verdict_is_named(load):
     loaded = load("llama")
     answers = answers_table(loaded.tokenizer).assign(dropped="no answer anchor")
     with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
-        verdicts.seal(loaded, answers, batch_tokens=600)
+        verdicts.seal(loaded, answers)
     with pytest.raises(AnchorscopeError, match="no tokens of their own"):
         verdicts.verdict_tokens(loaded)

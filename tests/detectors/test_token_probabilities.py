@@ -1,6 +1,7 @@
 """Token probabilities equal what `transformers` gives for one row at a time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,10 @@ def alone(loaded: Any, sample: Sample) -> dict[str, float]:
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_in_batches_as_one_row_at_a_time(load: Callable[..., Any], family: str) -> None:
-    loaded = load(family)
+    loaded = replace(load(family), batch_tokens=400)
     answers = answers_of(loaded.tokenizer, 12).assign(ea_start=lambda rows: rows["ea_end"] - 1)
     samples = samples_of(answers)
-    together = token_probabilities.probabilities(loaded, samples, batch_tokens=400)
+    together = token_probabilities.probabilities(loaded, samples)
     assert together["id"].tolist() == [sample.id for sample in samples]
     for sample, found in zip(samples, together.to_dict("records"), strict=True):
         assert {name: found[name] for name in FEATURES} == pytest.approx(
@@ -65,12 +66,12 @@ def test_logits_are_held_for_few_answers_at_a_time(
 ) -> None:
     loaded = load("llama")
     samples = samples_of(answers_of(loaded.tokenizer, 12))
-    whole = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
+    whole = token_probabilities.probabilities(loaded, samples)
     sizes: list[int] = []
     head = loaded.model.get_output_embeddings()
     hook = head.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
     monkeypatch.setattr(outputs, "LOGITS_AT_ONCE", 8 * head.weight.shape[0])
-    parts = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
+    parts = token_probabilities.probabilities(loaded, samples)
     hook.remove()
     assert len(sizes) > 1 and max(sizes) <= 8
     assert np.allclose(parts[list(FEATURES)], whole[list(FEATURES)], atol=1e-4)
@@ -82,7 +83,7 @@ def test_p_true_is_the_mean_of_both_orders(load: Callable[..., Any]) -> None:
         Proposal("a", "Who wrote it?", "Ann"),
         Proposal("b", "When was it born, then?", "1932"),
     ]
-    found = token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
+    found = token_probabilities.ask(loaded, asked, style="plain")
     for one, p_true in zip(asked, found, strict=True):
         means = []
         for place, (first, second) in enumerate((("True", "False"), ("False", "True"))):
@@ -107,7 +108,7 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
     loaded = load("llama")
     answers = answers_of(loaded.tokenizer, 8).assign(crossed_partner=None)
     answers.loc[[0, 2], "crossed_partner"] = ["s02", "s00"]
-    table = token_probabilities.table(loaded, answers, style="plain", batch_tokens=400)
+    table = token_probabilities.table(loaded, answers, style="plain")
     assert tuple(table) == COLUMNS
     assert table["condition"].value_counts().to_dict() == {"clean": 8, "crossed": 2}
     own, partner = samples_of(answers.iloc[[0, 2]])
@@ -124,9 +125,8 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
 def test_a_model_that_is_not_asked_says_nothing_of_truth(load: Callable[..., Any]) -> None:
     loaded = load("llama")
     answers = answers_of(loaded.tokenizer, 4).assign(crossed_partner=None)
-    how = {"style": "plain", "batch_tokens": 400}
-    whole = token_probabilities.table(loaded, answers, **how)
-    without = token_probabilities.table(loaded, answers, p_true=False, **how)
+    whole = token_probabilities.table(loaded, answers, style="plain")
+    without = token_probabilities.table(loaded, answers, p_true=False, style="plain")
     assert tuple(without) == COLUMNS[:-1]
     pd.testing.assert_frame_equal(without, whole[list(without)])
 
@@ -136,11 +136,11 @@ def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) ->
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")
     with pytest.raises(AnchorscopeError, match="log-probability is not finite"):
         answers = answers_of(loaded.tokenizer, 4)
-        token_probabilities.probabilities(loaded, samples_of(answers), batch_tokens=10_000)
+        token_probabilities.probabilities(loaded, samples_of(answers))
     with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
         asked = [Proposal("a", "Who wrote it?", "Ann")]
-        token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
+        token_probabilities.ask(loaded, asked, style="plain")
 
 
 def test_nobody_asked_says_nothing(load: Callable[..., Any]) -> None:
-    assert len(token_probabilities.ask(load("llama"), [], style="plain", batch_tokens=400)) == 0
+    assert len(token_probabilities.ask(load("llama"), [], style="plain")) == 0

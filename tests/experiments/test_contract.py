@@ -133,7 +133,7 @@ def test_a_long_experiment_may_measure_some_samples_only(
     if not issubclass(experiment.settings, SampledSettings):
         return
     prompts = prompts_of(small.answers)
-    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, 2000, prompts=prompts)
+    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, prompts=prompts)
     sampled = cell.sampled(10)
     assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
     assert {*sampled.left_out} == {*cell.samples} - {*sampled.samples}
@@ -256,11 +256,11 @@ def test_a_record_names_what_it_has(experiment: Experiment) -> None:
 
 
 def test_states_are_read_by_those_who_need_them_alone(small: SmallCell) -> None:
-    cell = scored.Cell(small.loaded, small.answers, small.probes, READOUTS, 2000)
+    cell = scored.Cell(small.loaded, small.answers, small.probes, READOUTS)
     with pytest.raises(ValueError, match="`states`"):
         cell.states("mlp/final")
     with_states = scored.Cell(
-        small.loaded, small.answers, small.probes, READOUTS, 2000, activations=small.folder
+        small.loaded, small.answers, small.probes, READOUTS, activations=small.folder
     )
     ids, states = with_states.states("mlp/final")
     stored = small.probes.logits(states[:], "mlp/final", ids)

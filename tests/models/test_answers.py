@@ -54,8 +54,9 @@ def _run(
     loaded: Any, style: str = "plain", rows: Any = None, tables: Any = None, **options: Any
 ) -> Any:
     """What `answer` makes of some tables, by default those of ASKED."""
-    tokenizer = simple_chat(loaded.tokenizer) if style == "chat" else loaded.tokenizer
-    given = (*(tables or _tables(style, rows)), loaded.model, tokenizer)
+    if style == "chat":
+        loaded = replace(loaded, tokenizer=simple_chat(loaded.tokenizer))
+    given = (*(tables or _tables(style, rows)), loaded)
     # The small random models write on until they are cut, which is no answer.
     return answer(*given, Settings(style, **{"no_answer": "wrong"} | options))
 
@@ -224,8 +225,8 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
 
 
 def test_batches_and_padding_change_nothing(loaded: Any) -> None:
-    whole, counts = _run(loaded, max_new_tokens=12, batch_tokens=100_000)
-    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=1)
+    whole, counts = _run(replace(loaded, batch_tokens=100_000), max_new_tokens=12)
+    alone, counts_alone = _run(replace(loaded, batch_tokens=1), max_new_tokens=12)
     pd.testing.assert_frame_equal(whole, alone)
     assert counts == counts_alone
 
@@ -241,9 +242,7 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
         for place, (ids, new) in enumerate(zip(prompts, full, strict=True))
     ]
     monkeypatch.setattr(generation, "settled", lambda text, ending: text in texts)
-    found = generation.generate(
-        prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
-    )
+    found = generation.generate(prompts, llama, ending, max_new_tokens=12)
     for place, (new, oracle) in enumerate(zip(found, full, strict=True)):
         assert new == oracle[: len(new)] and len(new) <= place + 1
 
@@ -463,7 +462,9 @@ def test_a_chat_answer_is_closed_as_its_template_closes_a_turn(load: Any, name: 
     asked, pool = (questions.normalise(some, fields, split="test")[0] for some in (rows, shown))
     built, _ = prompts.build(asked, pool, style="chat", tokenizer=tokenizer, examples=1)
     how = Settings("chat", max_new_tokens=6, no_answer="wrong")
-    found, counts = answer(built, asked, model, tokenizer, how)
+    found, counts = answer(
+        built, asked, replace(load("llama"), model=model, tokenizer=tokenizer), how
+    )
     (closing,) = answers.ending_of(model, tokenizer, STYLES["chat"]).closing
     assert counts.kept >= 4
     for row, prompt in zip(found.to_dict("records"), built["prompt"], strict=True):

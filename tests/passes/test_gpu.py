@@ -1,5 +1,7 @@
 """A GPU and the CPU agree, within the tolerances that docs/performance.md states."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,9 +82,7 @@ def test_float32_answers_are_the_cpus(checkpoint, family, head):
     prompts = [ids for ids in prompts if len(ids) + 8 <= (loaded[0].window or 1000)]
     ending = generation.Ending(CHAT, (0,), frozenset({tokenizer("Q")["input_ids"][-1]}))
     expected, found = (
-        generation.generate(
-            prompts, one.model, tokenizer, ending, max_new_tokens=8, batch_tokens=500
-        )
+        generation.generate(prompts, replace(one, batch_tokens=500), ending, max_new_tokens=8)
         for one in loaded
     )
     assert len(prompts) > 4 and found == expected

@@ -26,9 +26,9 @@ def samples_of(loaded: Loaded) -> list[Sample]:
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_they_are_those_of_the_whole_model_one_row_at_a_time(family: str, load: Any) -> None:
-    loaded = load(family, TOKENIZER[family])
+    loaded = replace(load(family, TOKENIZER[family]), batch_tokens=300)
     samples = samples_of(loaded)
-    table = outputs.of_answers(loaded, samples, batch_tokens=300)
+    table = outputs.of_answers(loaded, samples)
     assert tuple(table) == outputs.COLUMNS and {*table["id"]} == {one.id for one in samples}
     for one in samples:
         with torch.inference_mode():
@@ -52,9 +52,9 @@ def test_they_are_those_of_the_whole_model_one_row_at_a_time(family: str, load: 
 def test_few_logits_at_once_give_the_same(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load("llama", "metaspace")
     samples = samples_of(loaded)
-    whole = outputs.of_answers(loaded, samples, batch_tokens=10**6)
+    whole = outputs.of_answers(loaded, samples)
     monkeypatch.setattr(outputs, "LOGITS_AT_ONCE", 1)
-    one_by_one = outputs.of_answers(loaded, samples, batch_tokens=1)
+    one_by_one = outputs.of_answers(replace(loaded, batch_tokens=1), samples)
     both = whole.merge(one_by_one, on=["id", "place"], suffixes=("", "_alone"))
     assert len(both) == len(whole) == len(one_by_one)
     for name in ("logprob", "logit", "entropy"):
@@ -67,7 +67,7 @@ def test_logits_are_bent_as_the_model_bends_them(checkpoint: Any) -> None:
     loaded = loading.load(checkpoint("gemma3_text"))
     loaded.model.config.final_logit_softcapping = 0.5
     one = samples_of(loaded)[0]
-    table = outputs.of_answers(loaded, [one], batch_tokens=300)
+    table = outputs.of_answers(loaded, [one])
     with torch.inference_mode():
         logits = loaded.model(torch.tensor([one.input_ids])).logits[0].double()
     expected = [float(logits[place - 1, one.input_ids[place]]) for place in table["place"]]
@@ -78,11 +78,11 @@ def test_a_probability_that_is_not_finite_is_refused(checkpoint: Any) -> None:
     loaded = loading.load(checkpoint("qwen2"))
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")
     with pytest.raises(AnchorscopeError, match="not finite"):
-        outputs.of_answers(loaded, samples_of(loaded)[:1], batch_tokens=300)
+        outputs.of_answers(loaded, samples_of(loaded)[:1])
 
 
 def test_no_samples_have_no_rows(load: Any) -> None:
-    assert outputs.of_answers(load("llama"), [], batch_tokens=300).empty
+    assert outputs.of_answers(load("llama"), []).empty
 
 
 def test_what_all_prompts_begin_with_is_passed_once(load: Any) -> None:
@@ -93,11 +93,11 @@ def test_what_all_prompts_begin_with_is_passed_once(load: Any) -> None:
     hook = loaded.model.base_model.register_forward_pre_hook(
         lambda _, args, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True
     )
-    together = outputs.of_answers(loaded, samples, batch_tokens=10**6)
+    together = outputs.of_answers(loaded, samples)
     hook.remove()
     assert widths[0] >= len(head) > max(widths[1:])
     for one in samples:
-        alone = outputs.of_answers(loaded, [one], batch_tokens=10**6)
+        alone = outputs.of_answers(loaded, [one])
         rows = together[together["id"] == one.id]
         for name in ("logprob", "logit", "entropy"):
             assert list(rows[name]) == pytest.approx(list(alone[name]), abs=1e-5)

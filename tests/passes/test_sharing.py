@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -166,9 +167,8 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     eos = frozenset([free[0][2], free[3][5]])
     ending = generation.Ending(CHAT, (0,), eos)
     found = generation.generate(
-        [*prompts, *common], loaded.model, loaded.tokenizer, ending, max_new_tokens=8,
-        batch_tokens=500,
-    )  # fmt: skip
+        [*prompts, *common], replace(loaded, batch_tokens=500), ending, max_new_tokens=8
+    )
     assert found == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
     assert len(set(map(len, found))) > 1
 
@@ -186,9 +186,8 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
 
     handle = loaded.model.register_forward_hook(see, with_kwargs=True)
     found = generation.generate(
-        prompts, loaded.model, loaded.tokenizer, generation.Ending(CHAT, (0,), eos),
-        max_new_tokens=12, batch_tokens=10**6,
-    )  # fmt: skip
+        prompts, loaded, generation.Ending(CHAT, (0,), eos), max_new_tokens=12
+    )
     handle.remove()
     assert found == expected
     steps = max(map(len, expected))

@@ -58,7 +58,7 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
     cut: list[dict[str, int]] = []
 
     def plan(**more: Any) -> Any:
-        given: dict[str, Any] = {"conditions": CONDITIONS, "batch_tokens": 2000}
+        given: dict[str, Any] = {"conditions": CONDITIONS}
         return fitting.plan_passes(loaded, answers, "answers", probe=SETTINGS, **given | more)
 
     activations.write(tmp_path, loaded, plan(), READOUTS)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +127,11 @@ def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path:
 def test_halved_batches_of_answers_say_the_same_and_stay_counted(load: Any, tmp_path: Path) -> None:
     loaded, room, again = load("llama"), Room(), Room()
     prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(8)]
-    call = (prompts, loaded.model, loaded.tokenizer, ENDING)
-    sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9}
-    whole = generation.generate(*call, **sizes)
+    call = (prompts, replace(loaded, batch_tokens=4 * 9), ENDING)
+    whole = generation.generate(*call, max_new_tokens=5)
     with short_of_memory(loaded.model, 2):
-        assert generation.generate(*call, **sizes, keep=tmp_path, room=room) == whole
-    assert generation.generate(*call, **sizes, keep=tmp_path, room=again) == whole
+        assert generation.generate(*call, max_new_tokens=5, keep=tmp_path, room=room) == whole
+    assert generation.generate(*call, max_new_tokens=5, keep=tmp_path, room=again) == whole
     assert again.halved == room.halved == 2
 
 
@@ -141,10 +141,10 @@ def test_a_model_that_is_no_numbers_says_nothing(load: Any) -> None:
     head = loaded.model.get_output_embeddings().weight
     before = head.detach().clone()
     head.data[17] = float("nan")  # a single token's, as a flipped bit makes it
-    call = [[5, 9, 7], [5, 8, 11, 7]], loaded.model, loaded.tokenizer, ENDING
+    call = [[5, 9, 7], [5, 8, 11, 7]], loaded, ENDING
     try:
         with pytest.raises(AnchorscopeError, match="not finite") as caught:
-            generation.generate(*call, max_new_tokens=3, batch_tokens=64, names=["a", "b"])
+            generation.generate(*call, max_new_tokens=3, names=["a", "b"])
     finally:
         head.data.copy_(before)
     assert caught.value.where in ("sample a", "sample b")

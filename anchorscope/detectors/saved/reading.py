@@ -68,19 +68,19 @@ def scored(
     of the scorers; logits are blank where a row has a reason in `dropped`.
     """
     settings = dict(prompting.settings)
-    loaded = loading.wrapped(model, tokenizer)
-    binding.check(Binding.of(loaded, binding.style))
-    loading.check_attention(model)
     if batch_tokens is not None:
         settings["batch_tokens"] = batch_tokens
     chosen = Config(models={}, datasets={}, figures={}, **settings)
+    loaded = loading.wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
+    binding.check(Binding.of(loaded, binding.style))
+    loading.check_attention(model)
     given = _numbered(as_list(rows), fields, source)
     asked = ask(given.rows, "plain", 0, names=given.fields, source=source, unlabelled=True)
     style, around = binding.style, prompting.around
-    answered = answer(model, tokenizer, asked, chosen, style=style, around=around, unlabelled=True)
+    answered = answer(loaded, asked, chosen, style=style, around=around, unlabelled=True)
     table = answered.answers.merge(_anchors(answered.prompts), on="id", validate="one_to_one")
     table["question_anchor"] = table["question_anchor"].where(table["dropped"].isna(), None)
-    table = table.join(_logits(loaded, table, scorers, chosen.batch_tokens), on="id")
+    table = table.join(_logits(loaded, table, scorers), on="id")
     return _as_given(table, given)
 
 
@@ -111,13 +111,13 @@ def _anchors(prompts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _logits(
-    loaded: Loaded, answers: pd.DataFrame, scorers: Mapping[str, LinearScorer], batch_tokens: int
+    loaded: Loaded, answers: pd.DataFrame, scorers: Mapping[str, LinearScorer]
 ) -> pd.DataFrame:
     """What each scorer says of every answer that was not dropped, by one clean pass, by id."""
     usable = answers[answers["dropped"].isna()]
     samples = [planning.sample_of(row) for row in usable.to_dict("records")]
     frames = [pd.DataFrame(columns=list(scorers), dtype=np.float64)]
-    plan = arrange(samples, on({}), batch_tokens=batch_tokens) if samples else None
+    plan = arrange(samples, on({}), batch_tokens=loaded.batch_tokens) if samples else None
     readouts = list({one.readout: None for one in scorers.values()})
     for batch, states in runner.measure(loaded, plan, readouts) if plan else ():
         logits = {}

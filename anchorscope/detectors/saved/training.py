@@ -83,10 +83,10 @@ def fit(
             cannot be saved, what `measure` raises.
     """
     chosen = settings_of(settings, SETTINGS, "fit")
-    loaded = loading.wrapped(model, tokenizer)
+    loaded = loading.wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     loading.check_attention(model)
     asked = ask(rows, style, chosen.seed, examples=examples, names=fields, source=source)
-    answered = answer(model, tokenizer, asked, chosen, style=style)
+    answered = answer(loaded, asked, chosen, style=style)
     detector = of_answers(
         loaded,
         answered.answers,

@@ -30,7 +30,7 @@ def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
 def certainty(cell: Cell) -> pd.DataFrame:
     """By id, the mean log-probability and entropy over the tokens of E_A."""
     samples = [*cell.samples.values()]
-    table = outputs.of_answers(cell.loaded, samples, batch_tokens=cell.batch_tokens)
+    table = outputs.of_answers(cell.loaded, samples)
     return table[table["exact"].astype(bool)].groupby("id")[list(SCORED)].mean()
 
 
@@ -40,13 +40,10 @@ def refusals(cell: Cell, settings: Boundary) -> pd.Series:
     A new answer is generated; a refusal is what `answer_anchors.no_answer` takes for one. NaN
     where the longer prompt cannot be passed.
     """
-    tokenizer = cell.loaded.tokenizer
     prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]
     questions = cell.answers[["id", "question", *columns]].assign(answers=cell.answers["golds"])
-    chosen = answers.Settings(
-        cell.style, max_new_tokens=settings.max_new_tokens, batch_tokens=cell.batch_tokens
-    )
-    table, _ = answers.answer(prompts, questions, cell.loaded.model, tokenizer, chosen)
+    chosen = answers.Settings(cell.style, max_new_tokens=settings.max_new_tokens)
+    table, _ = answers.answer(prompts, questions, cell.loaded, chosen)
     refused = np.where(table["answer"].notna(), 1.0 * (table["dropped"] == REFUSED), np.nan)
     return pd.Series(refused, index=table["id"].astype(str), name="unknown")

@@ -65,7 +65,7 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
         raise ValueError("attention can be read in a model with eager attention only")
     headlines = {readout: headline(cell, readout) for readout in cell.readouts}
     samples = [*cell.samples.values()]
-    tokens = max(1, cell.batch_tokens // GRAPH)
+    tokens = max(1, cell.loaded.batch_tokens // GRAPH)
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
     room = Room()
     frames: list[pd.DataFrame] = []

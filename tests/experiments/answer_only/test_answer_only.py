@@ -1,6 +1,7 @@
 """Answers without their questions: the plain model on the shorter text, and flips by hand."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,10 @@ def cell_of(loaded: Any, style: str = "plain", template: str = "", n: int = 4) -
         start = len(around.before)
         ends = [start + len(question) for question in table["question"]]
         table = table.assign(prompt=whole, question_start=start, question_end=ends)
-    loaded = type(loaded)(loaded.model, tokenizer, loaded.family, loaded.window, loaded.device)
+    loaded = replace(loaded, tokenizer=tokenizer)
     readouts = ["resid/final", "resid/prompt_end"]
     return scored.Cell(
-        loaded, answers, MeanProbes(list(answers["id"])), readouts, 400, prompts=table, style=style
+        loaded, answers, MeanProbes(list(answers["id"])), readouts, prompts=table, style=style
     )
 
 

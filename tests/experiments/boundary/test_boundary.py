@@ -114,7 +114,7 @@ def test_a_difference_spreads_as_means_over_the_same_draws_do() -> None:
 def cell_of(loaded: Any, n: int = 4) -> scored.Cell:
     table = answers_of(loaded.tokenizer, n)
     probes: Any = MeanProbes(list(table["id"]))
-    return scored.Cell(loaded, table, probes, ["mlp/final"], 400, prompts=prompts_of(table))
+    return scored.Cell(loaded, table, probes, ["mlp/final"], prompts=prompts_of(table))
 
 
 def test_a_refusal_is_one_once_the_prompt_allows_it(
@@ -124,7 +124,8 @@ def test_a_refusal_is_one_once_the_prompt_allows_it(
     said = ["I don't know.", "painter .", "unknown .", ""]
     seen = []
 
-    def play(prompts: Any, model: Any, tokenizer: Any, *rest: Any, **how: Any) -> list[list[int]]:
+    def play(prompts: Any, loaded: Any, *rest: Any, **how: Any) -> list[list[int]]:
+        tokenizer = loaded.tokenizer
         seen.extend(tokenizer.decode(ids, skip_special_tokens=True) for ids in prompts)
         end = [tokenizer.eos_token_id]  # written to the end, not cut off
         bodies = [tokenizer(f" {text}", add_special_tokens=False)["input_ids"] for text in said]

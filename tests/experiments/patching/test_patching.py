@@ -82,7 +82,7 @@ def relations(loaded: Any) -> pd.DataFrame:
 def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = relations(loaded)
-    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], 400)
+    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"])
     rows = measure.measure(cell, Patching())
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
     samples, relation = cell.samples, answers.set_index("id")["relation"]
@@ -110,7 +110,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
 def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> None:
     loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
     answers = relations(loaded)
-    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], 400)
+    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"])
     rows = measure.measure(cell, Patching())
     assert {*rows["condition"]} == {"clean"}
 

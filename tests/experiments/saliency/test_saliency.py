@@ -50,10 +50,11 @@ def probes(ids: list[str]) -> Stored:
     return Stored(np.array(ids, dtype=object), fold, np.zeros((2, len(ids)), np.int64), fitted)
 
 
-def cell(loaded: Loaded, n: int = 5, **changes: Any) -> Cell:
+def cell(loaded: Loaded, n: int = 5, batch_tokens: int = 800, **changes: Any) -> Cell:
     answers = answers_table(loaded.tokenizer).head(n)
     answers = answers.assign(label=np.arange(n) % 2)
-    given = {"batch_tokens": 8 * 100, "draws": DRAWS} | changes
+    loaded = replace(loaded, batch_tokens=batch_tokens)
+    given = {"draws": DRAWS} | changes
     return Cell(loaded, answers, probes([*answers["id"]]), [*HEADLINES], **given)
 
 
