@@ -39,7 +39,7 @@ COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
     "ea_sure", "final", "response", "eq_tokens", "question_tokens", "label", "outcome", "golds",
     "repeats_subject", "from_user", "dropped", "subject", "property", "relation", "kind",
-    "popularity", "split",
+    "popularity", "split", "component",
 )  # fmt: skip
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 TYPES = {
