@@ -18,10 +18,12 @@ with stage(snakemake):
     if why_not and studies.varies(snakemake.wildcards.root):
         # The other variants can be measured: this one's tables stay empty.
         probe_jobs.write_no_scores(written, why_not)
+        salt = None
     else:
         asked = {"readouts": chosen.readouts, "conditions": chosen.conditions}
-        probe_jobs.write_scores(
-            written, given.activations, answers, settings, **asked, device=device
-        )
+        folder = given.activations
+        design = probe_jobs.write_scores(written, folder, answers, settings, **asked, device=device)
+        salt = design.salt
     counts = provenance.counts_of(given.activations)
-    provenance.of_stage(snakemake, written.scores, counts=counts, device=device, dtype="float32")
+    facts = {"device": device, "dtype": "float32", "salt_of_folds": salt}
+    provenance.of_stage(snakemake, written.scores, counts=counts, **facts)

@@ -179,8 +179,8 @@ def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:
     rows = design.in_order(kept(answers))
     for fold, train in enumerate(design.outer):
         where = f"{design.where}, training fold {fold}"
-        inner[fold, train] = fitting.inner_folds(rows[train], design.settings, where)
-    return Design(design.where, design.ids, design.z, design.fold, inner, design.settings)
+        inner[fold, train] = fitting.inner_folds(rows[train], design.settings, where, outer=fold)
+    return replace(design, inner=inner)
 
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:

@@ -40,7 +40,7 @@ COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
     "ea_sure", "ea_logprob", "final", "response", "gold_ids", "gold_start", "gold_end", "eq_tokens",
     "question_tokens", "label", "outcome", "golds", "repeats_subject", "from_user", "dropped",
-    "subject", "property", "relation", "kind", "popularity", "split",
+    "subject", "property", "relation", "kind", "popularity", "split", "component",
 )  # fmt: skip
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 TYPES = {

@@ -43,8 +43,8 @@ class Settings(Probe):
 class Design:
     """Which sample learns and is scored where.
 
-    Folds depend on the order of the rows they were cut from. So they are cut once a cell; whoever
-    needs them later takes them by id, see `of` and `stored.Stored.design`.
+    Folds are cut once a cell; whoever needs them later takes them by id, see `of` and
+    `stored.Stored.design`.
     """
 
     where: str  # what errors name, such as a read-out
@@ -53,6 +53,7 @@ class Design:
     fold: np.ndarray  # outer fold, [n]
     inner: np.ndarray  # inner fold in each outer training fold, -1 outside; [folds, n]
     settings: Settings
+    salt: int | None = None  # that drew the outer folds, see `folds.assign`; None: not known here
 
     @property
     def outer(self) -> np.ndarray:
@@ -113,11 +114,9 @@ class Design:
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, between linked samples.
 
-    The order of the rows decides among equal choices. Called once a cell, for its probes, and for
-    what is planned before them.
-
     Args:
-        answers: id, question, subject, label; `ea_text` for `disjoint: subject+answer`.
+        answers: id, label, and `component`, without which the samples' own questions and subjects
+            link them; `ea_text` for `disjoint: subject+answer`.
         where: what errors name.
 
     Raises:
@@ -125,38 +124,43 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
     linked = _linked(answers, settings)
-    fold = folds.assign(linked, z, settings.folds, settings.seed, where)
+    fold, salt = folds.assign(linked, z, settings.folds, settings.seed, where)
     inner = np.full((settings.folds, len(z)), -1)
     if settings.scoring == "calibrated":
         for k in range(settings.folds):
             train = fold != k
-            inner[k, train] = folds.assign(
-                linked[train],
-                z[train],
-                settings.inner_folds,
-                settings.seed,
-                f"{where}, training fold {k}",
+            inner[k, train] = inner_folds(
+                answers[train], settings, f"{where}, training fold {k}", outer=k
             )
     ids = answers["id"].astype(str).to_numpy(dtype=object)
-    return Design(where, ids, z, fold, inner, settings)
+    return Design(where, ids, z, fold, inner, settings, salt)
 
 
-def inner_folds(answers: pd.DataFrame, settings: Settings, where: str) -> np.ndarray:
-    """Folds of training samples, of which none is held out, int64 [n]; as `design` cuts them.
+def inner_folds(
+    answers: pd.DataFrame, settings: Settings, where: str, outer: int | None = None
+) -> np.ndarray:
+    """Folds of training samples, int64 [n], drawn apart from the outer folds.
 
-    Raises AnchorscopeError: folds cannot be cut.
+    `outer` numbers the fold that is held out, None where none is. Raises AnchorscopeError: folds
+    cannot be cut.
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
-    linked = _linked(answers, settings)
-    return folds.assign(linked, z, settings.inner_folds, settings.seed, where)
+    seed = f"{settings.seed}/inner" if outer is None else f"{settings.seed}/inner/{outer}"
+    fold, _ = folds.assign(_linked(answers, settings), z, settings.inner_folds, seed, where)
+    return fold
 
 
 def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
-    """Connected components of the samples, which share a fold, int64 [n]."""
-    columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
-    if settings.disjoint == "subject+answer":
-        columns.append([labels.squad_normalise(text) or text for text in answers["ea_text"]])
-    return folds.components(*columns)
+    """The component of each sample, by name; samples of one share a fold, object [n]."""
+    if "component" in answers and answers["component"].notna().all():
+        linked = answers["component"].to_numpy(dtype=object)
+    else:
+        subjects = answers.get("subject", [None] * len(answers))
+        linked = folds.named(list(answers["question"]), list(subjects))
+    if settings.disjoint != "subject+answer":
+        return linked
+    said = [labels.squad_normalise(text) or text for text in answers["ea_text"]]
+    return folds.named(list(linked), said)
 
 
 def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:

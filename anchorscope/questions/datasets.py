@@ -76,8 +76,8 @@ def preflight(
         prompts.checked_examples(prepared.few_shot)
     folds.check_count(len(rows), n_folds, where)
     if rows["label"].notna().all():
-        linked = folds.components(list(rows["question"]), list(rows["subject"]))
-        folds.assign(linked, rows["label"].to_numpy(dtype=int), n_folds, seed, where)
+        label = rows["label"].to_numpy(dtype=int)
+        folds.assign(rows["component"].to_numpy(), label, n_folds, seed, where)
     return prepared
 
 

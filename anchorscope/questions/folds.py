@@ -2,11 +2,15 @@
 
 import unicodedata
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.storage.errors import AnchorscopeError
+
+MOST_SALTS = 1000
+"""Ways to draw folds that are tried."""
 
 
 def key(text: object) -> str | None:
@@ -45,36 +49,58 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
     return pd.factorize(("s " + subject).fillna("q " + question).fillna(row))[0]
 
 
-def assign(
-    groups: np.ndarray, z: np.ndarray, n_folds: int, seed: int, where: str = "all samples"
-) -> np.ndarray:
-    """Spread components over folds so that each gets its share of either class.
+def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
+    """The connected component of each row, by the smallest of its texts (`key`), object [n].
 
-    Takes the component and the label z (0 or 1) of each sample, [n]; gives its fold, int64 [n].
-    Largest first, to the fold where its classes are rarest so far. The seed orders components of
-    one size, which are numbered by their first row: another order of rows gives other folds.
+    Rows are linked as by `components` of all columns. Equal texts link rows, so that no two
+    components share a name.
+    """
+    linked = components(texts, *columns)
+    keys = pd.Series([key(text) or "" for text in texts], dtype=object)
+    return keys.groupby(linked).transform("min").to_numpy(dtype=object)
+
+
+def assign(
+    component: np.ndarray, z: np.ndarray, n_folds: int, seed: int | str, where: str = "all samples"
+) -> tuple[np.ndarray, int]:
+    """The fold of each sample, int64 [n], and the salt that drew them.
+
+    Takes the name of the component and the label z (0 or 1) of each sample, [n]. A fold is a hash
+    of seed, salt and name, whoever else there is. The salt is the first by which every fold holds
+    right and wrong answers, and leaves both outside to learn from. Where there are too few for
+    that, the first by which every fold leaves both outside, and holds any.
 
     Raises AnchorscopeError, which names `where`: one class only, too few samples or components, or
     a fold that would leave only one class to learn from.
     """
+    groups, names = pd.factorize(np.asarray(component))
     _check(groups, z, n_folds, where)
-    z = np.asarray(z)
-    _, groups = np.unique(groups, return_inverse=True)
     counts = np.stack([np.bincount(groups, weights=z == label) for label in (0, 1)], axis=1)
-    total = counts.sum(0)
-    shuffled = np.random.default_rng(seed).permutation(len(counts))
-    order = shuffled[np.argsort(-counts[shuffled].sum(1), kind="stable")]
-    filled, fold_of = np.zeros((n_folds, 2)), np.empty(len(counts), dtype=np.int64)
-    for group in order:
-        crowding = filled @ (counts[group] / total**2)
-        fold = min(range(n_folds), key=lambda f: (crowding[f], filled[f].sum(), f))
-        fold_of[group] = fold
-        filled[fold] += counts[group]
-    for fold, label in np.argwhere(filled.sum(0) == filled):  # nothing is left outside
-        what = f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from"
+    holders = (counts > 0).sum(0)  # components with an answer of either class
+    second: tuple[np.ndarray, int] | None = None
+    for salt in range(MOST_SALTS if holders.min() > 1 else 0):
+        fold_of = _hashed(names, n_folds, f"{seed}/{salt}")
+        held = np.stack([np.bincount(fold_of, of, n_folds) for of in counts.T], axis=1)
+        if (held == held.sum(0)).any() or not held.any(1).all():
+            continue
+        if held.all():
+            return fold_of[groups], salt
+        second = second or (fold_of[groups], salt)
+        if holders.min() < n_folds:
+            break
+    if second is None:
+        rare = holders.argmin()
+        fold = _hashed(names, n_folds, f"{seed}/0")[counts[:, rare].argmax()]
+        what = f"without fold {fold} no {('right', 'wrong')[rare]} answer is left to learn from"
         do = "sample more questions: linked ones share a fold, so both classes need several groups"
         raise AnchorscopeError(what, where, do, see="too-few-samples")
-    return fold_of[groups]
+    return second
+
+
+def _hashed(names: np.ndarray, n_folds: int, seed: str) -> np.ndarray:
+    """The fold of each component, int64 [components]."""
+    digests = (blake2b(f"{seed}/{name}".encode(), digest_size=8).digest() for name in names)
+    return np.array([int.from_bytes(digest, "big") % n_folds for digest in digests])
 
 
 def check_count(n: int, n_folds: int, where: str) -> None:

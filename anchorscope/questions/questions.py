@@ -11,13 +11,13 @@ import pandas as pd
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
 from anchorscope.questions.fields import NAMED, Cells, Fields, Row, check_columns, digest
-from anchorscope.questions.folds import key
+from anchorscope.questions.folds import key, named
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
     "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
-    "split", "titles", "response", "label", "folded", "anchors",
+    "split", "titles", "response", "label", "folded", "anchors", "component",
 )  # fmt: skip
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
@@ -43,8 +43,9 @@ def normalise(
     of the response where there are several. A row without a usable gold answer is dropped, unless
     it brings its own response and label, or rows are kept `unlabelled`. A user's own question
     anchors become entries of `start`, `end` and `role` in the kept text: None where a row gives
-    none, an empty list where nothing of what it gives is in the question. The table has the columns
-    `COLUMNS`; notes of the counts say what is replaced.
+    none, an empty list where nothing of what it gives is in the question. `component` names the
+    rows that a chain of equal subjects and questions links: they will share a fold. The table has
+    the columns `COLUMNS`; notes of the counts say what is replaced.
 
     Raises AnchorscopeError, which calls the dataset `source`: a column is missing, or a cell is not
     of the kind that its field takes.
@@ -64,6 +65,7 @@ def normalise(
     if folded := sum(entry["folded"] for entry in entries):
         dropped["equal question folded"] = folded
     frame = _frame({**entry, "split": split} for entry in entries)
+    frame["component"] = named(list(frame["question"]), list(frame["subject"]))
     return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))
 
 

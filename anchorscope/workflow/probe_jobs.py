@@ -43,11 +43,10 @@ def write_scores(
     readouts: Sequence[str],
     conditions: Conditions,
     device: str,
-) -> None:
+) -> fitting.Design:
     """Fit the probes of a cell, and write scores, floors, draws and probes to the paths `written`.
 
-    The folds of the cell are cut here, in the order of the answers, and all else gets them by id.
-    `folder` is that of the activations, `answers` those that were measured. Raises
+    `folder` is that of the activations, `answers` those that were measured. Gives the folds. Raises
     AnchorscopeError: no folds can be cut.
     """
     design = fitting.design(kept(answers), probe)
@@ -60,6 +59,7 @@ def write_scores(
     for name, rows in of_text.groupby("floor"):
         design.check_folds(rows["id"], rows["fold"].to_numpy(), f"floor {name}")
     write_parquet(of_text, written.floors)
+    return design
 
 
 def write_no_scores(written: Any, why: str) -> None:

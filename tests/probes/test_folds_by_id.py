@@ -88,8 +88,6 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
 def test_stored_probes_give_their_folds_to_answers_in_any_order(byte_level: Any) -> None:
     answers = cell(byte_level)
     design = fitting.design(answers, SETTINGS)
-    again = fitting.design(mixed(answers), SETTINGS)
-    assert by_id(again.ids, again.fold) != by_id(design.ids, design.fold), "folds depend on order"
     given = stored.Stored.of(design, {}).design(mixed(answers), SETTINGS, "here")
     for name in ("ids", "z", "fold", "inner"):
         assert np.array_equal(getattr(given, name), getattr(design, name))
@@ -110,7 +108,8 @@ def test_folds_of_other_samples_or_another_cut_are_refused(byte_level: Any) -> N
     fewer = SETTINGS.model_copy(update={"folds": 2})
     with pytest.raises(AnchorscopeError, match="of 3 folds, not of 2"):
         probes.design(answers, fewer, "here")
-    table = floors.floors(mixed(answers), SETTINGS).query("floor == 'answer'")
+    other = SETTINGS.model_copy(update={"seed": 1})
+    table = floors.floors(answers, other).query("floor == 'answer'")
     with pytest.raises(AnchorscopeError, match="floor answer: .* are in another fold"):
         design.check_folds(table["id"], table["fold"].to_numpy(), "floor answer")
 

@@ -1,4 +1,4 @@
-"""Folds keep linked samples together and classes apart evenly."""
+"""Folds keep linked samples together, and depend on nobody else."""
 
 from typing import Literal
 
@@ -47,23 +47,54 @@ def test_a_fold_never_splits_linked_samples(seed: int, n_folds: int) -> None:
     z = random.integers(0, 2, n)
     linked = folds.components(questions, subjects)
     assert np.bincount(linked).max() > 1
-    fold = folds.assign(linked, z, n_folds, seed)
+    fold, _ = folds.assign(linked, z, n_folds, seed)
     assert set(fold) == set(range(n_folds))
     for group in np.unique(linked):
         assert len(set(fold[linked == group])) == 1
 
 
-def test_folds_get_their_share_of_either_class() -> None:
+def test_whoever_leaves_moves_no_other_sample_nor_does_the_order_of_rows() -> None:
     random = np.random.default_rng(0)
-    z = (random.random(500) < 0.15).astype(int)
-    fold = folds.assign(random.integers(0, 200, 500), z, 5, 0)
-    sizes, wrong = np.bincount(fold), np.bincount(fold, weights=z)
-    assert np.ptp(sizes) <= 8 and np.ptp(wrong) <= 3
+    rows = pd.DataFrame({"question": [f"q{i}" for i in range(400)]})
+    rows["subject"] = [f"s{i}" for i in random.integers(0, 300, 400)]
+    rows["component"] = folds.named(rows["question"], rows["subject"])
+    rows["id"], rows["label"] = rows["question"], random.random(400) < 0.9
+
+    def cut(some: pd.DataFrame) -> tuple[dict[str, int], list[dict[str, int]], int | None]:
+        found = fitting.design(some.sample(frac=1, random_state=len(some)), fitting.Settings())
+        of_id = [dict(zip(found.ids, fold, strict=True)) for fold in (found.fold, *found.inner)]
+        return of_id[0], of_id[1:], found.salt
+
+    outer, inner, salt = cut(rows)
+    for gone in range(1, 150, 30):
+        left = rows.drop(random.choice(400, gone, replace=False))
+        outer_left, inner_left, salt_left = cut(left)
+        assert outer_left.items() <= outer.items() and salt_left == salt
+        for some, every in zip(inner_left, inner, strict=True):
+            assert some.items() <= every.items()
+
+
+def test_a_component_is_named_by_its_smallest_text() -> None:
+    rows = pd.DataFrame({"question": ["Who?", "Where?", "When?"], "subject": ["b", "B", None]})
+    assert folds.named(rows["question"], rows["subject"]).tolist() == ["where", "where", "when"]
+
+
+def test_another_salt_is_taken_until_every_fold_holds_both_classes() -> None:
+    z = (np.arange(40) >= 6).astype(int)
+    salts = set()
+    for seed in range(20):
+        fold, salt = folds.assign(np.arange(40), z, 5, seed)
+        assert (np.bincount(fold, z == 0, 5) > 0).all() and (np.bincount(fold, z, 5) > 0).all()
+        salts.add(salt)
+    assert len(salts) > 5
+    # Three right answers cannot be in five folds: enough that two folds hold some.
+    fold, _ = folds.assign(np.arange(40), (np.arange(40) >= 3).astype(int), 5, 0)
+    assert len(set(fold[:3])) > 1 and set(fold) == set(range(5))
 
 
 def test_the_same_seed_gives_the_same_folds_and_another_seed_others() -> None:
     z = np.arange(60) % 2
-    first, again, other = (folds.assign(np.arange(60), z, 5, seed) for seed in (1, 1, 2))
+    first, again, other = (folds.assign(np.arange(60), z, 5, seed)[0] for seed in (1, 1, 2))
     assert (first == again).all() and (first != other).any()
 
 

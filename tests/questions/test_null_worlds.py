@@ -144,7 +144,7 @@ def test_every_word_is_right_as_often_as_any_other(style: str, table: pd.DataFra
 def test_nearly_every_sample_has_matched_and_placebo_partners(table: pd.DataFrame) -> None:
     """In its own outer fold: another subject, whose own answer has the same label."""
     linked = folds.components(table["question"], table["subject"])
-    fold = folds.assign(linked, table["label"].to_numpy(), 5, seed=0)
+    fold, _ = folds.assign(linked, table["label"].to_numpy(), 5, seed=0)
     gold = table["answers"].str[0]
     lacking = 0
     for row, at, label in zip(table["text"], fold, table["label"], strict=True):
