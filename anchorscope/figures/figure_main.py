@@ -1,13 +1,13 @@
-"""The main figure: ΔP by layer for each model, below it flips, and the truth of the pair.
+"""The main figure: ΔP by layer for each model; below it the pathway, and truth.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
-arXiv 2601.07422. Rows are added below: the flips of paired samples beside those under a random
-knockout, so that no curve is shown without what flips by itself; and, where answers were exchanged
-between questions, what the probe reads of truth by comparing the two.
+arXiv 2601.07422. Two rows are added below, where answers were swapped between questions: what of
+the comparison of answer and question passes through the exact question tokens; and whether right
+answers that the model did not give score above the wrong ones that it gave.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Unpack
@@ -18,31 +18,27 @@ import pandas as pd
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
-    figure_pairs,
     figure_panel,
+    figure_pathway,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import LAYERS, PERCENT, Axis, Ticks
+from anchorscope.figures.figure_axis import Axis, Ticks
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_page import Choice, PanelChoice
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
 from anchorscope.figures.figure_request import Keywords, Pair, Request, request_of
 from anchorscope.figures.figure_style import Style
-from anchorscope.figures.figure_verdict import caption_of, flip_note
+from anchorscope.figures.figure_verdict import caption_of
 from anchorscope.passes.interventions import REGISTRY
 
 INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL}
 DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
-FLIP_TIPS = draw.LAYER | {"condition": ("condition", ""), "value": ("flips (%)", ".1f"), **INTERVAL}
-FLIP_TIPS |= {"n": ("paired samples", ",d")}
 DELTA_P: data.Numbers = {
     **data.values_of("delta_p", n="n", ends="ci"), "share": ("share", 100),
     "probe_auc": ("probe_auc", 1),
 }  # fmt: skip
-FLIPS = data.values_of("flip_share", 100, ends="flip")
-UNNAMED = replace(LAYERS, title=None)
 
 
 def title_of(condition: str) -> str:
@@ -52,10 +48,10 @@ def title_of(condition: str) -> str:
 
 @as_chart
 def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Picture:
-    """The figure of one read-out: a column per model, ΔP above flips above the truth of the pair.
+    """The figure of one read-out: a column per model, ΔP above the pathway above truth.
 
     `table` holds rows of `results/tables/<figure>.csv`, `crossing` of `<figure>.crossing.csv`; the
-    lower row is left out where it has none. Points marked `thin` are crosses beside the line;
+    lower rows are left out where it has none. Points marked `thin` are crosses beside the line;
     layers without `signal` are hollow and grey. Callers give the keywords of `Keywords`.
     Raises AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
@@ -100,15 +96,10 @@ class Shown:
     rows: pd.DataFrame  # of the table
     crossing: pd.DataFrame  # of the table of crossing
     delta_p: pd.DataFrame  # what the panels draw
-    flips: pd.DataFrame
-    pairs: pd.DataFrame
+    pairs: Mapping[str, pd.DataFrame]  # rows of panels of swapped answers, by their names
     readout: Pair
     condition: str
     grouping: str = ""
-
-    @property
-    def _pair_ticks(self) -> Ticks:
-        return figure_pairs.ticks_of_pairs(self.pairs)
 
     def title(self, request: Request) -> str:
         """The title, which says if this is a preview."""
@@ -118,28 +109,21 @@ class Shown:
 
     def panels(self, look: Style) -> list[Panel]:
         """The rows of panels."""
-        low = look.share_height / look.panel_height
-        panels = curve_panels(self.delta_p, self.flips, look)
-        panels[1] = replace(panels[1], heading=flip_note(self.rows, self.condition))
-        axis = Axis(figure_pairs.AXIS_TITLE, self._pair_ticks)
-        pairs = Panel(
-            "pairs", self.pairs, axis, figure_pairs.TIPS, UNNAMED, figure_panel.claims, low,
-            figure_pairs.HEADING,
-        )  # fmt: skip
-        return [*panels, pairs] if len(self.crossing) else panels
+        below = figure_pathway.panels(self.pairs, look) if len(self.crossing) else []
+        return [delta_panel(self.delta_p, _headlines(self.rows)), *below]
 
     def choice(self, request: Request) -> Choice:
         """The same for the figure's page."""
         panels: dict[str, PanelChoice] = {}
-        flips = flip_note(self.rows, self.condition)
         for i, (_, model) in enumerate(request.panels):
-            delta_p, share, pairs = (
-                rows[rows["model"] == model] for rows in (self.delta_p, self.flips, self.pairs)
-            )
+            delta_p = self.delta_p[self.delta_p["model"] == model]
             panels[f"delta_p_{i}"] = PanelChoice(delta_p, axis=delta_ticks(delta_p))
-            panels[f"flips_{i}"] = PanelChoice(share, heading=flips)
-            heading = figure_pairs.HEADING
-            panels[f"pairs_{i}"] = PanelChoice(pairs, heading=heading, axis=self._pair_ticks)
+            for name, rows in self.pairs.items():
+                panels[f"{name}_{i}"] = PanelChoice(
+                    rows[rows["model"] == model],
+                    heading=figure_pathway.HEADINGS[name],
+                    axis=figure_pathway.ticks_of_pairs(rows),
+                )
         return Choice(
             readout="/".join(self.readout),
             condition=self.condition,
@@ -151,17 +135,19 @@ class Shown:
         )
 
     def caption(self, request: Request) -> Caption:
-        """The words on the curves, on the crossed pairs and on the whole figure."""
+        """The words on the curves, on the swapped pairs and on the whole figure."""
         cells = data.cells_of(self.rows, request)
         subject = f"Read-out {'/'.join(self.readout)}"
         curves = caption_of(cells, subject, self.grouping, request.level, self.condition)
-        below = figure_pairs.DETAIL if len(self.crossing) else figure_pairs.NOT_CROSSED
-        too_few = figure_pairs.too_few_note(self.crossing, request)
-        basics, verdict, grey, *others = curves.sentences
-        of_pairs = figure_pairs.verdict(self.crossing)
+        of_pairs: Sequence[str] = [figure_pathway.NOT_CROSSED]
+        if len(self.crossing):
+            untold = figure_pathway.untold_notes(self.crossing, request)
+            of_pairs = [*figure_pathway.DETAILS, *untold]
+        basics, signal, *others = curves.sentences
+        verdict = figure_pathway.verdict(self.crossing)
         return Caption(
-            [basics, verdict, grey, of_pairs, request.no_answers, *others],
-            [below, *too_few, *curves.details, *request.notes],
+            [basics, signal, verdict, request.no_answers, *others],
+            [*of_pairs, *curves.details, *request.notes],
         )
 
 
@@ -173,49 +159,45 @@ def _shown(
     condition: str = "knockout",
 ) -> Shown:
     """What is shown of rows of the read-out and grouping, and of crossing there."""
-    data.require(crossing, figure_pairs.NEEDED)
+    data.require(crossing, figure_pathway.NEEDED)
     crossed = data.labelled(data.rows_at(crossing, readout), request)
-    pairs = figure_pairs.lines(data.by_group(crossed, draw.ANCHORS[0]))
-    return Shown(rows, crossed, *curves(rows, condition), pairs, readout, condition)
+    pairs = {"pathway": figure_pathway.pathway(crossed), "truth": figure_pathway.truth(crossed)}
+    return Shown(rows, crossed, curves(rows, condition), pairs, readout, condition)
 
 
-def curves(rows: pd.DataFrame, condition: str = "knockout") -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The lines of ΔP of the groups, and of the flips of all samples with their control's.
-
-    `rows` are of `figure_data.select`, labelled.
-    """
+def curves(rows: pd.DataFrame, condition: str = "knockout") -> pd.DataFrame:
+    """The lines of ΔP of both groups; `rows` are of `figure_data.select`, labelled."""
     groups = rows[(rows["condition"] == condition) & rows["anchor"].isin(draw.ANCHORS)]
-    everyone = rows[
-        rows["condition"].isin([condition, REGISTRY[condition].companion])
-        & (rows["anchor"] == "all")
-    ]
-    lines = [
-        data.by_group(data.numbered(one, numbers))
-        for one, numbers in ((groups, DELTA_P), (everyone, FLIPS))
-    ]
-    flips = lines[1].assign(chance=lines[1]["condition"] != condition)
+    lines = data.by_group(data.numbered(groups, DELTA_P))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
-    more = ["share", "probe_auc"]
-    named = lines[0].assign(anchor=lines[0]["anchor"] + "-Anchored")
-    return data.in_runs(named, labels, more, digits=3), data.in_runs(flips, labels, digits=2)
+    named = lines.assign(anchor=lines["anchor"] + "-Anchored")
+    return data.in_runs(named, labels, ["share", "probe_auc"], digits=3)
 
 
-def curve_panels(delta_p: pd.DataFrame, flips: pd.DataFrame, look: Style) -> list[Panel]:
-    """ΔP above flips."""
+def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) -> Panel:
+    """ΔP, with an upright line at the headline layers of each model."""
+
+    def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+        layers = () if headlines is None else _of_models(headlines, rows)
+        marks = figure_panel.upright([{"layer": layer} for layer in layers], frame.x)
+        return [figure_panel.level(0, frame.y), *marks, *figure_panel.minor_ticks(frame)]
+
     strong = partial(figure_panel.lines, weight=1)
-    low = look.share_height / look.panel_height
-    return [
-        Panel("delta_p", delta_p, _delta_axis, DELTA_TIPS, draw=strong, under=_zero_and_ticks),
-        Panel("flips", flips, Axis("Flips (%)", PERCENT), FLIP_TIPS, UNNAMED, height=low),
-    ]
+    return Panel("delta_p", delta_p, _delta_axis, DELTA_TIPS, draw=strong, under=under)
+
+
+def _headlines(rows: pd.DataFrame) -> pd.DataFrame:
+    """The headline layers of each model's cells."""
+    return rows.loc[rows["headline"], ["model", "layer"]].drop_duplicates()
+
+
+def _of_models(headlines: pd.DataFrame, rows: pd.DataFrame) -> list[int]:
+    here = headlines[headlines["model"].isin(rows["model"].unique())]
+    return sorted(map(int, here["layer"].unique()))
 
 
 def _delta_axis(rows: pd.DataFrame) -> Axis:
     return Axis("ΔP (points)", delta_ticks(rows), number="d")
-
-
-def _zero_and_ticks(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-    return [figure_panel.level(0, frame.y), *figure_panel.minor_ticks(frame)]
 
 
 def delta_ticks(curves: pd.DataFrame) -> Ticks:

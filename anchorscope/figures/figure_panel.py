@@ -118,25 +118,37 @@ def _crosses(
     return views if counts else views[:1]
 
 
+LINES: Mapping[str, Sequence[float]] = {
+    "clean": [1, 0],
+    "exact tokens cut": [6, 4],
+    "random tokens cut": DOTTED,
+}
+"""Looks of the lines of `claims`, by the rows' `dash`."""
+
+
 def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Lines about 0 with bands, and markers that are filled where something is claimed.
 
-    Rows have `value`, `low`, `high`, `series` and `marker`; `claimed` fills a marker; lines of rows
-    that are `behind` are thin, without band and markers. All keep the colour of their series.
+    Rows have `value`, `low`, `high`, `series` and `marker`; `dash` names a line's look, `banded`
+    rows have a band, and `claimed` fills a marker. All keep the colour of their series.
     """
     look, colour = frame.look, frame.shared.legend
-    data = alt.Chart(rows).encode(frame.x, frame.y, color=colour)
-    front, back = data.transform_filter("!datum.behind"), data.transform_filter("datum.behind")
-    thin = back.mark_line(strokeWidth=0.5 * look.line_width, opacity=0.65)
-    line = front.mark_line(strokeWidth=0.75 * look.line_width)
-    marked = front.mark_point(size=look.marker_size, strokeWidth=1, opacity=1)
+    data = alt.Chart(rows).encode(frame.x, frame.y, color=colour, detail="quantity:N")
+    lines = [
+        data.transform_filter(f"datum.dash === '{name}'").mark_line(
+            strokeWidth=(0.75 if name == "clean" else 0.55) * look.line_width, strokeDash=dash
+        )
+        for name, dash in LINES.items()
+    ]
+    solid = data.transform_filter("datum.dash === 'clean'")
+    marked = solid.mark_point(size=0.7 * look.marker_size, strokeWidth=1, opacity=1)
     claimed = {"test": "datum.claimed", **cast(dict[str, Any], colour.to_dict())}
     white = alt.FillValue("white", condition=claimed)
+    roles = ("line", "behind", "dotted")
     views = [
         level(0, frame.y),
-        frame.band(front),
-        frame.part(thin.encode(strokeDash=frame.shared.dash), "behind"),
-        frame.part(line.encode(strokeDash=frame.shared.dash), "line"),
+        frame.band(data.transform_filter("datum.banded")),
+        *(frame.part(line, role) for line, role in zip(lines, roles, strict=True)),
         frame.part(marked.encode(fill=white, shape=alt.Shape("marker:N", scale=None)), "markers"),
         frame.reach(data),
     ]

@@ -1,17 +1,14 @@
 """The overview of read-outs: sites below one another, positions side by side, for each model."""
 
-from dataclasses import replace
-
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_style as draw
-from anchorscope.figures.figure_axis import LAYERS
 from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_main import curve_panels, curves
+from anchorscope.figures.figure_main import curves, delta_panel
 from anchorscope.figures.figure_picture import Column, Layout, Picture, as_chart
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Style
-from anchorscope.figures.figure_verdict import caption_of, flip_note
+from anchorscope.figures.figure_verdict import caption_of
 
 SITES = ("attn", "mlp", "resid")
 POSITIONS = {
@@ -24,7 +21,7 @@ POSITIONS = {
 
 @as_chart
 def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
-    """Every read-out in the table at once: ΔP above flips, as in the main figure.
+    """Every read-out in the table at once: ΔP, as in the main figure.
 
     A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
     rows of `results/tables/<figure>.csv`, of any number of read-outs; `readout` tells
@@ -43,11 +40,12 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
         for at in places
     ]
     look = _smaller(request.look)
-    delta_p, flips = curves(rows)
+    delta_p = curves(rows)
     series = draw.paper_series(request.datasets, delta_p)
     layout = Layout(columns, max(1, len(positions)), look, labelled=False)
-    panels = [replace(panel, x=LAYERS) for panel in curve_panels(delta_p, flips, look)]
-    return Picture(layout, series, panels, _caption(rows, places, grouping, request))
+    return Picture(
+        layout, series, [delta_panel(delta_p)], _caption(rows, places, grouping, request)
+    )
 
 
 def _smaller(look: Style) -> Style:
@@ -55,7 +53,6 @@ def _smaller(look: Style) -> Style:
     sizes = {
         "panel_width": round(0.6 * look.panel_width),
         "panel_height": round(0.6 * look.panel_height),
-        "share_height": round(0.6 * look.share_height),
         "marker_size": 0.6 * look.marker_size,
         "line_width": 0.75 * look.line_width,
         "panel_title_size": look.label_size,
@@ -74,6 +71,6 @@ def _caption(rows: pd.DataFrame, places: list[str], grouping: str, request: Requ
         for _, dataset in request.datasets
     }
     measured = rows["readout"].nunique()
-    subject = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
+    subject = f"{measured} read-out{'s' if measured != 1 else ''}"
     caption = caption_of(cells, subject, grouping, request.level)
     return Caption(caption.sentences, [*caption.details, *request.notes])

@@ -174,8 +174,9 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """The answers that were measured, in the order of the passes, with what was done to them.
 
     Has the columns of `index` but those of the role `noise`; None everywhere in `PARTNER_COLUMNS`
-    where crossing was not run. Raises AnchorscopeError: the folder was measured from other
-    answers, or an id comes twice.
+    where crossing was not run; and `logprob_<condition>`, the summed log-probability of E_A's
+    tokens, or the gold answer's, NaN where not measured. Raises AnchorscopeError: the folder was
+    measured from other answers, or an id comes twice.
     """
     check_ids(answers)
     where = read_parquet(Path(folder) / "index.parquet")
@@ -187,6 +188,11 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     for name in PARTNER_COLUMNS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)
+    written = outputs(folder)
+    exact = written[written["exact"].astype(bool)]
+    for condition, rows in exact.groupby("condition"):
+        sums = rows.groupby("id")["logprob"].sum()
+        where[f"logprob_{condition}"] = where["id"].map(sums).astype(float)
     return where.merge(answers, on="id", how="left", validate="one_to_one")
 
 

@@ -24,8 +24,8 @@ from anchorscope.storage.room import Room
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
 
-And `<condition>.<draw>/outputs` → `lm_head.QUANTITIES` of each answer's tokens up to the end of E_A,
-one sample after the other, float32 [tokens, 3].
+And `<condition>.<draw>/outputs` → `lm_head.QUANTITIES` of each answer's tokens up to E_A's end, one
+sample after the other, float32 [tokens, 3].
 """
 OUTPUTS = "outputs"
 

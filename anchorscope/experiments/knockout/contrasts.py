@@ -23,7 +23,7 @@ from anchorscope.questions import folds
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
     "ci_high", "under", "beside", "ceiling", "ci90_low", "ci90_high", "band_low", "band_high",
-    "effect", "signal", "inflation",
+    "effect", "signal", "inflation", "headline",
 )  # fmt: skip
 OWN = "knockout-crossed-knockout"
 """The contrast that carries the claim."""

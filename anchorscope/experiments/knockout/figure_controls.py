@@ -7,7 +7,7 @@ from dataclasses import replace
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.knockout.contrasts import NO, RANDOM
+from anchorscope.experiments.knockout.contrasts import NO, OWN, YES
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -22,6 +22,9 @@ from anchorscope.figures.figure_request import Request
 
 FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
+    "crossed-knockout_flip_share": draw.Series(
+        "Flips: knockout, partner's question", draw.PURPLE, [6, 4], "diamond"
+    ),
     "random_flip_share": draw.Series("Flips: random", draw.ORANGE, [1.5, 2.5], "square"),
     "question_flip_share": draw.Series("Flips: question", draw.GREEN, [8, 3], "triangle-up"),
     "question_only": draw.Series("Flips: question alone", draw.RED, [2, 2], "triangle-left"),
@@ -50,9 +53,7 @@ PERMUTED = (
 NEEDED = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high"
 )
-CONTRAST = (
-    "model dataset site position contrast quantity layer n estimate ci_low ci_high effect signal"
-)
+CONTRAST = "model dataset site position contrast quantity layer n estimate effect signal headline"
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 
 
@@ -110,25 +111,22 @@ def _headline(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
 
 
 def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Caption:
-    """Read-out and n; whether random tokens have an effect.
-
-    As details the noise floor, and where effects are not ruled out.
-    """
+    """Read-out and n; what the knockout does beside itself behind the partner's question."""
     permuted = "null_share" in rows and rows["null_share"].notna().any()
-    quiet, quiet_details = _equivalence(pairs)
+    told, details = _own(pairs)
     sizes = rows.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,
         rows,
         f"Read-out {'/'.join(request.readout)}",
-        f"{notes.size_note(sizes)} samples a cell; upright line: headline layer",
-        [quiet],
+        f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
+        [told],
         [
             "Intervals of AUCs: the probes held fixed.",
             PERMUTED if permuted else "",
             *_rerouted(rows),
             _floor(rows),
-            *quiet_details,
+            *details,
         ],
         intervals=notes.REFITTED,
     )
@@ -162,24 +160,29 @@ def _floor(rows: pd.DataFrame) -> str:
     return f"Noise floor (largest |ΔP| with nothing cut): {size}\u00a0points."
 
 
-def _equivalence(pairs: pd.DataFrame) -> tuple[str, list[str]]:
-    """In how many cells random tokens leave the mean ΔP alone; as details, where they may not."""
-    rows = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
+def _own(pairs: pd.DataFrame) -> tuple[str, list[str]]:
+    """Whether the knockout flips more behind the own question than behind the partner's.
+
+    A sentence on the headline layers, and where there is no effect as details.
+    """
+    rows = pairs[(pairs["contrast"] == OWN) & (pairs["quantity"] == "share")]
     if rows.empty:
-        return "Effect of random tokens: not measured.", []
+        return "The knockout behind the partner's question: not measured.", []
     rows = rows[rows["signal"]].assign(cell=_cell)
     if rows.empty:
-        return "Effect of random tokens: not interpretable, no layer has a signal.", []
-    open_at = rows[rows["effect"] != NO].groupby("cell", sort=False)["layer"].agg(list)
-    places = [f"{name} at {notes.layer_list(layers)}" for name, layers in open_at.items()]
-    cells = rows["cell"].nunique()
-    verdict = (
-        "Random tokens leave the mean ΔP within ±5\u00a0points in "
-        f"{cells - len(places)} of {cells} cells with a signal."
+        return "The knockout's effect is not interpretable: no layer has a signal.", []
+    heads = rows[rows["headline"]]
+    more = heads[(heads["effect"] == YES) & (heads["estimate"] > 0)]
+    told = (
+        "At the headline layer the knockout flips more answers behind their own question than "
+        f"behind the partner's in {len(more)} of {len(heads)} cells with a signal"
     )
-    return verdict, [
-        "No effect of random tokens: the 90\u00a0% interval of the mean ΔP lies within "
-        "±5\u00a0points at every layer with a signal, over the "
-        f"{notes.span(rows['n'])} samples in which as many random tokens could be cut.",
-        *([f"Not shown for {'; '.join(places)}."] if places else []),
+    if len(more):
+        told += f", by {notes.span(more['estimate'])} points"
+    none = rows[rows["effect"] == NO].groupby("cell", sort=False)["layer"].agg(list)
+    places = [f"{name} at {notes.layer_list(layers)}" for name, layers in none.items()]
+    return f"{told}.", [
+        "No effect: the 90\u00a0% interval of the difference lies within a quarter of what cutting "
+        f"every question token flips, over {notes.span(rows['n'])} samples with a partner: "
+        f"{'; '.join(places) or 'nowhere'}."
     ]

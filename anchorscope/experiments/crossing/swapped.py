@@ -1,0 +1,140 @@
+"""The pairs of a read-out whose answers were swapped, and their four scores in each arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.anchors.labels import squad_normalise
+from anchorscope.experiments.analysis import Analysis
+from anchorscope.experiments.crossing import imitator, overlap
+from anchorscope.experiments.crossing.claims import Answers
+from anchorscope.experiments.pairs import places
+from anchorscope.probes import samples
+from anchorscope.probes.samples import Readout
+
+OWN, GOLD = ("clean", "crossed"), ("gold", "crossed-gold")
+CUT, RANDOM = ("knockout", "crossed-knockout"), ("random", "crossed-random")
+"""Conditions of the answers behind their own question, and behind the partner's."""
+Arm = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """Pairs of samples that are each other's partners, of one label and one outer fold."""
+
+    readout: Readout
+    answers: pd.DataFrame  # the samples, see `samples.in_order`
+    subjects: np.ndarray  # of every sample, int64 [n]; a question where it has none
+    refits: Sequence[Readout]  # the read-out as refitted probes see it
+    members: np.ndarray  # places of both samples of each pair, int64 [2, pairs]
+
+    @classmethod
+    def of(cls, analysis: Analysis) -> Swapped:
+        """The pairs of a read-out.
+
+        The answers have `crossed_partner`. A pair within a fold is scored by one probe; others are
+        left out. Raises AnchorscopeError: scores and partners are not of the same samples.
+        """
+        partner, readout = partners_of(analysis), analysis.readout
+        first = np.arange(len(partner))
+        alike = (partner > first) & (readout.fold == readout.fold[partner])
+        conditions = [name for arm in (OWN, CUT, RANDOM, GOLD) for name in arm]
+        found = None
+        if analysis.refits is not None:
+            found = analysis.refits.refits(readout, analysis.answers, conditions)
+        refits = list(found[1]) if found else []
+        members = np.stack([first[alike], partner[alike]])
+        return cls(readout, analysis.answers, analysis.drawn.clusters, refits, members)
+
+    @cached_property
+    def right(self) -> np.ndarray:
+        """Whether both answers of a pair are right, bool [pairs]; both are wrong elsewhere."""
+        return self.answers["label"].to_numpy(dtype=np.int64)[self.members[0]] == 0
+
+    def measured(self, arm: Arm) -> bool:
+        """Whether the conditions of an arm were measured."""
+        return {name for name in arm if name != "clean"} <= self.readout.effects.keys()
+
+    def scores(self, arm: Arm) -> np.ndarray:
+        """The four scores of each pair, float64 [4, 1 + refits, layers, pairs].
+
+        Logits towards *right*, in the order of `terms`; first the probe's, then each refit's. NaN
+        where not measured; draws are averaged.
+        """
+        return np.stack([self._four(one, arm) for one in (self.readout, *self.refits)], axis=1)
+
+    def _four(self, readout: Readout, arm: Arm) -> np.ndarray:
+        own, moved = (
+            readout.clean if name == "clean" else readout.effects[name].s.mean(0) for name in arm
+        )
+        one, other = self.members
+        return -np.stack([own[:, one], moved[:, one], moved[:, other], own[:, other]])
+
+    def log_p(self, arm: Arm) -> np.ndarray | None:
+        """The summed log-probabilities of the same, [4, pairs]; None where they are not known."""
+        columns = [f"logprob_{name}" for name in arm]
+        if not {*columns} <= {*self.answers}:
+            return None
+        own, moved = (self.answers[name].to_numpy(dtype=np.float64) for name in columns)
+        one, other = self.members
+        return np.stack([own[one], moved[one], moved[other], own[other]])
+
+    def texts(self, arm: Arm) -> list[str]:
+        """The answer of each sample in an arm, [n]."""
+        if arm == GOLD:
+            return [str(golds[0]) if len(golds) else "" for golds in self.answers["golds"]]
+        return list(self.answers["ea_text"].astype(str))
+
+    def answered(self, arm: Arm, rows: np.ndarray, scores: np.ndarray) -> Answers:
+        """What `claims` takes of some pairs, bool [pairs], at all layers; `scores` of the arm."""
+        members, texts = self.members[:, rows], self.texts(arm)
+        some, log_p = scores[..., rows], self.log_p(arm)
+        return Answers(
+            scores=some[:, 0],
+            subjects=self.subjects[members],
+            texts=_numbers(texts)[members],
+            imitated=self._imitated(texts, members, some[:, 0]),
+            refits=some[:, 1:] if some.shape[1] > 1 else None,
+            log_p=None if log_p is None else log_p[:, rows],
+        )
+
+    def _imitated(self, texts: Sequence[str], members: np.ndarray, four: np.ndarray) -> np.ndarray:
+        """Pair terms of the text imitator of four scores [4, layers, pairs], [layers, pairs]."""
+        known = np.isfinite(four).all((0, 1))
+        questions = list(self.answers["question"].astype(str))
+        one, other = members[:, known]
+        both = [(one, one), (other, one), (one, other), (other, other)]
+        features = np.stack(
+            [
+                overlap.features([questions[i] for i in asked], [texts[i] for i in said])
+                for asked, said in both
+            ]
+        )
+        pair = np.full(four.shape[1:], np.nan)
+        fold = self.readout.fold[one]
+        pair[:, known] = imitator.pair_terms(four[..., known], features, fold)
+        return pair
+
+
+def partners_of(analysis: Analysis) -> np.ndarray:
+    """The place of each sample's partner, int64 [n]; -1 for none."""
+    readout, partners = analysis.readout, analysis.answers["crossed_partner"]
+    partner, given = places(analysis.answers, partners), partners.notna().to_numpy()
+    strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
+    paired = np.flatnonzero(partner >= 0)
+    strange[paired] |= partner[partner[paired]] != paired
+    if strange.any():
+        what = f"{strange.sum()} samples have a partner and no scores, or scores and no partner"
+        first = analysis.answers["id"][strange].iloc[0]
+        raise samples.mismatch(f"{what}, id {first} first", f"read-out {readout.name}, crossed")
+    return partner
+
+
+def _numbers(texts: Sequence[str]) -> np.ndarray:
+    """A number for each text, equal for texts that are equal once normalised, int64 [n]."""
+    return pd.factorize(np.array([squad_normalise(text) for text in texts], dtype=object))[0]

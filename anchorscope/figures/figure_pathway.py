@@ -1,0 +1,135 @@
+"""The rows of panels on swapped answers: what passes through the question, and what is truth."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pandas as pd
+
+from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
+from anchorscope.figures.figure_axis import LAYERS, Axis, Ticks, numbers_of, ticks_of
+from anchorscope.figures.figure_picture import Panel
+from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_style import ANCHORS, LAYER, Style
+
+NEEDED = (
+    "model dataset site position layer n_right n_wrong n_gold pair_right pair_wrong pair_gold "
+    "pair_right_cut pair_right_random pair_wrong_cut pair_wrong_random headline interaction "
+    "own_answer truth through_eq"
+)
+LEAST_PAIRS = 10
+"""With fewer pairs of right answers those of wrong answers are drawn."""
+PATHS = {"clean": "", "exact tokens cut": "_cut", "random tokens cut": "_random"}
+"""What is cut in all four passes of a pair → the end of the column's name."""
+TRUTHS = {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"}
+AXIS_TITLE = "Pair term (logits)"
+STEP = 0.05
+"""The least distance of two labels of the axis: smaller terms are nothing."""
+HEADINGS = {
+    "pathway": "Pair term of own answers (dashed: exact tokens cut; dotted: random tokens)",
+    "truth": "Pair term of gold answers (solid) and own wrong answers (dashed)",
+}
+NOT_CROSSED = (
+    "There are no rows of swapped answers: the condition `crossed` was not measured, or no two "
+    "answers could be swapped."
+)
+DETAILS = (
+    "Pair term: the answers of two questions are swapped; what is read off the question plus what "
+    "is read off the answer adds up to 0.",
+    "Middle row: the pair term of the model's own answers, clean, with the exact question tokens "
+    "cut in all four passes, and with as many random ones cut.",
+    "Lower row: gold answers of questions that were answered wrongly, behind their questions, "
+    "beside the model's own wrong answers; a filled marker: `truth` holds at the headline layer.",
+)
+TIPS = LAYER | {
+    "quantity": ("answers", ""),
+    "value": ("logits", ".2f"),
+    "low": ("interval from", ".2f"),
+    "high": ("interval to", ".2f"),
+    "n": ("pairs", ",d"),
+}
+KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", *TIPS)
+
+
+def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
+    """Lines of the pair term clean and under both cuts, of labelled rows of the crossing table.
+
+    Of the pairs answered right; of those answered wrongly in cells with fewer than `LEAST_PAIRS`.
+    """
+    right = crossing["n_right"] >= LEAST_PAIRS
+    parts = []
+    for side, rows in (("right", crossing[right]), ("wrong", crossing[~right])):
+        for cut, end in PATHS.items():
+            numbers = data.values_of(f"pair_{side}{end}", n=f"n_{side}")
+            claimed = (rows["through_eq"] == "yes") & rows["headline"] & (not end)
+            look = {"dash": cut, "banded": end != "_random", "claimed": claimed}
+            parts.append(data.numbered(rows, numbers, quantity=f"own {side}, {cut}", **look))
+    return _lines(pd.concat(parts))
+
+
+def truth(crossing: pd.DataFrame) -> pd.DataFrame:
+    """Lines of the pair terms of gold and of own wrong answers, of the same rows."""
+    parts = []
+    for quantity, column in TRUTHS.items():
+        gold = column == "pair_gold"
+        numbers = data.values_of(column, n="n_gold" if gold else "n_wrong")
+        claimed = (crossing["truth"] == "yes") & crossing["headline"] & gold
+        look = {"dash": "clean" if gold else "exact tokens cut", "banded": True}
+        parts.append(data.numbered(crossing, numbers, quantity=quantity, claimed=claimed, **look))
+    return _lines(pd.concat(parts))
+
+
+def _lines(rows: pd.DataFrame) -> pd.DataFrame:
+    rows = data.by_group(rows, ANCHORS[0])
+    drawn = rows[rows["value"].notna()].sort_values(["offset", "quantity", "layer"])
+    return drawn.filter(KEPT).round(4)
+
+
+def ticks_of_pairs(rows: pd.DataFrame) -> Ticks:
+    """An axis that holds 0, every band and every line."""
+    return ticks_of(numbers_of(rows), step=STEP) if len(rows) else ticks_of([])
+
+
+def panels(rows: Mapping[str, pd.DataFrame], look: Style) -> list[Panel]:
+    """The rows of panels, of `pathway` and `truth` by these names."""
+    low, unnamed = look.share_height / look.panel_height, replace(LAYERS, title=None)
+    return [
+        Panel(
+            name, lines, Axis(AXIS_TITLE, ticks_of_pairs(lines)), TIPS, unnamed,
+            figure_panel.claims, low, HEADINGS[name],
+        )
+        for name, lines in rows.items()
+    ]  # fmt: skip
+
+
+def verdict(crossing: pd.DataFrame) -> str:
+    """In how many cells each claim holds at the headline layer; rows of one read-out."""
+    heads = crossing[crossing["headline"]]
+    if heads.empty:
+        return ""
+
+    def held(claim: str) -> str:
+        told = heads[claim].isin(["yes", "no"])
+        return f"{(heads[claim] == 'yes').sum()} of {told.sum()}"
+
+    return (
+        f"At the headline layer the probe compares answer and question in "
+        f"{held('interaction')} cells, through the exact question tokens in "
+        f"{held('through_eq')}; it scores right answers that the model did not give above its own "
+        f"wrong ones in {held('truth')}."
+    )
+
+
+def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
+    """Details of the claims of which nothing can be told, cell by cell; rows of one read-out."""
+    words = {"through_eq": "the pathway", "truth": "truth"}
+    parts = []
+    for name, cell in data.cells_of(crossing[crossing["headline"]], request).items():
+        for claim, what in words.items():
+            parts += [
+                f"{what} in {name}: {said}"
+                for said in cell[claim].astype(str)
+                if said not in ("yes", "no")
+            ]
+        if len(cell) and (cell["n_right"] < LEAST_PAIRS).all():
+            parts.append(f"the middle row of {name} is of wrong answers")
+    return [f"Not told: {notes.few(parts, 12)}."] if parts else []
