@@ -51,6 +51,7 @@ rule calibration_cell:
         scores=paths.product("scores", ".parquet"),
         floors=paths.product("scores", ".floors.parquet"),
         controls=paths.product("delta_p", ".controls.csv"),
+        contrasts=paths.product("delta_p", ".contrasts.csv"),
         crossing=paths.product("delta_p", ".crossing.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
         answers=paths.product("answers", ".parquet"),
@@ -124,6 +125,7 @@ rule null_controls:
     input:
         curve=paths.of_calibration("delta_p", TABLES["curve"], studies.null_cells(cfg)),
         controls=paths.of_calibration("delta_p", TABLES["controls"], studies.null_cells(cfg)),
+        contrasts=paths.of_calibration("delta_p", TABLES["contrasts"], studies.null_cells(cfg)),
         crossing=paths.of_calibration("delta_p", TABLES["crossing"], studies.null_cells(cfg)),
     output:
         table=f"{ROOT}/tables/null-controls.csv",

@@ -14,6 +14,7 @@ with stage(snakemake):
         read_parquet(given.truth),
         measured(read_parquet(given.answers), given.activations),
         read_csv(given.controls),
+        read_csv(given.contrasts),
         read_csv(given.crossing),
         read_parquet(given.floors),
         fixed={

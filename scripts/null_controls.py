@@ -10,7 +10,7 @@ with stage(snakemake):
 
     given, nulls = snakemake.input, snakemake.params.nulls
     check_settings(given.curve)
-    kinds = (given.controls, given.curve, given.crossing)
+    kinds = (given.controls, given.curve, given.contrasts, given.crossing)
     found = requirements.null_controls(nulls, *(list(map(read_csv, paths)) for paths in kinds))
     write_csv(found, snakemake.output.table)
     provenance.of_stage(snakemake, snakemake.output.table)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.knockout.contrasts import OWN
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import Bootstrap, auc
@@ -23,10 +24,14 @@ COLUMNS = (
     "sensitivity_planted", "specificity_planted", "verdict_flip", "verdict_random_flip",
     "verdict_sensitivity", "verdict_specificity", "answer_auc", "follows", "follows_trained",
     "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
-    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads",
-    "signal", "seal",
+    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
+    "pair_right_random", "share_pair", "interaction", "truth", "through_eq", "own_crossed",
+    "own_crossed_low", "signal", "seal",
 )  # fmt: skip
-CROSSED = ("pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "share_pair", "reads")
+CROSSED = (
+    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
+    "pair_right_random", "share_pair", "interaction", "truth", "through_eq",
+)  # fmt: skip
 """Columns of the table of crossing."""
 AGAINST_PRIOR = "against-prior"
 DEFAULT_READOUT = "mlp/final"
@@ -73,6 +78,7 @@ def cell(
     truth: pd.DataFrame,
     answers: pd.DataFrame,
     controls: pd.DataFrame,
+    contrasts: pd.DataFrame,
     crossing: pd.DataFrame,
     floors: pd.DataFrame,
     *,
@@ -86,7 +92,7 @@ def cell(
     Args:
         scores: the table of `anchorscope.probes.scores.score`, at least clean and knockout.
         truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
-        answers, controls, crossing: of the cell; dropped answers are left out.
+        answers, controls, contrasts, crossing: of the cell; dropped answers are left out.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
 
@@ -112,7 +118,7 @@ def cell(
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
-        here = {**fixed, **_of_readout(readout, controls, crossing)}
+        here = {**fixed, **_of_readout(readout, controls, contrasts, crossing)}
         for grouping, moved in _moved(readout).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(kinds, ("all", "0", "1")):
@@ -157,18 +163,22 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 
 
 def _of_readout(
-    readout: Readout, controls: pd.DataFrame, crossing: pd.DataFrame
+    readout: Readout, controls: pd.DataFrame, contrasts: pd.DataFrame, crossing: pd.DataFrame
 ) -> dict[str, object]:
     """The columns that are the same for all samples of a read-out; arrays [layers] or values."""
     layers = np.arange(len(readout.clean))
     signal = rows_where(controls, **readout.key)["cell_signal"]
     crossed = rows_where(crossing, **readout.key).set_index("layer").reindex(layers)
+    own = rows_where(contrasts, **readout.key, contrast=OWN, quantity="share")
+    own = own.set_index("layer").reindex(layers)
     return {
         **readout.key,
         "signal": bool(signal.any()) if len(signal) else None,
         "layer": layers,
         "headline": layers == readout.headline,
         **{name: crossed[name].to_numpy() for name in CROSSED},
+        "own_crossed": own["estimate"].to_numpy(),
+        "own_crossed_low": own["ci_low"].to_numpy(),
     }
 
 

@@ -13,10 +13,8 @@ from anchorscope.config.readouts import Pair
 from anchorscope.experiments.tables import rows_where
 
 COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
-MARGIN = 0.05
-"""A share of flips counts as that of its control within so much; a flow within this part of it."""
 MOST_MATCHED = 0.15
-"""Share of flips that `matched` may reach where the question alone predicts the label."""
+"""Share of flips that `matched` may reach in a null cell."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def judged(
     for null in nulls.values():
         if not null["shuffled"]:  # its probes are no others' here
             rows = rows_where(chosen, model=null["model"], dataset=null["dataset"])
-            records += _null(rows, question=null["question"])
+            records += _null(rows)
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
@@ -125,29 +123,18 @@ def _floor(
     ]
 
 
-def _null(rows: pd.DataFrame, question: bool) -> list[dict[str, object]]:
-    """What must come out empty in a null control.
+def _null(rows: pd.DataFrame) -> list[dict[str, object]]:
+    """What must come out empty in a null control: the flips of matched patches.
 
-    Where the question alone predicts the label, cutting it moves the probe rightly: that leaves
-    `matched`. Elsewhere a measure is empty if the interval of its difference to the control holds
-    0, or lies within `MARGIN`.
+    They are the one measure of an experiment that follows the pair, whatever the tokens are.
     """
     records = []
-    for row in rows[rows["measure"].isin(("flip", "flow"))].to_dict("records"):
-        name = f"{row['experiment']} {row['arm']}"
+    for row in rows_where(rows, experiment="patching", arm="matched", measure="flip").to_dict(
+        "records"
+    ):
         record = {"scope": "empty", "model": row["model"], "dataset": row["dataset"]}
-        if not question:
-            margin = MARGIN * (row["control"] if row["measure"] == "flow" else 1.0)
-            low, high = row["contrast_low"], row["contrast_high"]
-            record |= {"floor": f"{name}: difference to the control"}
-            record |= {"required": f"0 in the interval, or within {margin:.2g}"}
-            record |= {"measured": row["contrast"]}
-            record |= {"holds": low <= 0 <= high or (low >= -margin and high <= margin)}
-        elif name == "patching matched":
-            record |= {"floor": f"{name}: flips", "required": required(-np.inf, MOST_MATCHED)}
-            record |= {"measured": row["value"], "holds": row["value"] <= MOST_MATCHED}
-        else:
-            continue
+        record |= {"floor": "patching matched: flips", "required": required(-np.inf, MOST_MATCHED)}
+        record |= {"measured": row["value"], "holds": row["value"] <= MOST_MATCHED}
         if row["n"] == 0:
             record |= {"measured": np.nan, "holds": None}
         records.append(record)

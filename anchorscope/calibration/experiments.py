@@ -1,4 +1,4 @@
-"""Calibration of the experiments: their measures against planted truth and the truth of pairs."""
+"""Calibration of the experiments: their measures against planted truth and pair terms."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ def of_experiment(
     pairs: pd.DataFrame | None = None,
     bootstrap: BootstrapSettings = BootstrapSettings(),
 ) -> pd.DataFrame:
-    """Hold an experiment in one cell against the truth by swaps, and against the truth of pairs.
+    """Hold an experiment in one cell against the truth by swaps, and against pair terms.
 
     Args:
         per_sample: of the experiment, see `tables.per_sample`; without rows there are none here.
@@ -55,8 +55,8 @@ def of_experiment(
         over the samples of the scored kinds whose truth is Q and A; `auc`: how well the measure
         tells these apart, `control_auc` how well its control does, `auc_gain` the paired
         difference; a column for each of the scored kinds, the mean of their samples; blank without
-        truth. `rank`: Spearman's rank correlation of the measure and the truth of the sample's pair
-        over the `n_pair` samples that have both.
+        truth. `rank`: Spearman's rank correlation of the measure and the sample's pair term over
+        the `n_pair` samples that have both.
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
@@ -151,17 +151,17 @@ def _by_truth(
 
 
 def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: float) -> Record:
-    """Spearman's correlation of a measure [n] and the truth of each sample's pair.
+    """Spearman's correlation of a measure [n] and each sample's pair term.
 
     A cluster of its bootstrap holds all samples that subjects or pairs link. Draws keep the ranks.
     """
-    truth = pairs["truth"].to_numpy(dtype=np.float64)
-    both = ~np.isnan(value + truth)
+    term = pairs["term"].to_numpy(dtype=np.float64)
+    both = ~np.isnan(value + term)
     record: Record = {"n_pair": int(both.sum())}
-    if min(len(np.unique(value[both])), len(np.unique(truth[both]))) < 2:
+    if min(len(np.unique(value[both])), len(np.unique(term[both]))) < 2:
         return record
     linked = folds.components(drawn.clusters[both].tolist(), pairs["pair"][both].tolist())
-    x, y = rankdata(value[both]), rankdata(truth[both])
+    x, y = rankdata(value[both]), rankdata(term[both])
     again = intervals.bootstrap(linked, len(drawn.weights), drawn.seed)
     rank = {"rank": np.corrcoef(x, y)[0, 1]}
     return record | rank | intervals.ends("rank", _correlations(x, y, again), level)

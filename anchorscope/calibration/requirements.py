@@ -10,7 +10,9 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.crossing.table import PAIR, TRUTH
+from anchorscope.experiments.crossing.claims import YES
+from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.experiments.knockout.contrasts import OWN, PART
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
@@ -48,7 +50,21 @@ FLOORS = (
     Floor("pair term of wrong answers", "pair_wrong", high=-0.8),
     Floor("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
     Floor("share of the pair", "share_pair", low=0.3),
-    *(Floor(f"pair term at layer {k}", "pair_right", -0.05, 0.05, layer=k) for k in range(3)),
+    Floor("pair term of gold answers", "pair_gold", low=0.6),
+    Floor("truth", "says_truth", low=1.0),
+    Floor("through E_Q", "says_through_eq", low=1.0),
+    Floor("pair term with E_Q cut", "pair_right_cut", -0.05, 0.05),
+    Floor("part of the pair term with random tokens cut", "random_part", low=0.85),
+    Floor("flips, own less partner's question", "own_crossed", mean_low=18.0),
+    Floor("flips, own less partner's question, lower end", "own_crossed_low", low=0.0),
+    *(
+        Floor(f"{name} at layer {layer}", column, -0.05, 0.05, layer=layer)
+        for name, column in (
+            ("pair term", "pair_right"),
+            ("pair term of gold answers", "pair_gold"),
+        )
+        for layer in range(3)
+    ),
 )
 
 
@@ -61,6 +77,10 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
     """
     place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
     chosen, records = rows_where(table, **place).astype({"z": str}), []
+    chosen = chosen.assign(
+        random_part=chosen["pair_right_random"] / chosen["pair_right"],
+        **{f"says_{name}": 1.0 * (chosen[name] == YES) for name in ("truth", "through_eq")},
+    )
     cells = table[["model", "dataset"]].drop_duplicates().groupby("model", sort=False)["dataset"]
     for (model, datasets), floor in product(cells, FLOORS):
         rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
@@ -123,13 +143,11 @@ def missed(floors: pd.DataFrame) -> list[str]:
 NULL_COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
     "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
-    "forbids",
-    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "n_right", "pair_right",
-    "pair_right_low", "pair_right_high", "truth", "truth_low", "truth_high", "share_question",
-    "reads", "n_layers_read",
+    "forbids", "empty", "made", "n_signal", "flip_share", "random_flip_share", "delta_p_q",
+    "own_crossed", "own_crossed_low", "own_crossed_high", "ceiling", "effect", "n_right",
+    "n_gold", "pair_right", "pair_right_low", "pair_right_high", "pair_wrong", "pair_gold",
+    "share_question", *CLAIMS,
 )  # fmt: skip
-CLAIMS = {"signal": "signal", "pair": "reads_pair"}
-"""Claim that a null control may forbid → the column that says whether a read-out makes it."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = {
     "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
@@ -149,19 +167,28 @@ GROUPS: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
 )  # fmt: skip
 """Groups of the curve, and their columns."""
 CROSSED = (
-    "n_right", "pair_right", "pair_right_low", "pair_right_high", "truth", "truth_low",
-    "truth_high", "share_question", "reads",
+    "n_right", "n_gold", "pair_right", "pair_right_low", "pair_right_high", "pair_wrong",
+    "pair_gold", "share_question", *CLAIMS,
 )  # fmt: skip
 """Columns of the table of crossing."""
+PAIRED = {
+    "estimate": "own_crossed", "ci_low": "own_crossed_low", "ci_high": "own_crossed_high",
+    "ceiling": "ceiling",
+}  # fmt: skip
+"""Columns of the contrasts, of the share of flips, and their names here."""
 
 
 def null_controls(
     nulls: Mapping[str, Mapping[str, Any]],
     controls: Sequence[pd.DataFrame],
     curves: Sequence[pd.DataFrame],
+    contrasts: Sequence[pd.DataFrame],
     crossings: Sequence[pd.DataFrame],
 ) -> pd.DataFrame:
     """Say of every null control whether it came out empty: none of the claims that it forbids.
+
+    `made` names those that are made all the same. `effect` is a claim, too: the interval of own −
+    crossed flips lies beyond 0, and not within a quarter of the ceiling.
 
     `nulls` are their entries in the config by name; the tables are those of their cells, in the
     same order. A row for each control and read-out with the columns `NULL_COLUMNS`
@@ -172,7 +199,9 @@ def null_controls(
     interval, or no probe learned shuffled labels.
     """
     frames = []
-    for (name, null), *tables in zip(nulls.items(), controls, curves, crossings, strict=True):
+    for (name, null), *tables in zip(
+        nulls.items(), controls, curves, contrasts, crossings, strict=True
+    ):
         judged = SHUFFLED if null["shuffled"] else CELL
         readouts = rows_where(tables[0], headline=True)[[*PLACE, *judged]].rename(columns=judged)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
@@ -188,30 +217,38 @@ def null_controls(
             raise stale(what, where, "the cell's tables of ΔP")
         named = {key: null[key] for key in ("expectation", "model", "dataset")}
         named |= {"control": name, "forbids": ", ".join(null["forbids"])}
-        frames.append(readouts.assign(empty=_empty(readouts, null["forbids"]), **named))
+        made = _made(readouts, null["forbids"])
+        frames.append(readouts.assign(made=made, empty=made == "", **named))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 
 
-def _empty(readouts: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
-    """Whether none of these claims is made, of those that were measured; blank where none was."""
-    measured = [CLAIMS[claim] for claim in forbids if CLAIMS[claim] in readouts]
-    if not measured:
-        return pd.Series([None] * len(readouts), index=readouts.index, dtype=object)
-    return ~readouts[measured].astype(bool).any(axis=1)
+def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
+    """Which of these claims each read-out makes, of those that were measured."""
+    measured = [claim for claim in forbids if claim in readouts]
+    says = readouts[measured].map(lambda told: told is True or told == YES)
+    return says.apply(lambda row: ", ".join(row.index[row]), axis=1)
 
 
 def _with_groups(
-    readouts: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, crossing: pd.DataFrame
+    readouts: pd.DataFrame,
+    controls: pd.DataFrame,
+    curve: pd.DataFrame,
+    contrasts: pd.DataFrame,
+    crossing: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The read-outs and what their groups do, blank where it was not measured."""
+    """The read-outs and what their groups and pairs do, blank where it was not measured."""
     n_signal = controls.groupby(PLACE[:2])["signal"].sum()
     readouts = readouts.join(n_signal.rename("n_signal"), on=PLACE[:2])
+    readouts["signal"] = readouts["signal"].astype(bool)
     curve = rows_where(curve, grouping="per_layer")
     for group, columns in GROUPS:
         one = rows_where(curve, **group)[[*PLACE, *columns]].rename(columns=columns)
         readouts = readouts.merge(one, how="left", on=PLACE, validate="1:1")
-    reads_pair = crossing["reads"].isin((TRUTH, PAIR))
-    n_read = reads_pair.groupby([crossing[name] for name in PLACE[:2]]).sum()
-    readouts = readouts.join(n_read.rename("n_layers_read"), on=PLACE[:2])
-    readouts = readouts.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")
-    return readouts.assign(reads_pair=readouts["reads"].isin((TRUTH, PAIR)))
+    own = rows_where(contrasts, contrast=OWN, quantity="share")
+    own = own[[*PLACE, *PAIRED]].rename(columns=PAIRED)
+    readouts = readouts.merge(own, how="left", on=PLACE, validate="1:1")
+    low, high = readouts["own_crossed_low"], readouts["own_crossed_high"]
+    margin = PART * readouts["ceiling"].abs()
+    beyond = (low > 0) | (high < 0)
+    readouts["effect"] = beyond & ~((low >= -margin) & (high <= margin))
+    return readouts.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 else:
     Readout = Literal[READOUTS]
     StyleName = Literal[tuple(STYLES)]
-Claim = Literal["signal", "pair"]
+Claim = Literal["signal", "effect", "interaction", "own_answer", "truth", "through_eq"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
-    "null-surname", "null-property", "null-template", "null-length", "null-lead-in", "null-closer",
-    "null-additive", "null-order", "null-type", "null-familiar", "null-familiar-strong",
+    "null-closer", "null-additive", "null-order", "null-type", "null-familiar",
 ]  # fmt: skip
 Item = TypeVar("Item")
 

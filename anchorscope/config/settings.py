@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -162,14 +162,10 @@ class Null(Section):
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
-    forbids: Listed[Claim] = Field(["signal", "pair"])
+    forbids: Listed[Claim] = Field(list(get_args(Claim)))
     """Claims that would be false in the cell: `signal`, the probe knows more than the text models;
-    `pair`, it compares answer and question."""
-    question: bool = key(
-        False,
-        "Whether the question alone predicts the label; there only experiments that follow the "
-        "pair are measured.",
-    )
+    `effect`, the knockout does more behind the own question than behind the partner's; and those of
+    crossing."""
     expectation: Text = Field(description="Why they would be false, in words.")
 
 

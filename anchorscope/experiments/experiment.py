@@ -107,8 +107,8 @@ class Experiment:
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
-    # whether it compares question and answer: then it must come out empty where the question alone
-    # predicts the label, and is measured there; other experiments are not
+    # whether it compares question and answer: then it must come out empty in the null cells, and is
+    # measured there; other experiments are not
     follows_pair: bool = False
     # None: one clean row, and one for each intervention and draw
     passes: Passes | None = None

@@ -21,20 +21,14 @@ LOG_ODDS = math.log(9)
 """For or against the response: one in ten goes against a feature that the label follows."""
 # Style → the features that the label follows, and the log-odds of each.
 FOLLOWS: dict[str, dict[str, float]] = {
-    "null-surname": {"surname": LOG_ODDS},
-    "null-property": {"property": LOG_ODDS},
-    "null-template": {"template": LOG_ODDS},
-    "null-length": {"length": LOG_ODDS},
-    "null-lead-in": {"lead_in": LOG_ODDS},
     "null-closer": {"closer": LOG_ODDS},
     "null-additive": {"answer": LOG_ODDS, "property": LOG_ODDS},
     "null-order": {"order": LOG_ODDS},
     "null-type": {"type": LOG_ODDS},
-    "null-familiar": {"familiarity": 4.0, "prior": 2.4},
-    "null-familiar-strong": {"familiarity": 4.0, "prior": 3.2},
+    "null-familiar": {"familiarity": 4.0, "prior": 3.2},
 }
-FAMILIAR = ("null-familiar", "null-familiar-strong")
-"""Worlds whose label follows the sum of a number of the name and a number of the answer word."""
+FAMILIAR = "null-familiar"
+"""The world whose label follows the sum of a number of the name and a number of the answer word."""
 _PLACES = (("mill", "pond"), ("barn", "gate"), ("hill", "ford"), ("tower", "bridge"))
 # Feature → its values; the second half of them speaks against the response.
 FEATURES: dict[str, Sequence[Any]] = {
@@ -80,7 +74,7 @@ _FILLERS = ("now", "then", "today", "really", "again", "perhaps", "still", "inde
 def samples(style: str, *, seed: int) -> pd.DataFrame:
     """The questions of a null world and the responses to them, by a key of `FOLLOWS`.
 
-    Every first name meets every surname once (a `FAMILIAR` world has as many single names); the
+    Every first name meets every surname once (`FAMILIAR` has as many single names); the
     other features are dealt out evenly and independently. All share one relation and its answer
     words, but for `null-type`: its answers are years and names, and nobody says what a question
     asks for. Each word stands behind as many right responses as the others, and as many wrong ones,
@@ -94,7 +88,7 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
     places: list[Any] = pd.DataFrame(dealt).to_dict("records")
     subjects, words = _subjects(style, seed), _words(style, seed)
-    if style in FAMILIAR:
+    if style == FAMILIAR:
         of_word = numbers(style, seed=seed)
         for place, subject in zip(places, subjects, strict=True):
             place["familiarity"] = of_word["familiarity"][subject]
@@ -114,7 +108,7 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
 def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
     """What an untrained network may know of the words of a world: kind of number → word → number.
 
-    Of a `FAMILIAR` world the `familiarity` of each name and the `prior` of each answer word, with
+    Of `FAMILIAR` the `familiarity` of each name and the `prior` of each answer word, with
     the quantiles of a normal distribution, dealt out by the seed: the letters of a word tell
     nothing of its number. Of `null-type` which kind a question's word asks for and which kind an
     answer word is of, 1 or -1. Other styles have none.
@@ -124,7 +118,7 @@ def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
         half = len(words) // 2
         kinds = {word: 1.0 if place < half else -1.0 for place, word in enumerate(words)}
         return {"asked": dict(ASKING), "kind": kinds}
-    if style not in FAMILIAR:
+    if style != FAMILIAR:
         return {}
     rng = Random(f"numbers {seed}")
     features = {}
@@ -138,7 +132,7 @@ def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
 def _subjects(style: str, seed: int) -> list[str]:
     """The subject of each sample."""
     trivia, relation = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
-    if style in FAMILIAR:
+    if style == FAMILIAR:
         return [*trivia, *relation][:SAMPLES]
     pairs = product(FEATURES["first_name"], FEATURES["surname"])
     return [f"{trivia[first]} {relation[last]}" for first, last in pairs]
@@ -158,7 +152,7 @@ def _deal(name: str, style: str, rng: Random) -> list[int]:
     """Which value of a feature each sample has."""
     many = len(FEATURES[name])
     sparing = USED_BY_TYPE if style == "null-type" else USED
-    every = name in FOLLOWS[style] or (name == "answer" and style in FAMILIAR)
+    every = name in FOLLOWS[style] or (name == "answer" and style == FAMILIAR)
     used = many if every else sparing.get(name, many)
     places = [number % used for number in range(SAMPLES)]
     rng.shuffle(places)

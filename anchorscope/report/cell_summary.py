@@ -14,6 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
+from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.probes.strength import LEAST_AUC
@@ -110,35 +112,45 @@ def _interval(
 
 
 def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
-    """Shares of flips as fractions, and whether random cuts leave the mean ΔP alone.
+    """Shares of flips as fractions, own and behind the partner's question, and random ones.
 
-    None where `random` was not run. `contrasts` are those of one layer, as are the tables below.
+    `contrasts` are those of one layer, as are the tables below; None for what was not measured.
     """
-    rows = {(row["quantity"], row["contrast"]): row for row in contrasts.to_dict("records")}
-    effect, paired = rows.get(("delta_p", "random")), rows.get(("share", "knockout-random"))
-    flips: dict[str, Any] = {}
-    for name in ("knockout", "random", "knockout-random"):
-        if row := rows.get(("share", name)):
-            key = name.replace("-", "_minus_")
-            flips[key] = _interval(row, "estimate", "ci_low", "ci_high", factor=100)
-    if paired:
-        flips |= {"pairs": int(paired["n"]), "effect": paired["effect"]}
-    random_effect = effect["effect"] if effect else None
-    return {"flips": flips if paired else None, "random_effect": random_effect}
+    shares = contrasts[contrasts["quantity"] == "share"]
+    rows = {row["contrast"]: row for row in shares.to_dict("records")}
+    own, random = rows.get(OWN), rows.get(PUBLISHED)
+    flips = None
+    if own:
+        flips = {
+            "own": _number(own["under"], 100),
+            "partner": _number(own["beside"], 100),
+            "difference": _interval(own, "estimate", "ci_low", "ci_high", factor=100),
+            "samples": int(own["n"]),
+            "effect": own["effect"],
+        }
+    shown = {"exact": random["under"] / 100, "random": random["beside"] / 100} if random else None
+    return {"flips": flips, "published": shown}
 
 
 def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
-    """What the probe reads of question, answer and pair, in logits; None where not measured."""
+    """What swapping answers shows, in logits; None where not measured."""
     if here.empty:
         return None
     row = here.to_dict("records")[0]
-    names = ("pair_right", "pair_wrong", "truth", "agreement")
+    terms = ("pair_right", "pair_wrong", "pair_gold", "gold_wrong", "right_passes", "wrong_passes")
     return {
-        "reads": row["reads"],
         "source": row["source"],
-        **{name: _interval(row, name, f"{name}_low", f"{name}_high") for name in names},
-        **{name: int(row[name]) for name in ("n_right", "n_wrong", "n_unlike")},
-        **{name: _number(row[name]) for name in ("pair_from", "truth_from", "follows")},
+        "claims": {
+            name: {
+                "verdict": row[name],
+                "p": _number(row[f"{name}_p"]),
+                "why": "" if pd.isna(row[f"{name}_why"]) else row[f"{name}_why"],
+            }
+            for name in CLAIMS
+        },
+        **{name: _interval(row, name, f"{name}_low", f"{name}_high") for name in terms},
+        **{name: int(row[name]) for name in ("n_right", "n_wrong", "n_gold", "n_same_frame")},
+        "follows": _number(row["follows"]),
         "shares": {name: _number(row[f"share_{name}"]) for name in ("question", "answer", "pair")},
     }
 

@@ -82,7 +82,7 @@ def of(config: RunConfig) -> dict[str, Study]:
 def _calibration(config: RunConfig) -> Study:
     chosen = config.calibration
     more: dict[str, Any] = {
-        "conditions": {"random": {"draws": chosen.random_draws}, "crossed": {}},
+        "conditions": {"random": {"draws": chosen.random_draws}, "crossed": {}, "gold": {}},
         "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
     }
@@ -133,14 +133,9 @@ def null_cells(config: RunConfig) -> list[tuple[str, str]]:
 def calibration_cells_of(config: RunConfig, experiment: str) -> list[tuple[str, str]]:
     """(model, dataset) of the cells in which `calibration-experiments` measures an experiment.
 
-    Null cells whose question alone predicts the label: only experiments that follow the pair.
+    Null cells: only experiments that follow the pair.
     """
-    follows_pair = registry.EXPERIMENTS[experiment].follows_pair
-    nulls = [
-        (null.model, null.dataset)
-        for null in config.calibration.nulls.values()
-        if follows_pair or not null.question
-    ]
+    nulls = null_cells(config) if registry.EXPERIMENTS[experiment].follows_pair else []
     return list(dict.fromkeys([*config.calibrated(), *nulls]))
 
 

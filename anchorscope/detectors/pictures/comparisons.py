@@ -27,7 +27,7 @@ TERMS = ("pair", "answer", "question")
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
 SHARE_TIPS = {
     "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),
-    "low": ("from", ".1f"), "high": ("to", ".1f"), "reads": ("shown to read", ""),
+    "low": ("from", ".1f"), "high": ("to", ".1f"), "interaction": ("compares both", ""),
 }  # fmt: skip
 TRANSFER_TIPS = {
     "trained": ("trained on", ""), "value": ("AUC", ".3f"), **draw.INTERVAL,
@@ -102,7 +102,8 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
     """A bar for each method of what it reads of question, answer and pair, by cell."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
     ends = " ".join(f"{share}_{end}" for share in shares for end in ("low", "high"))
-    needed = f"model dataset detector reads n_right n_wrong site position {' '.join(shares)} {ends}"
+    needed = f"model dataset detector interaction n_right n_wrong site position {ends}"
+    needed += f" {' '.join(shares)}"
     rows = rows_of(table, request, needed)
     bars = data.stacked(rows, shares)
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
@@ -115,11 +116,11 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Stacked bars, the interval of the pair's share, and a dot where truth is shown to be read."""
+    """Stacked bars, the interval of the pair's share, and a dot where `interaction` holds."""
     panel = figure_panel.shares(rows, frame)
     pair = alt.Chart(rows).encode(frame.y)
     pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
-    dots = pair.transform_filter("datum.reads === 'truth'").encode(x=alt.XDatum(104))
+    dots = pair.transform_filter("datum.interaction === 'yes'").encode(x=alt.XDatum(104))
     size = 0.7 * frame.look.marker_size
     whiskers = figure_panel.whiskers(pair, frame.x).encode(color=alt.value(draw.INK))
     panel.layer += [whiskers, dots.mark_point(filled=True, color=draw.PURPLE, size=size, opacity=1)]
@@ -127,19 +128,19 @@ def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What the bars are, and which methods read the pair."""
+    """What the bars are, and which methods compare question and answer."""
     cells = rows.groupby(["model", "dataset"]).ngroups
-    truth = rows[rows["reads"] == "truth"].groupby("detector").size()
-    reading = [label_of(name) for name in in_order(truth.index) if truth[name] > cells / 2]
+    held = rows[rows["interaction"] == "yes"].groupby("detector").size()
+    comparing = [label_of(name) for name in in_order(held.index) if held[name] > cells / 2]
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; two answers exchanged between their questions",
-        f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs a cell; whiskers: the "
+        f"Read-out {'/'.join(request.readout)}; the answers of two questions are swapped",
+        f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs per cell; whiskers: the "
         "pair's share",
         [
-            "Shown to read truth by comparing both (dot) in most cells: "
-            f"{'; '.join(reading) or 'none'}."
+            "No sum of what is read off question and answer (dot) in most cells: "
+            f"{'; '.join(comparing) or 'none'}."
         ],
         [
             "Shares of the mean squares of each term of the logit, right answers only. A method "

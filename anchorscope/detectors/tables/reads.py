@@ -9,18 +9,22 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
+from anchorscope.experiments.crossing.swapped import OWN, Swapped
+from anchorscope.experiments.crossing.terms import term
+from anchorscope.experiments.knockout.contrasts import linked
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
 
-CLAIMS = (
+OF_CROSSING = (
     "n_right", "n_wrong",
-    *(f"{name}{end}" for name in crossing.INTERVALS for end in ("", "_low", "_high")),
-    "reads", "text_pair", "text_truth", "pair_gain_low", "truth_gain_low", "n_unlike", "n_clusters",
-    "source",
+    *(f"{name}{end}" for name in ("pair_right", "right_above_text", "pair_wrong",
+                                  "wrong_above_text") for end in ("", "_low", "_high")),
+    "interaction", "interaction_p", "own_answer", "own_answer_p", "n_unlike", "clusters_right",
+    "clusters_wrong", "source",
 )  # fmt: skip
 """Columns that are those of the table of crossing."""
 SHARES = tuple(f"share_{term}{end}" for term in crossing.TERMS for end in ("", "_low", "_high"))
-COLUMNS = ("detector", *SHARES, *CLAIMS, "site", "position")
+COLUMNS = ("detector", *SHARES, *OF_CROSSING, "site", "position")
 
 
 def table(
@@ -46,7 +50,7 @@ def table(
     analysis = _analysis(
         rows[rows["detector"].isin(detectors)], detectors, answers, bootstrap, seed
     )
-    claims = crossing.report(analysis)
+    claims = crossing.report(analysis, every_layer=True)
     if claims.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     of_terms = _shares(analysis)
@@ -68,6 +72,7 @@ def _analysis(
     measured = answers[answers["id"].isin(rows["id"].unique())]
     with_partners = measured.assign(
         crossed_partner=measured["id"].astype(str).map(partner),
+        same_frame=None,
         partner_source=pairs["source"].iloc[0],
     )
     of_readouts = list(analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed))
@@ -79,17 +84,19 @@ def _analysis(
 
 def _shares(analysis: Analysis) -> dict[str, np.ndarray]:
     """The share of each term, and the ends of its interval, [detectors] each."""
-    partner = crossing.partners_of(analysis)
-    terms = crossing.terms_of(analysis.readout, partner)
-    pairs = crossing.pairs_of(analysis, terms, partner)
-    squares = terms.terms[:, :, pairs.rows] ** 2  # [terms, detectors, rows]
-    right = np.broadcast_to(pairs.right, squares.shape)
-    drawn = pairs.drawn.means(squares, right)
-    estimate = intervals.mean_known(np.where(right, squares, np.nan), -1)
-    share = intervals.ratio(estimate, estimate.sum(0))
-    of_draws = intervals.ratio(drawn, drawn.sum(1, keepdims=True))
+    pairs = Swapped.of(analysis)
+    four = pairs.scores(OWN)[:, 0][..., pairs.right]  # [4, detectors, pairs]
+    squares = np.stack([term(which, four) ** 2 for which in crossing.TERMS.values()])
+    # Both samples of a pair are of one cluster.
+    clusters = linked(analysis).drawn.clusters[pairs.members[0, pairs.right]]
+    among = np.unique(clusters, return_inverse=True)[1]
+    drawn = intervals.bootstrap(among, len(analysis.drawn.weights), analysis.drawn.seed)
     columns: dict[str, np.ndarray] = {}
-    for number, term in enumerate(crossing.TERMS):
-        columns[f"share_{term}"] = share[number]
-        columns |= intervals.ends(f"share_{term}", of_draws[:, number], analysis.level)
+    whole = squares.mean(-1)
+    share = intervals.ratio(whole, whole.sum(0))
+    sums = drawn.totals(squares) if len(among) else np.full((1, *whole.shape), np.nan)
+    of_draws = intervals.ratio(sums, sums.sum(1, keepdims=True))
+    for number, name in enumerate(crossing.TERMS):
+        columns[f"share_{name}"] = share[number]
+        columns |= intervals.ends(f"share_{name}", of_draws[:, number], analysis.level)
     return columns

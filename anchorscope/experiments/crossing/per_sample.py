@@ -1,18 +1,19 @@
-"""How far each sample's pair speaks for the truth of its answer."""
+"""How far each sample's score hangs on its own question, by swapping answers."""
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
-from anchorscope.experiments.crossing.table import partners_of, terms_of
+from anchorscope.experiments.crossing.swapped import OWN, Swapped
+from anchorscope.experiments.crossing.terms import PAIR, term
 
-COLUMNS = ("site", "position", "layer", "id", "pair", "truth")
+COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 
 
 def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """A row for each sample in a pair, at the headline layer of every read-out.
 
-    `pair` numbers the pairs of a read-out. `truth` is the pair term in logits: towards *right* of a
+    `pair` numbers the pairs of a read-out. `term` is the pair term in logits: towards *right* of a
     right answer, towards *wrong* of a wrong one. No rows where crossing was not run.
 
     Args:
@@ -28,14 +29,14 @@ def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_readout(analysis: Analysis) -> pd.DataFrame:
-    readout, partner = analysis.readout, partners_of(analysis)
-    towards_right = terms_of(readout, partner).pair[readout.headline]
-    rows = np.flatnonzero(~np.isnan(towards_right))
+    pairs, readout = Swapped.of(analysis), analysis.readout
+    towards_right = term(PAIR, pairs.scores(OWN)[:, 0, readout.headline])
+    towards_label = np.where(pairs.right, 1, -1) * towards_right
     columns = {
         **readout.key,
         "layer": readout.headline,
-        "id": analysis.answers["id"].iloc[rows].to_numpy(),
-        "pair": np.minimum(rows, partner[rows]),
-        "truth": (np.where(analysis.z == 0, 1, -1) * towards_right)[rows],
+        "id": analysis.answers["id"].to_numpy()[pairs.members].ravel(),
+        "pair": np.tile(pairs.members[0], 2),
+        "term": np.tile(towards_label, 2),
     }
     return pd.DataFrame(columns)[list(COLUMNS)]
