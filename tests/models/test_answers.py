@@ -243,7 +243,7 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
     ]
     monkeypatch.setattr(generation, "settled", lambda text, ending: text in texts)
     found = generation.generate(prompts, llama, ending, max_new_tokens=12)
-    for place, (new, oracle) in enumerate(zip(found, full, strict=True)):
+    for place, (new, oracle) in enumerate(zip([one.ids for one in found], full, strict=True)):
         assert new == oracle[: len(new)] and len(new) <= place + 1
 
 

@@ -197,7 +197,8 @@ def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
     hook = loaded.model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: passed.append(kwargs["input_ids"].shape), with_kwargs=True
     )
-    head = loaded.model.lm_head.register_forward_pre_hook(lambda *_: pytest.fail("LM head ran"))
+    read = []
+    head = loaded.model.lm_head.register_forward_pre_hook(lambda _, args: read.append(len(args[0])))
     plan = planned(answers_table(loaded.tokenizer))
     with caplog.at_level(logging.INFO, "anchorscope.storage.progress"):
         stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
@@ -207,6 +208,8 @@ def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
     # One row more is what all prompts begin with.
     assert stats["rows"] + 1 == sum(rows for rows, _ in passed) == sum(rows.values()) + 1
     assert stats["rows_by_condition"] == rows and stats["samples"] == n
+    # The LM head reads the tokens of the answers on the clean pass, and no others.
+    assert sum(read) == sum(len(sample.answer_tokens) for sample in plan.samples)
     assert stats["batches"] == len(plan.batches)
     assert stats["dtype"] == "float32" and stats["device"] == "cpu"
     assert f"{5 * n + 3} of {5 * n + 3} rows" in caplog.text

@@ -21,8 +21,7 @@ from instrument import (
 
 from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
-from anchorscope.passes import activations, interventions, planning
-from anchorscope.passes.interventions import Intervention
+from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 
 PARTNERED = CONDITIONS | {"crossed": {}}
@@ -35,18 +34,7 @@ ASKED = [
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
 CROSSED = {"q0": "q2", "q2": "q0"}
-CROSSED_CUT = Intervention(
-    "crossed-knockout", "another question, its exact tokens cut",
-    "attention to another question's exact tokens is cut",
-    "cut", ("crossed", "knockout"), "exact", prompt="crossed", against="crossed",
-)  # fmt: skip
 PARTNERS = [*activations.PARTNER_COLUMNS]
-
-
-@pytest.fixture
-def crossed_cut(monkeypatch):
-    """A cut behind the partner's question, beside what the main run measures."""
-    monkeypatch.setitem(interventions.REGISTRY, CROSSED_CUT.name, CROSSED_CUT)
 
 
 def partnered_table(tokenizer):
@@ -77,7 +65,6 @@ def expected_row(table, id_, condition):
     return ids, {name: len(prompt) + place for name, place in after.items()}, eq
 
 
-@pytest.mark.usefixtures("crossed_cut")
 @pytest.mark.parametrize("batch_tokens", [1, 10**6])
 def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(load, batch_tokens):
     loaded = load("llama", TOKENIZER["llama"])
@@ -88,7 +75,7 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(loa
     for (id_, condition, draw), (_, cut) in cuts(plan).items():
         ids, positions, eq = expected_row(table, id_, condition)
         assert not condition.endswith("knockout") or list(cut) == eq
-        if condition == "random":
+        if condition.endswith("random"):
             assert len(cut) == len(eq) and not {*cut} & {*eq}
         slow, _ = outputs(loaded, ids, attention_mask=slow_mask(len(ids), cut))
         for site, position in itertools.product(SITES, POSITIONS):
@@ -96,11 +83,72 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(loa
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
         seen.add((id_, condition))
-    for name in ("crossed", "crossed-knockout"):
+    for name in ("crossed", "crossed-knockout", "crossed-random"):
         assert {id_ for id_, condition in seen if condition == name} == set(CROSSED)
 
 
-@pytest.mark.usefixtures("crossed_cut")
+def test_two_answers_behind_one_question_have_the_same_random_tokens_cut(byte_level):
+    table = partnered_table(byte_level)
+    found = {key: cut for key, (_, cut) in cuts(planned(table, conditions=PARTNERED)).items()}
+    for one, other in CROSSED.items():
+        assert found[one, "crossed-random", 0] == found[other, "random", 0]
+
+
+WRONG = ("w0", "w1")
+"""A pair that is answered wrongly: its answers, and in other rows its gold answers."""
+
+
+def wrong_pair(tokenizer):
+    """Two wrong answers with the tokens of their gold answers, and the rows of those answers."""
+    said = [("What is George Rankin's occupation?", "painter", "politician"),
+            ("What is Mary-Ann O'Neill's occupation?", "baker", "joiner")]  # fmt: skip
+    own, gold = (
+        answers_table(tokenizer, [f"Q: {row[0]} A: {row[place]} ." for row in said])
+        for place in (1, 2)
+    )
+    own["id"], own["question"] = WRONG, [row[0] for row in said]
+    own["ea_text"], own["golds"] = [row[1] for row in said], [[row[2]] for row in said]
+    own["subject"], own["relation"], own["label"] = ["George", "Mary-Ann"], "work", 1
+    start = gold["prompt_length"]
+    own["gold_ids"] = [ids[at:] for ids, at in zip(gold["input_ids"], start, strict=True)]
+    own["gold_start"], own["gold_end"] = gold["ea_start"] - start, gold["ea_end"] - start
+    return own, gold
+
+
+def test_gold_answers_are_passed_behind_both_questions_like_the_own_ones(load):
+    loaded = load("llama", TOKENIZER["llama"])
+    own, gold = wrong_pair(loaded.tokenizer)
+    plan = planned(own, conditions=PARTNERED | {"gold": {}})
+    found = measured(loaded, plan)
+    for number, condition in itertools.product((0, 1), ("gold", "crossed-gold")):
+        of_prompt = own.iloc[1 - number if condition == "crossed-gold" else number]
+        answer = gold.iloc[number]["input_ids"][gold.iloc[number]["prompt_length"] :]
+        ids = [*of_prompt["input_ids"][: of_prompt["prompt_length"]], *answer]
+        slow, _ = outputs(loaded, ids, attention_mask=slow_mask(len(ids), []))
+        expected = torch.stack([states[len(ids) - 1] for states in slow["mlp"]])
+        state = found[WRONG[number], f"{condition}.0/mlp.final"]
+        torch.testing.assert_close(state, expected, **CLOSE)
+    assert plan.counts.notes["gold, swapped"] == 2
+
+
+def test_the_main_run_keeps_the_probability_of_every_answers_tokens(load, tmp_path):
+    loaded = load("llama", TOKENIZER["llama"])
+    own, gold = wrong_pair(loaded.tokenizer)
+    plan = planned(own, conditions=PARTNERED | {"gold": {}})
+    activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
+    facts = activations.measured(own, tmp_path / "cell").set_index("id")
+    tables = {"clean": own, "crossed": own, "gold": gold, "crossed-gold": gold}
+    for (condition, table), number in itertools.product(tables.items(), (0, 1)):
+        said, asked = table.iloc[number], own.iloc[number ^ condition.startswith("crossed")]
+        prompt = asked["input_ids"][: asked["prompt_length"]]
+        ids = [*prompt, *said["input_ids"][said["prompt_length"] :]]
+        log_p = loaded.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        first, end = (len(prompt) + said[at] - said["prompt_length"] for at in ("ea_start", "ea_end"))
+        expected = sum(float(log_p[place - 1, ids[place]]) for place in range(first, end))
+        found = facts.loc[WRONG[number], f"logprob_{condition}"]
+        assert found == pytest.approx(expected, abs=1e-3)
+
+
 def test_another_prompt_changes_what_is_measured(load):
     # Else the test above could not tell one prompt from another.
     loaded = load("llama")
@@ -139,7 +187,8 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
     plan = planned(partnered_table(loaded.tokenizer), conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "question": 5, "crossed": 2, "noop": 3,
+        "clean": 5, "knockout": 5, "random": 10, "question": 5, "crossed": 2,
+        "crossed-knockout": 2, "crossed-random": 2, "noop": 3,
     }  # fmt: skip
     assert plan.counts.notes == {
         "crossed, another question": 2,

@@ -90,6 +90,7 @@ def test_each_condition_cuts_what_its_name_says():
     exact, as_many = (4, 5), (6, 7)
     assert cuts == dict.fromkeys(cuts, ()) | {
         "knockout": exact, "random": as_many, "question": (3, 4, 5, 6, 7),
+        "crossed-knockout": exact, "crossed-random": as_many,
     }  # fmt: skip
 
 
@@ -116,9 +117,14 @@ NEEDS = {
     "cut": {"settings", "tokens"},
     "control": {"settings", "tokens"},
     "arm": {"settings", "prompt"},
+    "gold": {"settings", "prompt"},
     "noise": {"settings", "own_batch"},
 }
-MAY_HAVE = {"cut": {"prompt", "control", "beside"}, "control": {"prompt"}, "noise": {"beside"}}
+MAY_HAVE = {
+    "cut": {"prompt", "control", "beside", "crossed"},
+    "control": {"prompt", "crossed"},
+    "noise": {"beside"},
+}
 """Fields that a record needs to have its role, and those that it may have beside them."""
 
 
@@ -126,13 +132,19 @@ MAY_HAVE = {"cut": {"prompt", "control", "beside"}, "control": {"prompt"}, "nois
 def test_a_record_makes_sense_beside_the_others(one):
     registry = interventions.REGISTRY
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.label and one.when
-    fields = ("settings", "tokens", "prompt", "control", "beside", "own_batch")
+    fields = ("settings", "tokens", "prompt", "control", "crossed", "beside", "own_batch")
     has = {field for field in fields if getattr(one, field)}
     assert NEEDS[one.role] <= has <= NEEDS[one.role] | MAY_HAVE.get(one.role, set())
     assert one.tokens is None or one.tokens in interventions.TOKENS
-    assert one.prompt in (None, planning.CROSSED)
-    assert registry[one.against].prompt == (one.prompt if one.role in ("cut", "control") else None)
+    prompts = (interventions.CROSSED, interventions.GOLD, interventions.CROSSED_GOLD)
+    assert one.prompt in (None, *prompts)
     assert registry[one.against].tokens is None
+    if one.role in ("cut", "control"):
+        assert registry[one.against].prompt == one.prompt
+    if one.crossed is not None:
+        other = registry[one.crossed]
+        assert (other.tokens, other.weight, other.layers) == (one.tokens, one.weight, one.layers)
+        assert (one.prompt, other.prompt) == (None, interventions.CROSSED)
     if one.control is not None:
         control = registry[one.control]
         assert control.role == "control" and interventions.controlled(control) is one

@@ -10,7 +10,7 @@ from instrument import TOKENIZER, answers_table
 
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
-from anchorscope.passes import outputs
+from anchorscope.passes import lm_head, outputs
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.planning import sample_of
 from anchorscope.storage.errors import AnchorscopeError
@@ -53,7 +53,7 @@ def test_few_logits_at_once_give_the_same(load: Any, monkeypatch: pytest.MonkeyP
     loaded = load("llama", "metaspace")
     samples = samples_of(loaded)
     whole = outputs.of_answers(loaded, samples)
-    monkeypatch.setattr(outputs, "LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(lm_head, "LOGITS_AT_ONCE", 1)
     one_by_one = outputs.of_answers(replace(loaded, batch_tokens=1), samples)
     both = whole.merge(one_by_one, on=["id", "place"], suffixes=("", "_alone"))
     assert len(both) == len(whole) == len(one_by_one)

@@ -37,8 +37,7 @@ def may_cross(one: Any, other: Any) -> bool:
     def one_way(r: Any, q: Any) -> bool:
         overlap = words(r["response"]) & words(r["question"])
         return (
-            bool(r["golds"])
-            and not words(r["ea_text"]) & words(r["question"])
+            not words(r["ea_text"]) & words(r["question"])
             and words(r["response"]) & words(q["question"]) == overlap
             and not labels.matches(r["ea_text"], q["golds"])
         )
@@ -54,10 +53,10 @@ def may_cross(one: Any, other: Any) -> bool:
 
 
 @settings(max_examples=100, deadline=None)
-@given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
-def test_who_crosses_may_and_nobody_who_is_left_could(rows: Any, seed: int) -> None:
+@given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)))
+def test_who_crosses_may_and_nobody_who_is_left_could(rows: Any) -> None:
     table = [r | {"response": f"{r['ea_text']}."} for r in drawn(rows)]
-    found = partners.crossing(pd.DataFrame(table), seed)
+    found = partners.crossing(pd.DataFrame(table))
     by_id = {r["id"]: r for r in table}
     assert found.partners.keys() | found.left_out.keys() == by_id.keys()
     assert not found.partners.keys() & found.left_out.keys()
@@ -73,11 +72,11 @@ def test_the_order_of_the_rows_does_not_decide_who_crosses(rows: Any, draws: Any
     table = pd.DataFrame(drawn(rows))
     order = list(range(len(table)))
     draws.shuffle(order)
-    assert partners.crossing(table, 5) == partners.crossing(table.iloc[order], 5)
+    assert partners.crossing(table) == partners.crossing(table.iloc[order])
 
 
-def crossed(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
-    return partners.crossing(pd.DataFrame(rows), seed, folds_of)
+def crossed(rows: Any, folds_of: Any = None) -> Any:
+    return partners.crossing(pd.DataFrame(rows), folds_of)
 
 
 def test_right_answers_cross_with_right_ones_and_wrong_with_wrong() -> None:
@@ -120,7 +119,6 @@ def test_why_a_sample_has_no_partner_is_said() -> None:
         row("restates", "Bob", "trade", "monk", ["monk"], response="The trade of Bob is monk."),
         row("alone", "Cyd", "trade", "cook", ["cook"], response="It is cook."),
         row("untaught", "Dan", "trade", "baker", ["baker"], kind="unseen"),
-        row("no-golds", "Eve", "trade", "baker", [], label=0),
         row("no-name", None, None, "baker", ["baker"]),
         row("dropped", "Eve", "trade", "baker", ["baker"], dropped="refusal"),
     ]
@@ -129,7 +127,6 @@ def test_why_a_sample_has_no_partner_is_said() -> None:
         "restates": partners.RESTATES,
         "alone": partners.NO_PARTNER,
         "untaught": partners.NEVER_TAUGHT,
-        "no-golds": partners.NO_GOLDS,
         "no-name": partners.NO_SUBJECT,
     }
 
@@ -151,27 +148,21 @@ def test_all_wordings_of_two_subjects_cross_with_each_other() -> None:
         for n, name in enumerate("ABCDEFGHIJ")
         for wording in (0, 1)
     ]
-    for seed in range(5):
-        found = crossed(rows, seed).partners
-        assert len(found) == 20
-        assert all(one[1] == other[1] for one, other in found.items())
-        assert all(
-            found[f"{one[0]}{1 - int(one[1])}"][0] == other[0] for one, other in found.items()
-        )
-    assert crossed(rows, 1).partners != crossed(rows, 0).partners
+    found = crossed(rows).partners
+    assert len(found) == 20
+    assert all(found[f"{one[0]}{1 - int(one[1])}"][0] == other[0] for one, other in found.items())
 
 
 def test_common_answers_are_paired_first_so_that_as_many_cross_as_can() -> None:
     answers = ["x"] * 10 + [f"w{n}" for n in range(10)]
     rows = [row(f"n{n}", f"s{n}", "trade", text, [text]) for n, text in enumerate(answers)]
-    for seed in range(5):
-        assert len(crossed(rows, seed).partners) == 20
+    assert len(crossed(rows).partners) == 20
 
 
 def test_pairs_are_of_one_fold() -> None:
     rows = [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
     folds_of = {f"{number}": number % 5 for number in range(80)}
-    bound, free = crossed(rows, 0, folds_of).partners, crossed(rows).partners
+    bound, free = crossed(rows, folds_of).partners, crossed(rows).partners
     assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
     assert len(free) == 80 and any(folds_of[one] != folds_of[other] for one, other in free.items())
 
@@ -182,3 +173,55 @@ def test_without_relations_the_wording_tells_who_may_cross() -> None:
     found = crossed([*rows, odd])
     assert found.source == "wording"
     assert len(found.partners) == 4 and found.left_out == {"odd": partners.NO_PARTNER}
+
+
+def test_partners_are_the_nearest_in_popularity_where_it_is_known() -> None:
+    popular = {"a": 10.0, "b": 1e6, "c": 12.0, "d": 9e5}
+    rows = [
+        row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"], popularity=size)
+        for name, size in popular.items()
+    ]
+    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
+
+
+def test_elsewhere_partners_are_the_nearest_in_log_probability_then_in_kind_and_frequency() -> None:
+    sure = {"a": -0.1, "b": -5.0, "c": -0.2, "d": -4.0}
+    rows = [
+        row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"], ea_logprob=size)
+        for name, size in sure.items()
+    ]
+    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
+    kinds = {"a": "1912", "b": "Rome", "c": "1804", "d": "Oslo"}
+    rows = [row(name, f"s{name}", "trade", text, [text]) for name, text in kinds.items()]
+    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
+
+
+def test_samples_without_gold_answers_cross_their_own_answers_only() -> None:
+    rows = [row(name, f"s{name}", "trade", f"w{name}", [], label=1) for name in "ab"]
+    found = crossed(rows)
+    assert found.partners == {"a": "b", "b": "a"}
+    assert found.golds_left_out == dict.fromkeys("ab", partners.NO_GOLD)
+
+
+@pytest.mark.parametrize(
+    ("golds", "tokens", "why"),
+    [
+        ((["smith"], ["joiner"]), True, None),
+        ((["smith"], ["the Smith"]), True, partners.SAME_GOLD),
+        ((["smith"], ["joiner", "smith"]), True, partners.RIGHT_FOR_BOTH),
+        ((["smith"], ["baker man"]), True, partners.GOLD_SHARES),
+        ((["smith"], ["trade winds"]), True, partners.GOLD_SHARES),
+        ((["smith"], []), True, partners.NO_GOLD),
+        ((["smith"], ["joiner"]), False, partners.NO_TOKENS),
+    ],
+)
+def test_gold_answers_cross_where_words_alone_do_not_tell_whose_they_are(
+    golds: Any, tokens: bool, why: str | None
+) -> None:
+    rows = [
+        row("a", "Ada", "trade", "cook", golds[0], label=1, gold_ids=[1]),
+        row("b", "Bob", "trade", "baker", golds[1], label=1, gold_ids=[1] if tokens else []),
+    ]
+    found = crossed(rows)
+    assert found.partners == {"a": "b", "b": "a"}
+    assert found.golds_left_out == ({} if why is None else dict.fromkeys("ab", why))

@@ -169,8 +169,10 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     found = generation.generate(
         [*prompts, *common], replace(loaded, batch_tokens=500), ending, max_new_tokens=8
     )
-    assert found == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
-    assert len(set(map(len, found))) > 1
+    written = [one.ids for one in found]
+    assert written == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
+    assert len(set(map(len, written))) > 1
+    assert all(len(one.logprobs) == len(one.ids) for one in found)
 
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
@@ -189,7 +191,7 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
         prompts, loaded, generation.Ending(CHAT, (0,), eos), max_new_tokens=12
     )
     handle.remove()
-    assert found == expected
+    assert [one.ids for one in found] == expected
     steps = max(map(len, expected))
     going = [sum(len(new) > step for new in expected) for step in range(steps)]
     assert len(rows) == steps and rows[0] == len(prompts) > rows[-1]
