@@ -23,6 +23,7 @@ class Estimate:
     """
 
     value: np.ndarray
+    error: np.ndarray  # standard error
     low: np.ndarray
     high: np.ndarray
     p: np.ndarray
@@ -108,7 +109,7 @@ def estimate(
     error = np.sqrt(variance)
     width = error * stdtrit(freedom, (1 + level) / 2)
     p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
-    return Estimate(value, value - width, value + width, p)
+    return Estimate(value, error, value - width, value + width, p)
 
 
 def holm(p: np.ndarray) -> np.ndarray:

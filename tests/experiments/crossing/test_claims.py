@@ -76,6 +76,7 @@ def test_pairs_that_share_nothing_have_students_interval_of_the_mean() -> None:
     expected = stats.ttest_1samp(values, 0)
     low, high = expected.confidence_interval(0.95)
     assert (found.low, found.high, found.p) == pytest.approx((low, high, expected.pvalue))
+    assert found.error == pytest.approx(stats.sem(values))
 
 
 def test_p_is_below_what_the_level_leaves_exactly_where_the_interval_lies_above_0() -> None:
