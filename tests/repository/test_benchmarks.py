@@ -97,6 +97,15 @@ def test_token_probabilities_are_those_of_the_whole_model_and_of_peers_of_given_
     assert peer.tokenizer(tiny.shape.vocabulary).encode(peer.text(ids)) == ids
 
 
+def test_every_simulated_world_is_judged(module):
+    claims = module("claims")
+    for worlds in claims.GROUPS.values():
+        for world in worlds.values():
+            for one in claims.judged(world, (15, 60), seed=0, refits=True):
+                assert one.verdict in ("yes", "no", "too few")
+    assert claims.through(1.0)(0)[0].verdict == "yes"
+
+
 def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     module("gpu").main("cpu", tmp_path, quick=True)
     notes = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))

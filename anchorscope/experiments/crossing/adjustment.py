@@ -28,8 +28,9 @@ def parts(columns: np.ndarray) -> np.ndarray:
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Columns of like size and a column of 1, and what one unit of the first two is, [...]."""
     size = columns.std(-2, keepdims=True)
-    size[size < 1e-9] = 1.0  # a thing that is the same for all has no say
-    size[..., 1] = size[..., 0]
+    same = size < 1e-9
+    size = np.where(same, np.inf, size)  # a thing that is the same for all has no say
+    size[..., :2] = np.where(same, 1.0, size)[..., :1]
     ones = np.ones((*columns.shape[:-1], 1))
     return np.concatenate([columns / size, ones], axis=-1), size[..., 0, 0]
 

@@ -29,7 +29,7 @@ YES, NO, TOO_FEW, NOT_MEASURED = "yes", "no", "too few", "not measured"
 LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
 """A claim needs as many pairs, `truth` as many with gold answers, and clusters of them."""
 LEVEL = 0.95
-NOTHING = Estimate(*np.full((4, 1), np.nan).reshape(4))
+NOTHING = Estimate(*np.full(5, np.nan))
 """What is not estimated, since pairs are too few or it has no meaning."""
 
 

@@ -23,6 +23,7 @@ class Estimate:
     """
 
     value: np.ndarray
+    error: np.ndarray  # standard error
     low: np.ndarray
     high: np.ndarray
     p: np.ndarray
@@ -98,12 +99,9 @@ def estimate(
     Two variances add up, over pairs and over refits of the probes [refits, ...]; degrees of freedom
     by Welch (1947). One refit says nothing.
     """
-    variance = np.fmax(pairs.variance(parts), ROUNDING**2)
-    variance = np.where(np.isnan(value), np.nan, variance)
-    freedom = np.full(variance.shape, pairs.clusters - 1)
-    if pairs.clusters <= 1:
-        variance = np.full(np.shape(variance), np.nan)
-    elif refits is not None and len(refits) > 1:
+    variance = np.maximum(pairs.variance(parts), ROUNDING**2)
+    freedom = np.full_like(variance, pairs.clusters - 1)
+    if refits is not None and len(refits) > 1:
         trained = refits.var(0, ddof=1)
         whole = variance + trained
         freedom = whole**2 / (variance**2 / freedom + trained**2 / (len(refits) - 1))
@@ -111,7 +109,7 @@ def estimate(
     error = np.sqrt(variance)
     width = error * stdtrit(freedom, (1 + level) / 2)
     p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
-    return Estimate(value, value - width, value + width, p)
+    return Estimate(value, error, value - width, value + width, p)
 
 
 def holm(p: np.ndarray) -> np.ndarray:

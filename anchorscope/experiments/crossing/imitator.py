@@ -1,42 +1,47 @@
-"""The text imitator: what overlap of question and answer alone can tell of a probe's scores."""
+"""The text imitator: how much of a probe's pair terms overlap of question and answer explains."""
 
 import numpy as np
 
 from anchorscope.experiments.crossing.terms import PAIR, term
 
-PENALTIES = (10000.0, 1000.0, 100.0, 10.0, 1.0)
-"""Of the squared weights of standardised features."""
+PENALTY = 10.0
+"""Of the squared weights of standardised features: next to nothing for a hundred pairs and more."""
 
 
-def pair_terms(scores: np.ndarray, features: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """The pair terms of a ridge regression of the probe's own scores, [..., pairs].
+def pair_terms(
+    scores: np.ndarray, features: np.ndarray, kind: np.ndarray, fold: np.ndarray
+) -> np.ndarray:
+    """What a ridge regression on the features' pair terms makes of the scores', [..., pairs].
 
-    Each fold is predicted from the pairs of the others; one penalty, the best one out of fold,
-    serves all folds. With one fold only there is nothing to learn from, and all are 0.
+    It learns from how the pairs of a kind differ among each other, with the same weights for all
+    kinds: that all answers overlap more with their own questions, and score higher there, does not
+    tell it that one comes from the other. Each fold is predicted from the others; with one fold
+    there is nothing to learn from, and all are 0.
 
     Args:
-        scores: of all pairs that the imitator may learn from, [4, ..., pairs]; none is NaN.
-        features: of the four texts, [4, pairs, features], see `overlap.features`.
-        fold: the outer fold of each pair, int64 [pairs]; a text is in one fold.
+        scores: the probe's, [4, ..., pairs], see `terms`; none is NaN.
+        features: of question and answer, [4, pairs, features], see `overlap.features`.
+        kind: of the answers (right, wrong, gold), numbered, int64 [pairs].
+        fold: the outer fold of each pair, int64 [pairs]; no text is in two of them.
     """
-    targets = np.moveaxis(scores.reshape(4, -1, scores.shape[-1]), 1, -1)  # [4, pairs, targets]
-    predicted = np.zeros((len(PENALTIES), *targets.shape))
+    read, given = term(PAIR, features), term(PAIR, scores)
+    targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]
+    found = np.zeros_like(targets)
     folds = np.unique(fold)
     for one in folds if len(folds) > 1 else ():
         train = fold != one
-        predicted[:, :, ~train] = _ridge(features[:, train], targets[:, train], features[:, ~train])
-    best = ((predicted - targets) ** 2).sum((1, 2)).argmin(0)
-    pair = term(PAIR, np.moveaxis(predicted, 1, 0))[best, :, np.arange(len(best))]
-    return pair.reshape(scores.shape[1:])
+        x, y = (_within(values[train], kind[train]) for values in (read, targets))
+        spread = x.std(0)
+        spread[spread < 1e-9] = 1.0
+        x /= spread
+        weights = np.linalg.solve(x.T @ x + PENALTY * np.eye(x.shape[1]), x.T @ y)
+        found[~train] = (read[~train] / spread) @ weights
+    return found.T.reshape(given.shape)
 
 
-def _ridge(x: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Predictions [penalties, 4, n, targets] at `new` [4, n, features]."""
-    x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    mean, spread = x.mean(0), x.std(0)
-    spread[spread < 1e-9] = 1.0
-    squares, axes = np.linalg.eigh(((x - mean) / spread).T @ ((x - mean) / spread))
-    along = axes.T @ ((x - mean) / spread).T @ (y - y.mean(0))
-    rows = ((new - mean) / spread) @ axes
-    shrunk = [along / (np.fmax(squares, 0) + penalty)[:, None] for penalty in PENALTIES]
-    return np.stack([rows @ weights + y.mean(0) for weights in shrunk])
+def _within(values: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Values [pairs, n] less the means of their kinds."""
+    centred = np.empty_like(values)
+    for one in np.unique(kind):
+        centred[kind == one] = values[kind == one] - values[kind == one].mean(0)
+    return centred

@@ -75,12 +75,12 @@ class Swapped:
         one, other = self.members
         return -np.stack([own[:, one], moved[:, one], moved[:, other], own[:, other]])
 
-    def log_p(self, arm: Arm) -> np.ndarray | None:
-        """The summed log-probabilities of the same, [4, pairs]; None where they are not known."""
-        columns = [f"logprob_{name}" for name in arm]
-        if not {*columns} <= {*self.answers}:
-            return None
-        own, moved = (self.answers[name].to_numpy(dtype=np.float64) for name in columns)
+    def log_p(self, arm: Arm) -> np.ndarray:
+        """The summed log-probabilities of the same, [4, pairs]; NaN where they are not known."""
+        blank = pd.Series(np.nan, index=self.answers.index)
+        own, moved = (
+            self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64) for name in arm
+        )
         one, other = self.members
         return np.stack([own[one], moved[one], moved[other], own[other]])
 
@@ -93,14 +93,14 @@ class Swapped:
     def answered(self, arm: Arm, rows: np.ndarray, scores: np.ndarray) -> Answers:
         """What `claims` takes of some pairs, bool [pairs], at all layers; `scores` of the arm."""
         members, texts = self.members[:, rows], self.texts(arm)
-        some, log_p = scores[..., rows], self.log_p(arm)
+        some = scores[..., rows]
         return Answers(
             scores=some[:, 0],
             subjects=self.subjects[members],
             texts=_numbers(texts)[members],
             imitated=self._imitated(texts, members, some[:, 0]),
             refits=some[:, 1:] if some.shape[1] > 1 else None,
-            log_p=None if log_p is None else log_p[:, rows],
+            log_p=self.log_p(arm)[:, rows],
         )
 
     def _imitated(self, texts: Sequence[str], members: np.ndarray, four: np.ndarray) -> np.ndarray:
