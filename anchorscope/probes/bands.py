@@ -91,9 +91,7 @@ class Draws:
         Raises:
             AnchorscopeError: draws and answers are not of the same samples.
         """
-        rows = places(pd.DataFrame({"id": self.ids}), answers)
-        if rows is None:
-            raise mismatch("refitted probes scored other samples", f"read-out {readout.name}")
+        rows = self._rows(answers, f"read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
         wanted |= {interventions.REGISTRY[name].against for name in wanted}
         scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
@@ -103,9 +101,21 @@ class Draws:
                 scores[condition, int(draw)] = s[..., rows].astype(np.float64)
         if not scores:
             return None
-        weights = self.weights[:, rows].astype(np.float64)
         of_draws = ({key: s[number] for key, s in scores.items()} for number in range(len(self)))
+        weights = self.weights[:, rows].astype(np.float64)
         return Bootstrap(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
+
+    def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Floor → what its refits say of the answers, float64 [draws, n]; errors as of `refits`."""
+        rows = self._rows(answers, "floors")
+        return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
+
+    def _rows(self, answers: pd.DataFrame, where: str) -> np.ndarray:
+        """Where each answer stands among the samples."""
+        rows = places(pd.DataFrame({"id": self.ids}), answers)
+        if rows is None:
+            raise mismatch("refitted probes scored other samples", where)
+        return rows
 
 
 @dataclass(frozen=True)
