@@ -155,7 +155,7 @@ def measure(
         scored = pd.concat(scoring.tables(), ignore_index=True)
     made = cell_tables.tables(
         scored,
-        floors.floors(run.answers, run.design.settings),
+        floors.floors(run.answers, run.design, draws),
         run.answers,
         draws,
         probe=chosen.probe.model_dump(),

@@ -49,6 +49,7 @@ rule experiment_table:
         scores=paths.of_figure("scores", ".parquet"),
         answers=paths.of_figure("answers", ".parquet"),
         floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
+        draws=paths.if_needed("floors", paths.of_figure("scores", ".draws.safetensors")),
         truth=paths.if_needed("truth", paths.truth_of_figure),
     output:
         table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",

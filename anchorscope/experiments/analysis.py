@@ -12,7 +12,7 @@ from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.bands import ANY, Draws, Means, Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
-from anchorscope.probes.strength import Strength, of_scores
+from anchorscope.probes.strength import Again, Strength, of_scores
 
 SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
 """Bounds of a share, and of a difference of shares or ΔP in percentage points."""
@@ -48,7 +48,8 @@ class Analysis:
     answers: pd.DataFrame  # the samples, see `samples.in_order`
     drawn: Bootstrap
     floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None where not known
-    refits: Draws | None = None  # what refitted probes say; None holds the probes fixed
+    # what refitted probes and floors say; None holds them fixed
+    refits: Draws | None = None
     level: float = 0.95  # of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
     min_clusters: int = 10  # so is one with fewer clusters
@@ -61,7 +62,7 @@ class Analysis:
     @cached_property
     def strength(self) -> Strength:
         """Of the probe, by layer."""
-        return self._strength(self.readout.clean)
+        return self._strength(lambda readout: readout.clean)
 
     @cached_property
     def cell_strength(self) -> Strength:
@@ -69,11 +70,30 @@ class Analysis:
 
         No sample has a say in the choice of the layer that scores it.
         """
-        return self._strength(self.readout.own[None])
+        return self._strength(lambda readout: readout.own[None])
 
-    def _strength(self, s: np.ndarray) -> Strength:
-        where = self.readout.position
-        return of_scores(s, where, self.answers, self.floors, self.drawn, self.level)
+    def _strength(self, scores: Callable[[Readout], np.ndarray]) -> Strength:
+        """Of the scores [layers, n] of a read-out."""
+        return of_scores(
+            scores(self.readout),
+            self.readout.position,
+            self.answers,
+            self.floors,
+            self.drawn,
+            self.level,
+            self._again(scores),
+        )
+
+    def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
+        """The same scores, and the floors', learned anew; None where they were not."""
+        if self.refits is None or self.floors is None:
+            return None
+        refits = self.refits.refits(self.readout, self.answers, ())
+        if refits is None or not self.refits.floors:
+            return None
+        learned_from, readouts = refits
+        s = np.stack([scores(readout) for readout in readouts])
+        return Again(learned_from, s, self.refits.of_floors(self.answers))
 
     def table(
         self,

@@ -9,6 +9,7 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
 from anchorscope.experiments.measured import Measured
+from anchorscope.probes.bands import Draws
 from anchorscope.storage.errors import stale
 
 PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:])
@@ -23,6 +24,7 @@ class Products:
     rows: pd.DataFrame  # what the experiment measured, see `measured.COLUMNS`
     floors: pd.DataFrame | None = None  # what text alone tells, where the experiment needs it
     truth: pd.DataFrame | None = None  # likewise, see `calibration.truth`
+    draws: Draws | None = None  # with `floors`: both learned anew
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, Measured]]:
         """The read-outs that the experiment measured."""
@@ -36,6 +38,7 @@ class Products:
             draws=bootstrap.draws,
             seed=seed,
             floors=self.floors,
+            refits=self.draws,
             level=bootstrap.level,
             min_n=bootstrap.min_n,
             min_clusters=bootstrap.min_clusters,

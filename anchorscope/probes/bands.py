@@ -27,6 +27,9 @@ RELATIVE = 1e-9
 ANY = (-np.inf, np.inf)
 """Bounds of a quantity that has none."""
 
+OF_FLOOR = "floor/"
+"""What the name of a floor's scores begins with in the file of draws."""
+
 Refits = tuple[Bootstrap, Iterable[Readout]]
 """Draws, and the read-out as the probes learned anew from each of them see it."""
 
@@ -40,6 +43,8 @@ class Draws:
     # `<read-out>/<condition>/<draw of the condition>` → s out of fold, float32 [draws, layers, n];
     # NaN where a sample was not measured
     scores: dict[str, np.ndarray] = field(default_factory=dict)
+    # floor → what text models learned from the draws say out of fold, float32 [draws, n]
+    floors: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def none(cls) -> Draws:
@@ -50,7 +55,10 @@ class Draws:
     def read(cls, path: str | Path) -> Draws:
         """The draws that `write` wrote."""
         ids, arrays = read_arrays(path, "scores of refitted probes")
-        return cls(ids, arrays.pop("weights"), arrays)
+        weights, floors = arrays.pop("weights"), {}
+        for name in [name for name in arrays if name.startswith(OF_FLOOR)]:
+            floors[name.removeprefix(OF_FLOOR)] = arrays.pop(name)
+        return cls(ids, weights, arrays, floors)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -68,7 +76,8 @@ class Draws:
 
     def write(self, path: str | Path) -> None:
         """Write ids, weights and scores, for `read`."""
-        write_arrays(path, self.ids, {"weights": self.weights, **self.scores})
+        floors = {f"{OF_FLOOR}{name}": s for name, s in self.floors.items()}
+        write_arrays(path, self.ids, {"weights": self.weights, **self.scores, **floors})
 
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
@@ -82,9 +91,7 @@ class Draws:
         Raises:
             AnchorscopeError: draws and answers are not of the same samples.
         """
-        rows = places(pd.DataFrame({"id": self.ids}), answers)
-        if rows is None:
-            raise mismatch("refitted probes scored other samples", f"read-out {readout.name}")
+        rows = self._rows(answers, f"read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
         wanted |= {interventions.REGISTRY[name].against for name in wanted}
         scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
@@ -94,9 +101,21 @@ class Draws:
                 scores[condition, int(draw)] = s[..., rows].astype(np.float64)
         if not scores:
             return None
-        weights = self.weights[:, rows].astype(np.float64)
         of_draws = ({key: s[number] for key, s in scores.items()} for number in range(len(self)))
+        weights = self.weights[:, rows].astype(np.float64)
         return Bootstrap(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
+
+    def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Floor → what its refits say of the answers, float64 [draws, n]; errors as of `refits`."""
+        rows = self._rows(answers, "floors")
+        return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
+
+    def _rows(self, answers: pd.DataFrame, where: str) -> np.ndarray:
+        """Where each answer stands among the samples."""
+        rows = places(pd.DataFrame({"id": self.ids}), answers)
+        if rows is None:
+            raise mismatch("refitted probes scored other samples", where)
+        return rows
 
 
 @dataclass(frozen=True)

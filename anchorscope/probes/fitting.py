@@ -5,7 +5,7 @@ Neither a probe nor its calibration has seen the samples that it scores, nor any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,13 +102,6 @@ class Design:
         self.rows_of(table["id"])
         places = pd.Index(table["id"].astype(str)).get_indexer(pd.Index(self.ids))
         return table.iloc[places].reset_index(drop=True)
-
-    def check_folds(self, ids: Iterable[object], fold: np.ndarray, what: str) -> None:
-        """Refuse outer folds that differ from the design's; `what` was fitted in them."""
-        strange = self.fold[self.rows_of(ids)] != fold
-        if strange.any():
-            message = f"{what}: {strange.sum()} of {len(strange)} samples are in another fold"
-            raise stale(message, self.where, "the cell's scores")
 
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
@@ -226,6 +219,7 @@ def fit(
     c: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     *,
+    of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
     """All probes of all layers and draws in one solve, then C and calibration of each outer fold.
@@ -238,6 +232,8 @@ def fit(
         weights: how often each sample was drawn, [draws, n]. Slope and offset then fit the
             out-of-fold logits of the other outer folds in place of inner ones: that gives the same
             spread, and takes a sixth of the probes. None for each sample once.
+        of_text: whether to fit models of the text (`floors`): to features as they are, see
+            `probes.fit`, and with the C that ranks best, see `platt.strongest`.
     """
     drawn = weights is not None
     weights = np.ones((1, len(design.z))) if weights is None else weights
@@ -248,11 +244,13 @@ def fit(
     # The problems of a draw: for each training fold one of every penalty.
     problems = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))
-    every = probes.fit(x, design.z, problems.reshape(-1, len(design.z)), each_c, device=device)
+    rows = problems.reshape(-1, len(design.z))
+    every = probes.fit(x, design.z, rows, each_c, scaled=not of_text, device=device)
+    rule = platt.strongest if of_text else platt.choose
     parts = []
     for number, weight in enumerate(weights):
         of_draw = slice(number * problems.shape[1], (number + 1) * problems.shape[1])
-        parts.append(_choose(every.part(slice(None), of_draw), x, fitted_in, grid, weight))
+        parts.append(_choose(every.part(slice(None), of_draw), x, fitted_in, grid, weight, rule))
     fitted = join(parts, axis=1)
     if c is None and design.settings.penalty != 1:
         return fit(x, design, fitted.c / design.settings.penalty, device=device)
@@ -299,7 +297,12 @@ def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _choose(
-    every: probes.Probes, x: Features, design: Design, grid: np.ndarray, weights: np.ndarray
+    every: probes.Probes,
+    x: Features,
+    design: Design,
+    grid: np.ndarray,
+    weights: np.ndarray,
+    rule: Callable[..., np.ndarray],
 ) -> Fitted:
     """The probe of each layer and outer fold with the penalty chosen for it, calibrated.
 
@@ -307,6 +310,7 @@ def _choose(
         every: all probes of one draw: for each of `training_rows` one of every penalty.
         grid: the penalties, [layers, folds, penalties].
         weights: how often each sample was drawn, [n].
+        rule: chooses the penalty, as `platt.choose` does.
     """
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
@@ -316,7 +320,7 @@ def _choose(
         held_out = _inner_logits(every, x, design, penalties)
         for k, rows in enumerate(design.outer):
             z, logits = design.z[rows], held_out[:, k][..., rows]  # [layers, penalties, rows]
-            chosen[:, k] = platt.choose(logits, z, design.inner[k][rows])
+            chosen[:, k] = rule(logits, z, design.inner[k][rows])
             of_chosen = np.take_along_axis(logits, chosen[:, k, None, None], axis=1)[:, 0]
             slope[:, k], offset[:, k] = platt.calibrate(of_chosen, z)
             inner_auc[:, k] = [auc(layer, z) for layer in of_chosen]

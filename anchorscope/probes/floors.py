@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
 
-from anchorscope.probes import fitting, platt
-from anchorscope.probes.intervals import aucs
+from anchorscope.probes import fitting
+from anchorscope.probes.bands import Draws
+from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.probes.samples import kept
 
 COLUMNS = ("id", "fold", "floor", "c", "s")
@@ -27,6 +28,8 @@ REACH = 30
 MOST_FEATURES = 20_000
 """Of each kind: n-grams of characters, and pairs and places of words."""
 LEAST_SPREAD = 1e-9
+LEAST_VARIANCE = 1e-8
+"""A direction of the features in which texts vary less, as a share of the first, is left out."""
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s]")
 """A word, a mark, or a character of a script without spaces (Chinese, Japanese)."""
 NGRAMS: Callable[[str], Iterable[str]] = CountVectorizer(
@@ -125,13 +128,31 @@ class TextModel:
         return _features(self.parts, answers) @ self.weights + self.bias
 
 
+@dataclass(frozen=True)
+class Rotated:
+    """Features of some texts, turned so that they are uncorrelated and have mean 0.
+
+    A penalised regression does not change under that, and n texts span at most n dimensions. So
+    what is fitted to texts is fitted as probes are, the rotated features a layer of their own.
+    """
+
+    x: torch.Tensor  # float32 [1, n, width]
+    turn: np.ndarray  # [n, width]: weights on x as a sum of the texts' centred features
+
+    @classmethod
+    def of(cls, features: Sequence[sparse.csr_matrix]) -> Rotated:
+        """Of features side by side, each [n, features]."""
+        gram = np.sum([(x @ x.T).toarray() for x in features], axis=0)
+        mean = gram.mean(0)
+        values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())
+        used = values > max(values[-1] * LEAST_VARIANCE, 1e-30)
+        values, vectors = values[used], vectors[:, used]
+        x = vectors * np.sqrt(values)
+        return cls(torch.as_tensor(x, dtype=torch.float32)[None], vectors / np.sqrt(values))
+
+
 def fit(
-    floor: str,
-    answers: pd.DataFrame,
-    z: np.ndarray,
-    inner: np.ndarray,
-    penalties: np.ndarray,
-    weights: np.ndarray | None = None,
+    floor: str, answers: pd.DataFrame, z: np.ndarray, inner: np.ndarray, penalties: np.ndarray
 ) -> TextModel:
     """Fit one of `FLOORS` to answers: as strong as it can be, since it is what must be beaten.
 
@@ -144,40 +165,69 @@ def fit(
         z: 1 for a wrong answer, [n].
         inner: inner folds, int64 [n]; -1 for none, then the first penalty serves, uncalibrated.
         penalties: the values of C that are tried, ascending.
-        weights: how often each answer counts, [n]; None for once.
     """
-    weights = np.ones(len(z)) if weights is None else weights
-    some = np.flatnonzero(weights > 0)
-    answers, z, weights = answers.iloc[some], z[some], weights[some]
     parts = tuple(Part.of(answers, column, kind) for column, kind in FLOORS[floor])
-    x = _features(parts, answers)
-    return TextModel(parts, *_regression(x, z, inner[some], penalties, weights))
+    features = _features(parts, answers)
+    rotated = Rotated.of([features])
+    settings = fitting.Settings(grid=list(penalties), prior="natural")
+    ids, none_held_out = np.arange(len(z)).astype(str), np.full(len(z), -1)
+    design = Design(f"floor {floor}", ids, z, none_held_out, inner[None], settings)
+    fitted = fitting.fit(rotated.x, design, of_text=True)
+    slope, offset = float(fitted.t[0, 0]), float(fitted.offset[0, 0])
+    of_texts = rotated.turn @ fitted.probes.weights[0, 0].double().numpy()
+    weights = slope * (features.T @ (of_texts - of_texts.mean()))
+    centre = np.asarray(features.mean(0)).ravel()
+    bias = slope * float(fitted.probes.bias[0, 0]) + offset - centre @ weights
+    return TextModel(parts, weights, bias, float(fitted.c[0, 0]))
 
 
-def floors(answers: pd.DataFrame, settings: fitting.Settings) -> pd.DataFrame:
+def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
     """Predict the label from the text, out of fold, in each of the ways of `FLOORS`.
 
-    The folds are the probes' own, inner ones included: what is read, penalty and calibration are
-    learned from the training fold alone.
+    The folds are the probes' own, inner ones included: weights, penalty and calibration are learned
+    from the training fold alone. What a text may hold is read from all texts, whose labels have no
+    say in it.
 
-    The answers have id, question, subject, label, `ea_text`, `response` and, where known,
-    `relation`; rows with a `dropped` reason are left. Gives a row for each floor and sample with
-    the columns `COLUMNS`, s a logit at balanced classes. Raises AnchorscopeError: folds cannot be
-    cut.
+    Args:
+        answers: id, label, `question`, `ea_text`, `response` and, where known, `relation`; rows
+            with a `dropped` reason are left.
+        design: the probes' folds.
+        draws: takes what models learned from each of its draws say, with C as found.
+
+    Returns:
+        A row for each floor and sample with the columns `COLUMNS`, s a logit at balanced classes.
+
+    Raises:
+        AnchorscopeError: answers, folds and draws are not of the same samples.
     """
-    answers = kept(answers)
-    plan = fitting.design(answers, settings, "floors")
-    fixed = pd.DataFrame({"id": answers["id"].astype(str), "fold": plan.fold})
+    answers = design.in_order(kept(answers))
+    known: dict[tuple[str, str], sparse.csr_matrix] = {}
+    for column, kind in {part for floor in FLOORS.values() for part in floor}:
+        known[column, kind] = Part.of(answers, column, kind).features(answers)
+    fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
+    in_folds = replace(design, settings=_balanced(design.settings))
     frames = []
-    for name in FLOORS:
-        c, s = np.empty(len(answers)), np.empty(len(answers))
-        for train, inner in zip(plan.outer, plan.inner, strict=True):
-            z = plan.z[train]
-            model = fit(name, answers[train], z, inner[train], settings.penalties)
-            balanced = np.log(z.mean() / (1 - z.mean()))
-            c[~train], s[~train] = model.c, model.logits(answers[~train]) - balanced
-        frames.append(fixed.assign(floor=name, c=c, s=s))
+    for name, parts in FLOORS.items():
+        x = Rotated.of([known[part] for part in parts]).x
+        fitted = fitting.fit(x, in_folds, of_text=True)
+        s = out_of_fold(fitted, x, design.fold)[0]
+        frames.append(fixed.assign(floor=name, c=fitted.c[0, design.fold], s=s))
+        if draws:
+            draws.floors[name] = _again(x, in_folds, fitted, draws)
     return pd.concat(frames, ignore_index=True)
+
+
+def _balanced(settings: fitting.Settings) -> fitting.Settings:
+    """The settings of the probes, but for what a floor does whatever they say."""
+    grid = settings.penalties.tolist()
+    chosen = {"scoring": "calibrated", "prior": "balanced", "penalty": 1.0, "grid": grid}
+    return settings.model_copy(update=chosen)
+
+
+def _again(x: torch.Tensor, design: Design, fitted: Fitted, draws: Draws) -> np.ndarray:
+    """What models learned from each of the draws say out of fold, float32 [draws, n]."""
+    again = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
+    return out_of_fold(again, x, design.of_draws(len(draws)))[0].astype(np.float32)
 
 
 def _texts(answers: pd.DataFrame, column: str) -> list[str]:
@@ -193,46 +243,3 @@ def _lengths(texts: Sequence[str]) -> np.ndarray:
 
 def _features(parts: Sequence[Part], answers: pd.DataFrame) -> sparse.csr_matrix:
     return sparse.hstack([part.features(answers) for part in parts], format="csr")
-
-
-def _strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray, drawn: np.ndarray) -> int:
-    """Which penalty's inner out-of-fold logits [penalties, n] rank best within the inner folds."""
-    auc = np.zeros(len(logits))
-    for fold in np.unique(inner):
-        here = inner == fold
-        for number, s in enumerate(logits[:, here]):
-            auc[number] += here.sum() * np.nan_to_num(
-                aucs(s, z[here], drawn[None, here])[0], nan=0.5
-            )
-    return int(auc.argmax())
-
-
-def _regression(
-    x: sparse.csr_matrix, z: np.ndarray, inner: np.ndarray, penalties: np.ndarray, drawn: np.ndarray
-) -> tuple[np.ndarray, float, float]:
-    """Calibrated weights [features], bias and C, of features [n, features] drawn so often [n].
-
-    A penalised regression does not change under rotation: it is fitted in the at most n dimensions
-    that the training samples span, which takes a tenth of the time.
-    """
-    values, vectors = np.linalg.eigh((x @ x.T).toarray())
-    used = values > values[-1] * 1e-10
-    values, vectors = values[used], vectors[:, used]
-    rotated = vectors * np.sqrt(values)
-
-    def fitted(rows: np.ndarray, c: float) -> LogisticRegression:
-        return LogisticRegression(C=c, max_iter=1000).fit(rotated[rows], z[rows], drawn[rows])
-
-    chosen, slope, offset = 0, 1.0, 0.0
-    if inner.max() >= 0:
-        logits = np.empty((1, len(penalties), len(z)))
-        for fold in np.unique(inner):
-            here = inner == fold
-            for number, c in enumerate(penalties):
-                logits[0, number, here] = fitted(~here, c).decision_function(rotated[here])
-        chosen = _strongest(logits[0], z, inner, drawn)
-        slope, offset = (float(one[0]) for one in platt.calibrate(logits[:, chosen], z, drawn))
-    model = fitted(np.ones(len(z), dtype=bool), penalties[chosen])
-    weights = x.T @ (vectors @ (model.coef_[0] / np.sqrt(values)))
-    bias = slope * float(model.intercept_[0]) + offset
-    return slope * weights, bias, float(penalties[chosen])

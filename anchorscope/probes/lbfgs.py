@@ -39,7 +39,7 @@ class Block:
     mean: Tensor  # of the training rows, in units of x, [layers, problems, width]
     inv_std: Tensor  # 1 / standard deviation of the training rows, [layers, problems, width]
     # eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of the correlation
-    # matrix; rank 0 stands for the identity
+    # matrix; rank 0 stands for uncorrelated features, values are their variances [layers, 1, width]
     vectors: Tensor
     values: Tensor
 
@@ -94,12 +94,9 @@ class Block:
 
         The bias is a coordinate of its own: centred features are orthogonal to it.
         """
-        head = g[..., :-1]
-        if not self.values.numel():
-            solved = g / (1 + curvature)
-            solved[..., -1:] = g[..., -1:] / curvature
-            return solved
-        shrink = curvature * self.values
+        head, shrink = g[..., :-1], curvature * self.values
+        if not self.vectors.numel():
+            return torch.cat([head / (1 + shrink), g[..., -1:] / curvature], dim=-1)
         inside = (head @ self.vectors) * (shrink / (1 + shrink))
         return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from anchorscope.probes.intervals import auc
 from anchorscope.probes.newton import logistic_regressions
 
 LEAST_SLOPE = 1e-3
@@ -27,6 +28,19 @@ def choose(
     best = mean.argmin(-1)[:, None]
     limit = np.take_along_axis(mean, best, -1) + np.take_along_axis(error, best, -1)
     return (mean <= limit).argmax(-1)
+
+
+def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
+    """The C whose logits rank best within the inner folds, int64 [layers]; arguments of `choose`.
+
+    The smallest of equals.
+    """
+    folds = [inner == fold for fold in np.unique(inner)]
+    ranks = np.zeros(logits.shape[:2])
+    for place in np.ndindex(ranks.shape):
+        aucs = [auc(logits[place][rows], z[rows]) for rows in folds]
+        ranks[place] = np.average(np.nan_to_num(aucs, nan=0.5), weights=[f.sum() for f in folds])
+    return ranks.argmax(-1)
 
 
 def calibrate(

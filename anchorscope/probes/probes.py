@@ -25,7 +25,7 @@ from torch import Tensor
 
 from anchorscope.passes.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
-from anchorscope.probes.standardising import COLUMNS, Standardised, standardise
+from anchorscope.probes.standardising import COLUMNS, Standardised, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
@@ -84,7 +84,13 @@ def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
 
 
 def fit(
-    x: Features, z: Array, train_masks: Array, c: Array, *, device: str | torch.device = "cpu"
+    x: Features,
+    z: Array,
+    train_masks: Array,
+    c: Array,
+    *,
+    scaled: bool = True,
+    device: str | torch.device = "cpu",
 ) -> Probes:
     """Fit every problem at every layer, on `device`.
 
@@ -96,6 +102,8 @@ def fit(
         z: labels 0 or 1, [n].
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
         c: inverse penalty of each problem, [problems] or [layers, problems].
+        scaled: whether features are standardised. Those that are not have mean 0 over all rows, and
+            are uncorrelated there.
 
     Raises:
         AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
@@ -113,7 +121,7 @@ def fit(
     while start < len(numbers):
         part = Part(whole, numbers[start : start + layers])
         penalties = c[start : start + len(part)]
-        solved = tried(partial(_solve, part, z, masks, penalties, problems))
+        solved = tried(partial(_solve, part, z, masks, penalties, problems, scaled))
         if solved is None:
             layers, problems = _halved(len(part), min(problems, len(masks)))
             continue
@@ -126,9 +134,11 @@ def fit(
 
 
 @torch.inference_mode()
-def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int) -> Probes:
+def _solve(
+    x: Part, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int, scaled: bool
+) -> Probes:
     """The probes of some layers; arguments as those of `fit`, c [layers, problems]."""
-    layers = standardise(x, masks)
+    layers = standardise(x, masks) if scaled else as_they_are(x, masks)
     weights = z.new_empty((len(x), len(masks), x.shape[2]))
     bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
     for numbers, block in _blocks(layers, z, masks, c):
@@ -147,7 +157,7 @@ def _blocks(
     layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
 ) -> Iterator[tuple[Tensor, Block]]:
     """Layers that can be solved together, their numbers first: eigenvectors of the same rank."""
-    ranks = [len(values) for _, values in layers.eigen]
+    ranks = [vectors.shape[1] for vectors, _ in layers.eigen]
     for rank in sorted({*ranks}):
         chosen = [layer for layer, its_rank in enumerate(ranks) if its_rank == rank]
         numbers = torch.tensor(chosen, device=z.device)

@@ -36,7 +36,7 @@ class Standardised:
     inv_std: Tensor
     same: Tensor
     # eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; rank 0
-    # where it is taken for the identity
+    # where features are taken for uncorrelated, then their variances [width]
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 
@@ -69,7 +69,7 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
             raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
         statistics.append(of_layer)
         mild = len(masks) <= FEW and _mean_square_eigenvalue(out) <= MILD
-        eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
+        eigen.append((out.new_empty((width, 0)), out.new_ones(width)) if mild else _eigen(out))
     return Standardised(
         x,
         centre=torch.stack([one.centre for one in statistics]),
@@ -79,6 +79,16 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
         same=same,
         eigen=tuple(eigen),
     )
+
+
+def as_they_are(features: Part, masks: Tensor) -> Standardised:
+    """The same of uncorrelated features of mean 0, which keep their variances."""
+    x = features[:].to(masks)
+    layers, _, width = x.shape
+    zeros, ones = x.new_zeros((layers, 1, width)), x.new_ones((layers, 1, width))
+    eigen = tuple((x.new_empty((width, 0)), layer.square().mean(0)) for layer in x)
+    same = torch.zeros(len(masks), dtype=torch.int64, device=masks.device)
+    return Standardised(x, zeros[:, 0], ones[:, 0], zeros, ones, same, eigen)
 
 
 def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> _Statistics:

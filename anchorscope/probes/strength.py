@@ -2,15 +2,20 @@
 
 A read-out has a signal at a layer where the AUC of its probe is surely above 0.6 and surely above
 that of every floor that applies (`floors`). "Surely" is the lower end of a clustered
-bootstrap interval; the differences are paired.
+bootstrap interval; the differences are paired. That of a difference is widened by what the training
+of probe and floor adds to it (`bands`): else chance in what each has learned would pass for
+knowledge.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.probes import intervals, samples
+from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.intervals import Bootstrap
 
 LEAST_AUC = 0.6
@@ -20,6 +25,15 @@ Strength = Mapping[str, np.ndarray]
 """Column → what it holds of each layer, see `of_scores`."""
 
 
+@dataclass(frozen=True)
+class Again:
+    """What probes and floors that were learned anew from each of some draws say out of fold."""
+
+    drawn: Bootstrap  # the draws
+    s: np.ndarray  # by the probes, [draws, layers, n]
+    floors: Mapping[str, np.ndarray]  # floor → by it, [draws, n]
+
+
 def of_scores(
     s: np.ndarray,
     position: str,
@@ -27,6 +41,7 @@ def of_scores(
     floors: pd.DataFrame | None,
     drawn: Bootstrap,
     level: float,
+    again: Again | None = None,
 ) -> Strength:
     """How well scores s [layers, n] tell right from wrong answers, beside the hardest floor.
 
@@ -35,6 +50,7 @@ def of_scores(
         answers: as `samples.in_order` returns them.
         floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
         drawn, level: the bootstrap, and the level of its intervals.
+        again: what widens the interval of the gain; None holds probe and floors fixed.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
@@ -57,8 +73,12 @@ def of_scores(
     if not applying:
         what = f"no floor applies to the position {position}"
         raise samples.mismatch(what, f"the table of floors holds: {', '.join(by_floor)}")
-    of_floors = drawn.aucs(np.stack([by_floor[name] for name in applying]), z)
+    of_text = np.stack([by_floor[name] for name in applying])
+    of_floors = drawn.aucs(of_text, z)
     gains = aucs[:, None] - of_floors[..., None]  # [1 + draws, floors, layers]
+    if again is not None:
+        fixed = _gains(again.drawn, s, of_text, z)
+        gains[1:] = gains[0] + _inflation(fixed, again, applying, z) * (gains[1:] - gains[0])
     gain_low, gain_high = intervals.percentile(gains[1:], level)
     hardest, layers = gain_low.argmin(0), np.arange(len(s))
     return columns | {
@@ -69,6 +89,24 @@ def of_scores(
         "gain_high": gain_high[hardest, layers],
         "signal": columns["signal"] & (gain_low.min(0) > 0),
     }
+
+
+def _gains(drawn: Bootstrap, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """The AUC of scores [layers, n] above that of floors [floors, n] in each draw,
+    [draws, floors, layers]."""
+    return drawn.aucs(s, z)[1:, None] - drawn.aucs(of_text, z)[1:, :, None]
+
+
+def _inflation(
+    fixed: np.ndarray, again: Again, applying: Sequence[str], z: np.ndarray
+) -> np.ndarray:
+    """How much more gains vary when probe and floor are learned anew, [floors, layers]."""
+    learned_anew = []
+    for number, weights in enumerate(again.drawn.weights):
+        one_draw = replace(again.drawn, weights=weights[None])
+        of_text = np.stack([again.floors[name][number] for name in applying])
+        learned_anew.append(_gains(one_draw, again.s[number], of_text, z)[0])
+    return bands.inflation(fixed, np.array(learned_anew))
 
 
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -56,8 +56,11 @@ def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
     components share a name.
     """
     linked = components(texts, *columns)
-    keys = pd.Series([key(text) or "" for text in texts], dtype=object)
-    return keys.groupby(linked).transform("min").to_numpy(dtype=object)
+    keys = [key(text) or "" for text in texts]
+    smallest: dict[int, str] = {}
+    for group, text in zip(linked, keys, strict=True):
+        smallest[group] = min(text, smallest.get(group, text))
+    return np.array([smallest[group] for group in linked], dtype=object)
 
 
 def assign(

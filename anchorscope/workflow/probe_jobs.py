@@ -53,12 +53,9 @@ def write_scores(
     draws = scores.drawn(answers, design)
     scoring = scores.CellScores(folder, design, draws, readouts, conditions, device)
     write_parquet_parts(scoring.tables(), written.scores)
-    draws.write(written.draws)
     stored.write(written.probes, stored.Stored.of(design, scoring.fitted))
-    of_text = floors.floors(answers, probe)
-    for name, rows in of_text.groupby("floor"):
-        design.check_folds(rows["id"], rows["fold"].to_numpy(), f"floor {name}")
-    write_parquet(of_text, written.floors)
+    write_parquet(floors.floors(answers, design, draws), written.floors)
+    draws.write(written.draws)
     return design
 
 

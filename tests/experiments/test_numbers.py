@@ -55,14 +55,15 @@ def activations(readout, condition, draw):
 
 
 def scored():
-    """Scores, and those of the probes learned from bootstrap draws."""
-    drawn = scores.drawn(answers(), fitting.design(answers(), SETTINGS))
+    """Scores, floors, and what is learned from bootstrap draws."""
+    design = fitting.design(answers(), SETTINGS)
+    drawn = scores.drawn(answers(), design)
     frames = []
     for readout in ("mlp/final", "mlp/prompt_end"):
         read, extras = partial(activations, readout), readout == "mlp/final"
         given = (read, answers(), readout, PASSES, SETTINGS)
         frames.append(scores.score(*given, extras=extras, draws=drawn))
-    return pd.concat(frames, ignore_index=True), drawn
+    return pd.concat(frames, ignore_index=True), floors.floors(answers(), design, drawn), drawn
 
 
 @cache
@@ -74,15 +75,17 @@ def tables():
 
 
 def test_probes_and_floors_score_as_they_did():
-    table, drawn = scored()
+    table, of_text, drawn = scored()
     stored = bands.Draws.read(STORED / "draws.safetensors")
     assert drawn.scores.keys() == stored.scores.keys() and (drawn.weights == stored.weights).all()
     for name, s in drawn.scores.items():
         np.testing.assert_allclose(s, stored.scores[name], rtol=1e-3, atol=1e-3)
-    found = {"scores": table, "floors": floors.floors(answers(), SETTINGS)}
-    for name, table in found.items():
+    assert drawn.floors.keys() == stored.floors.keys()
+    for name, s in drawn.floors.items():
+        np.testing.assert_allclose(s, stored.floors[name], rtol=1e-3, atol=1e-3)
+    for name, found in {"scores": table, "floors": of_text}.items():
         before = files.read_parquet(STORED / f"{name}.parquet")
-        pd.testing.assert_frame_equal(table, before, rtol=1e-3, atol=1e-3, check_dtype=False)
+        pd.testing.assert_frame_equal(found, before, rtol=1e-3, atol=1e-3, check_dtype=False)
 
 
 @pytest.mark.parametrize("name", cell_tables.COLUMNS)
@@ -93,9 +96,9 @@ def test_the_same_scores_give_the_same_table(name, tmp_path):
 
 
 if __name__ == "__main__":
-    table, drawn = scored()
+    table, of_text, drawn = scored()
     files.write_parquet(table, STORED / "scores.parquet")
-    files.write_parquet(floors.floors(answers(), SETTINGS), STORED / "floors.parquet")
+    files.write_parquet(of_text, STORED / "floors.parquet")
     drawn.write(STORED / "draws.safetensors")
     for name, frame in tables().items():
         files.write_csv(frame, STORED / f"{name}.csv")

@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.probes import fitting, floors
+from anchorscope.probes import fitting, floors, scores
 from anchorscope.probes.fitting import Settings
 
 N = 240
@@ -45,7 +45,8 @@ def cell(follows: str) -> pd.DataFrame:
 
 
 def aucs(answers: pd.DataFrame) -> dict[str, float]:
-    found = floors.floors(answers, Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0]))
+    settings = Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
+    found = floors.floors(answers, fitting.design(answers, settings))
     z = answers.set_index("id")["label"]
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
 
@@ -131,61 +132,86 @@ def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() ->
 def test_scores_are_scikit_learns_out_of_fold_at_balanced_classes() -> None:
     """What `published` scoring leaves: one penalty, and no calibration."""
     answers = cell("surname")
-    settings = Settings(scoring="published")
-    found = floors.floors(answers, settings)
+    plan = fitting.design(answers, Settings(scoring="published"))
+    found = floors.floors(answers, plan)
     own = found[found["floor"] == "question"]
-    plan = fitting.design(answers, settings)
     assert list(found.columns) == list(floors.COLUMNS)
     assert own["id"].tolist() == answers["id"].tolist()
     assert np.array_equal(own["fold"], plan.fold)
+    x = features(answers["question"])
     for k in range(5):
         train, z = plan.fold != k, plan.z
-        learned, tested = features(answers["question"][train], answers["question"][~train])
-        model = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(learned, z[train])
+        model = exact(1.0).fit(x[train], z[train])
         share = z[train].mean()
-        expected = model.decision_function(tested) - np.log(share / (1 - share))
-        assert own["s"].to_numpy()[~train] == pytest.approx(expected, abs=0.05)
+        expected = model.decision_function(x[~train]) - np.log(share / (1 - share))
+        assert own["s"].to_numpy()[~train] == pytest.approx(expected, abs=1e-3)
 
 
-def features(learned: pd.Series, tested: pd.Series) -> list[np.ndarray]:
-    """What a model of some texts knows of them and of others, written out."""
+def exact(c: float) -> LogisticRegression:
+    return LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
+
+
+def features(texts: pd.Series) -> np.ndarray:
+    """What a model of texts knows of them, written out."""
     known = {"binary": True, "min_df": 2}
     grams = CountVectorizer(analyzer="char", ngram_range=(1, 4), lowercase=False, **known)
     order = CountVectorizer(analyzer=floors.order_of_words, **known)
-    for one in (grams, order):
-        one.fit(learned)
-    lengths = [np.log1p([[len(t), len(t.split())] for t in texts]) for texts in (learned, tested)]
-    scaled = [(one - lengths[0].mean(0)) / lengths[0].std(0) for one in lengths]
-    return [
-        np.hstack([grams.transform(texts).toarray(), order.transform(texts).toarray(), one, one**2])
-        for texts, one in zip((learned, tested), scaled, strict=True)
-    ]
+    lengths = np.log1p([[len(text), len(text.split())] for text in texts])
+    scaled = (lengths - lengths.mean(0)) / lengths.std(0)
+    held = [one.fit_transform(texts).toarray() for one in (grams, order)]
+    return np.hstack([*held, scaled, scaled**2])
 
 
-def test_labels_of_a_fold_have_no_say_in_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_learned_from_a_draw_is_scikit_learns_of_the_samples_drawn() -> None:
+    answers = cell("surname")
+    plan = fitting.design(answers, Settings(scoring="published", refits=2))
+    draws = scores.drawn(answers, plan)
+    floors.floors(answers, plan, draws)
+    x = features(answers["question"])
+    for weights, s in zip(draws.weights, draws.floors["question"], strict=True):
+        for k in range(5):
+            rows = np.flatnonzero(plan.fold != k)
+            z, drawn = plan.z[rows], weights[rows]
+            share = np.average(z, weights=drawn)
+            model = exact(1.0).fit(x[rows], z, drawn)
+            expected = model.decision_function(x) - np.log(share / (1 - share))
+            assert s[plan.fold == k] == pytest.approx(expected[plan.fold == k], abs=1e-3)
+
+
+def test_a_model_of_texts_is_scikit_learns_whatever_text_it_scores() -> None:
+    answers, others = cell("surname"), cell("word").iloc[:40]
+    z, none = answers["label"].to_numpy(copy=True), np.full(N, -1)
+    model = floors.fit("text", answers, z, none, np.array([0.1]))
+    learned, seen = (floors._features(model.parts, rows) for rows in (answers, others))
+    expected = exact(0.1).fit(learned, z)
+    for rows, x in ((answers, learned), (others, seen)):
+        assert model.logits(rows) == pytest.approx(expected.decision_function(x), abs=1e-3)
+
+
+def test_the_penalty_is_that_of_the_highest_auc_inside_the_training_fold() -> None:
+    answers, grid = cell("surname"), [1e-4, 0.1, 10.0]
+    plan = fitting.design(answers, Settings(inner_folds=3, grid=grid))
+    found = floors.floors(answers, plan)
+    c = found[found["floor"] == "question"].drop_duplicates("fold").set_index("fold")["c"]
+    x, z = features(answers["question"]), plan.z
+    for k in range(5):
+        mean_auc = []
+        for penalty in grid:
+            s, aucs = np.zeros(N), []
+            for i in range(3):
+                here, there = plan.inner[k] == i, (plan.inner[k] != i) & (plan.inner[k] >= 0)
+                s = exact(penalty).fit(x[there], z[there]).decision_function(x[here])
+                aucs.append(here.sum() * roc_auc_score(z[here], s))
+            mean_auc.append(sum(aucs))
+        assert c[k] == grid[np.argmax(mean_auc)]
+
+
+def test_labels_of_a_fold_have_no_say_in_its_scores() -> None:
     """Nor in the penalty: all is chosen inside the training fold."""
-    answers, settings = cell("word"), Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
-    plan = fitting.design(answers, settings)
-    before = floors.floors(answers, settings)
-    turned = replace(plan, z=np.where(plan.fold == 2, 1 - plan.z, plan.z))
-    monkeypatch.setattr(fitting, "design", lambda *_: turned)  # labels have a say in the folds
-    after = floors.floors(answers, settings)
+    answers = cell("word")
+    plan = fitting.design(answers, Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0]))
+    before = floors.floors(answers, plan)
+    after = floors.floors(answers, replace(plan, z=np.where(plan.fold == 2, 1 - plan.z, plan.z)))
     mine = before["fold"] == 2
     pd.testing.assert_frame_equal(before[mine], after[mine])
     assert (before["s"][~mine] != after["s"][~mine]).any()
-
-
-def test_an_answer_of_weight_two_counts_as_two() -> None:
-    answers = cell("word").iloc[:120]
-    inner, z = np.arange(120) % 3, answers["label"].to_numpy()
-    weights = np.random.default_rng(4).integers(0, 3, 120)
-    grid = np.array([0.01, 1.0])
-    weighted = floors.fit("response", answers, z, inner, grid, weights)
-    rows = np.repeat(np.arange(120), weights)
-    # Weights decide no vocabulary, so that of the rows drawn is given to both.
-    parts = weighted.parts
-    x = floors._features(parts, answers.iloc[rows])
-    repeated = floors._regression(x, z[rows], inner[rows], grid, np.ones(len(rows)))
-    assert weighted.c == repeated[2]
-    again = floors.TextModel(parts, *repeated)
-    assert np.allclose(weighted.logits(answers), again.logits(answers), atol=1e-2)

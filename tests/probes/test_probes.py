@@ -153,7 +153,7 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
     solve, most, tried = probes._solve, every // 2, list[tuple[int, int]]()
 
     def limited(x: Part, *given: Any) -> probes.Probes:
-        tried.append((len(x), min(given[-1], every)))
+        tried.append((len(x), min(given[-2], every)))
         if len(x) * tried[-1][1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return solve(x, *given)
@@ -198,7 +198,7 @@ def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correla
     alone = [probes.fit(x[layer : layer + 1], z, masks, c) for layer in range(4)]
     blocks.clear()
     solved = probes.fit(x, z, masks, c)
-    assert [(len(one.values), one.values.shape[-1]) for one in blocks] == [(3, 0), (1, 40)]
+    assert [(len(one.values), one.vectors.shape[-1]) for one in blocks] == [(3, 0), (1, 40)]
     for layer in range(4):
         together, by_itself = solved.logits_at(layer, x[layer]), alone[layer].logits_at(0, x[layer])
         torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
