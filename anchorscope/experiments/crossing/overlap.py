@@ -1,7 +1,7 @@
-"""A text model of a pair: what the overlap of question and answer alone tells of the label.
+"""How question and answer overlap, as far as letters go: what the text imitator sees.
 
-The text floors add up question and answer, so that their pair term is 0. This one reads both
-together, as far as letters go: what passes for reading the pair must be above what it finds.
+The text floors add up question and answer, so that their pair term is 0. These features read both
+together: what passes for comparing the two must be above what they explain.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,7 @@ import numpy as np
 
 from anchorscope.anchors.asking import KINDS, answer_kind, kind_of
 from anchorscope.anchors.words import words_of
-from anchorscope.probes.newton import logistic_regressions
 
-PENALTIES = np.array([100.0, 10.0, 1.0, 0.1])
-"""Of the squared weights, standardised; 1/C."""
 ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
 """Sorts of questions; there are others, alike to this model."""
 
@@ -57,49 +54,3 @@ def _shares(some: set[str], others: set[str]) -> tuple[float, float]:
     """What share of the others is among some, and of both together."""
     both = len(some & others)
     return both / max(1, len(others)), both / max(1, len(some | others))
-
-
-def scores(
-    questions: Sequence[str],
-    answers: Sequence[str],
-    z: np.ndarray,
-    fold: np.ndarray,
-    partner: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of *wrong*, float64 [n], behind the own question and behind the partner's.
-
-    Out of fold, the folds being the probes' own; of several penalties that of the lowest log-loss
-    serves all folds. NaN behind the partner's question where `partner` (a place, int64 [n]) is -1.
-    All are 0 where some fold leaves one class only to learn from.
-    """
-    own = features(questions, answers)
-    others = features([questions[place] for place in partner], answers)
-    train = [fold != one for one in np.unique(fold)]
-    if any(len(np.unique(z[rows])) < 2 for rows in train):
-        return np.zeros(len(z)), np.where(partner >= 0, 0.0, np.nan)
-    clean, crossed = _out_of_fold(own, others, z, fold)
-    best = np.logaddexp(0, (1 - 2 * z) * clean).mean(-1).argmin()
-    return clean[best], np.where(partner >= 0, crossed[best], np.nan)
-
-
-def _out_of_fold(
-    own: np.ndarray, others: np.ndarray, z: np.ndarray, fold: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [penalties, n] of features [n, features], standardised over the training rows."""
-    clean, crossed = (np.empty((len(PENALTIES), len(z))) for _ in range(2))
-    for one in np.unique(fold):
-        train = fold != one
-        mean, spread = own[train].mean(0), own[train].std(0)
-        spread[spread < 1e-9] = 1.0
-        own_rows, other_rows = (_with_constant((x - mean) / spread) for x in (own, others))
-        penalty = np.full((len(PENALTIES), own_rows.shape[1]), PENALTIES[:, None])
-        penalty[:, -1] = 0.0
-        rows = np.broadcast_to(own_rows[train].T, (*penalty.shape, train.sum()))
-        w = logistic_regressions(rows, z[train], np.ones(train.sum()), penalty=penalty)
-        clean[:, ~train] = w @ own_rows[~train].T
-        crossed[:, ~train] = w @ other_rows[~train].T
-    return clean, crossed
-
-
-def _with_constant(x: np.ndarray) -> np.ndarray:
-    return np.column_stack([x, np.ones(len(x))])

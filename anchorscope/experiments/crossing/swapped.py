@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,35 +90,57 @@ class Swapped:
             return [str(golds[0]) if len(golds) else "" for golds in self.answers["golds"]]
         return list(self.answers["ea_text"].astype(str))
 
-    def answered(self, arm: Arm, rows: np.ndarray, scores: np.ndarray) -> Answers:
-        """What `claims` takes of some pairs, bool [pairs], at all layers; `scores` of the arm."""
-        members, texts = self.members[:, rows], self.texts(arm)
-        some = scores[..., rows]
+    def answered(
+        self, arm: Arm, rows: np.ndarray, scores: np.ndarray, imitated: np.ndarray
+    ) -> Answers:
+        """What `claims` takes of some pairs, bool [pairs], at all layers.
+
+        `scores` and `imitated`, [layers, pairs], are of all pairs in the arm.
+        """
+        members, some = self.members[:, rows], scores[..., rows]
         return Answers(
             scores=some[:, 0],
             subjects=self.subjects[members],
-            texts=_numbers(texts)[members],
-            imitated=self._imitated(texts, members, some[:, 0]),
-            refits=some[:, 1:] if some.shape[1] > 1 else None,
+            texts=_numbers(self.texts(arm))[members],
+            imitated=imitated[:, rows],
             log_p=self.log_p(arm)[:, rows],
+            refits=some[:, 1:] if some.shape[1] > 1 else None,
         )
 
-    def _imitated(self, texts: Sequence[str], members: np.ndarray, four: np.ndarray) -> np.ndarray:
-        """Pair terms of the text imitator of four scores [4, layers, pairs], [layers, pairs]."""
-        known = np.isfinite(four).all((0, 1))
-        questions = list(self.answers["question"].astype(str))
-        one, other = members[:, known]
+    def imitated(self, scores: Mapping[Arm, np.ndarray]) -> dict[Arm, np.ndarray]:
+        """Pair terms of the text imitator in each arm, [layers, pairs]; NaN without scores.
+
+        It is fitted to own and gold answers together, see `imitator.pair_terms`.
+        """
+        known = {arm: np.isfinite(four[:, 0]).all((0, 1)) for arm, four in scores.items()}
+        kinds = {arm: np.where(self.right, 0, 1) if arm == OWN else 2 for arm in scores}
+        fold = self.readout.fold[self.members[0]]
+        pair = imitator.pair_terms(
+            np.concatenate([scores[arm][:, 0][..., some] for arm, some in known.items()], axis=-1),
+            np.concatenate([self._features(arm, some) for arm, some in known.items()], axis=1),
+            kind=np.concatenate(
+                [np.broadcast_to(kinds[arm], some.shape)[some] for arm, some in known.items()]
+            ),
+            fold=np.concatenate([fold[some] for some in known.values()]),
+        )
+        found, start = {}, 0
+        for arm, some in known.items():
+            found[arm] = np.full((len(pair), len(some)), np.nan)
+            found[arm][:, some] = pair[:, start : start + some.sum()]
+            start += some.sum()
+        return found
+
+    def _features(self, arm: Arm, rows: np.ndarray) -> np.ndarray:
+        """Overlap features of some pairs' four texts in an arm, [4, pairs, features]."""
+        texts, questions = self.texts(arm), list(self.answers["question"].astype(str))
+        one, other = self.members[:, rows]
         both = [(one, one), (other, one), (one, other), (other, other)]
-        features = np.stack(
+        return np.stack(
             [
                 overlap.features([questions[i] for i in asked], [texts[i] for i in said])
                 for asked, said in both
             ]
         )
-        pair = np.full(four.shape[1:], np.nan)
-        fold = self.readout.fold[one]
-        pair[:, known] = imitator.pair_terms(four[..., known], features, fold)
-        return pair
 
 
 def partners_of(analysis: Analysis) -> np.ndarray:

@@ -13,7 +13,7 @@ from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.crossing import claims, estimates
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.estimates import Dependence, Estimate, dependence
-from anchorscope.experiments.crossing.swapped import CUT, GOLD, OWN, RANDOM, Swapped
+from anchorscope.experiments.crossing.swapped import CUT, GOLD, OWN, RANDOM, Arm, Swapped
 from anchorscope.experiments.crossing.terms import ANSWER, PAIR, QUESTION, term
 from anchorscope.probes import intervals
 
@@ -38,8 +38,6 @@ CROSSING = (
 )  # fmt: skip
 """A step's estimate, the ends of its interval and its p; a claim's verdict, its p, and why there is
 no answer. Blank for a claim where it is not judged: elsewhere than at the headline layer."""
-Terms = Mapping[str, np.ndarray]
-"""Arm → its pair terms, [1 + refits, layers, pairs]."""
 
 
 def report(analysis: Analysis, *, every_layer: bool = False) -> pd.DataFrame:
@@ -54,11 +52,11 @@ def report(analysis: Analysis, *, every_layer: bool = False) -> pd.DataFrame:
     pairs = Swapped.of(analysis)
     if not pairs.members.size:
         return pd.DataFrame(columns=list(CROSSING))
-    arms = {"own": OWN, "gold": GOLD, "cut": CUT, "random": RANDOM}
-    scores = {name: pairs.scores(arm) for name, arm in arms.items() if pairs.measured(arm)}
+    arms = (arm for arm in (OWN, GOLD, CUT, RANDOM) if pairs.measured(arm))
+    scores = {arm: pairs.scores(arm) for arm in arms}
     groups = _groups(pairs, scores)
     layers = range(len(analysis.readout.clean)) if every_layer else [analysis.readout.headline]
-    columns = _facts(analysis, pairs, groups) | _shares(scores["own"][..., pairs.right])
+    columns = _facts(analysis, pairs, groups) | _shares(scores[OWN][..., pairs.right])
     columns |= _by_layer(groups, analysis.level)
     columns |= _claimed(groups, len(analysis.readout.clean), layers, analysis.level)
     return pd.DataFrame(columns).reindex(columns=list(CROSSING))
@@ -68,17 +66,19 @@ Groups = Mapping[str, Answers]
 """`right`, `wrong`, `gold`, and of the first two also `right_cut` and so on, at all layers."""
 
 
-def _groups(pairs: Swapped, scores: Mapping[str, np.ndarray]) -> dict[str, Answers]:
+def _groups(pairs: Swapped, scores: Mapping[Arm, np.ndarray]) -> dict[str, Answers]:
     """The answers of all pairs that are right, or wrong, in every arm measured."""
+    imitated = pairs.imitated({arm: scores[arm] for arm in (OWN, GOLD) if arm in scores})
     groups = {}
     for side, rows in (("right", pairs.right), ("wrong", ~pairs.right)):
-        own = groups[side] = pairs.answered(OWN, rows, scores["own"])
-        for cut in ("cut", "random"):
-            if cut in scores:
-                some = scores[cut][..., rows]
-                groups[f"{side}_{cut}"] = replace(own, scores=some[:, 0], refits=some[:, 1:])
-    if "gold" in scores:
-        groups["gold"] = pairs.answered(GOLD, ~pairs.right, scores["gold"])
+        own = groups[side] = pairs.answered(OWN, rows, scores[OWN], imitated[OWN])
+        for name, arm in (("cut", CUT), ("random", RANDOM)):
+            if arm in scores:
+                some = scores[arm][..., rows]
+                refits = None if own.refits is None else some[:, 1:]
+                groups[f"{side}_{name}"] = replace(own, scores=some[:, 0], refits=refits)
+    if GOLD in scores:
+        groups["gold"] = pairs.answered(GOLD, ~pairs.right, scores[GOLD], imitated[GOLD])
     return groups
 
 
