@@ -26,7 +26,7 @@ LEAST_SAMPLES = 50
 
 
 @dataclass(frozen=True)
-class Cell:
+class DetectionCell:
     """A cell at one read-out, the samples in the order of the design."""
 
     design: Design  # the folds of the stored probes
@@ -102,7 +102,7 @@ def read(
     readout: str,
     outputs: pd.DataFrame | None = None,
     device: str = "cpu",
-) -> Cell:
+) -> DetectionCell:
     """The cell that a folder of activations holds.
 
     Args:
@@ -134,7 +134,7 @@ def in_folds(
     readouts: Sequence[str],
     outputs: pd.DataFrame | None = None,
     device: str = "cpu",
-) -> Cell:
+) -> DetectionCell:
     """The cell in folds that were cut before, without probes.
 
     `readouts` are those to read, the cell's own first. Other arguments and errors as of `read`.
@@ -144,7 +144,7 @@ def in_folds(
     clean = {name: _states(folder, name, "clean", design.ids) for name in readouts}
     partner = rows["crossed_partner"].astype(object)
     crossed_rows = np.flatnonzero(partner.notna())
-    return Cell(
+    return DetectionCell(
         design,
         Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
         _crossed(folder, rows, crossed_rows, readouts, outputs),
@@ -161,14 +161,18 @@ def check(answers: pd.DataFrame, where: str) -> None:
 
     Raises AnchorscopeError: fewer than `LEAST_SAMPLES`, or labels of one class.
     """
-    do = "sample more questions"
     if len(answers) < LEAST_SAMPLES:
         what = f"{len(answers)} samples are too few for a detector: {LEAST_SAMPLES} at least"
-        raise AnchorscopeError(what, where, do, see="too-few-samples")
+        raise AnchorscopeError(what, where, "sample more questions", see="too-few-samples")
+    check_classes(answers, where)
+
+
+def check_classes(answers: pd.DataFrame, where: object) -> None:
+    """Refuse labels of one class, by an AnchorscopeError."""
     if answers["label"].nunique() < 2:
         which = "wrong" if answers["label"].iloc[0] else "right"
         what = f"all {len(answers)} answers are {which}: there is nothing to detect"
-        raise AnchorscopeError(what, where, do, see="one-class")
+        raise AnchorscopeError(what, where, "sample more questions", see="one-class")
 
 
 def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:

@@ -12,7 +12,7 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import Cell, check, in_folds, with_inner_folds
+from anchorscope.detectors.cell import DetectionCell, check, in_folds
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.method import Method, Training, named
 from anchorscope.detectors.methods import mixture
@@ -20,7 +20,7 @@ from anchorscope.detectors.methods.probe import pathways, with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved import evidence
 from anchorscope.detectors.saved.binding import Binding, Prompting
-from anchorscope.detectors.saved.detector import Detector, with_source
+from anchorscope.detectors.saved.detector import Detector
 from anchorscope.experiments.main_run import MainRun, main_run
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, arounds_of, ask, settings_of
@@ -46,8 +46,6 @@ SETTINGS = frozenset(
 """Keys of the config that `fit` takes."""
 PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
 """Those that scoring needs again."""
-CONDITIONS: Mapping[str, Mapping[str, int]] = {"knockout": {}, "crossed": {}}
-"""Passes beside the clean one: for the pathway, and for what the probe reads."""
 
 
 def fit(
@@ -87,7 +85,8 @@ def fit(
     loading.check_attention(model)
     asked = ask(rows, style, chosen.seed, examples=examples, names=fields, source=source)
     answered = answer(model, tokenizer, asked, chosen, style=style)
-    detector = of_answers(
+    name, commit = getattr(model, "name_or_path", None), getattr(model.config, "_commit_hash", None)
+    return of_answers(
         loaded,
         answered.answers,
         chosen,
@@ -96,9 +95,8 @@ def fit(
         readout=readout,
         method=method,
         before=answered.counts,
+        source={"name": name or None, "revision": commit},
     )
-    commit = getattr(model.config, "_commit_hash", None)
-    return with_source(detector, getattr(model, "name_or_path", None) or None, commit)
 
 
 def of_answers(
@@ -111,6 +109,7 @@ def of_answers(
     readout: str = "mlp/final",
     method: str = "probe",
     before: Counts | None = None,
+    source: Mapping[str, str | None],
 ) -> Detector:
     """Fit a detector to answers that are there, such as those of a cell.
 
@@ -119,16 +118,27 @@ def of_answers(
         chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
         style, around: how they were asked, see `Prompting`.
         before: rows left out before the answers.
+        source: `name` and `revision` of the model, as far as known.
 
     Raises:
         AnchorscopeError: see `fit`.
     """
     way = _linear(method)
-    _check(answered, readout)
-    names = [readout, RESIDUAL] if readout != RESIDUAL else [RESIDUAL]
-    measured = [*names, *map(before_answer, names)]
+    ((_, position),) = parse([readout])
+    if position != "final":
+        what = f"a detector reads the closing token, not `{position}`"
+        do = "name a site: attn/final, mlp/final or resid/final"
+        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
+    check(samples.kept(answered), "the answers")
+    names = list(dict.fromkeys((readout, RESIDUAL)))
+    calibrated = chosen.probe.model_copy(update={"scoring": "calibrated"})
     with main_run(
-        loaded, answered, "the answers", chosen, conditions=CONDITIONS, readouts=measured
+        loaded,
+        answered,
+        "the answers",
+        chosen.model_copy(update={"probe": calibrated}),
+        conditions={"knockout": {}, "crossed": {}},  # for the pathway, and for what is read
+        readouts=[*names, *map(before_answer, names)],
     ) as run:
         cells = [_cell(run, name, str(loaded.device)) for name in names]
         trained = [with_probes(cell.whole(run.answers)) for cell in cells]
@@ -136,16 +146,16 @@ def of_answers(
         report = evidence.report(cells, way, run.answers, chosen.bootstrap, chosen.seed)
         counts = run.counts if before is None else added(before, run.counts)
         pathway, trained_on = _pathway(trained[0]), overlap.keys(run.answers)
-    settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
+    plain = chosen.model_dump(mode="json")
     return Detector(
         Binding.of(loaded, style),
-        Prompting(around, settings),
+        Prompting(around, {name: plain[name] for name in PROMPTING}),
         method,
         tuple(one for one in scorers if isinstance(one, LinearScorer)),
         pathway,
         report | {"counts": counts.as_dict()},
         trained_on,
-        {"name": None, "revision": None},
+        source,
     )
 
 
@@ -159,20 +169,18 @@ def _linear(name: str) -> Method:
     return method
 
 
-def _cell(run: MainRun, readout: str, device: str) -> Cell:
+def _cell(run: MainRun, readout: str, device: str) -> DetectionCell:
     """The cell at a read-out, with its probes."""
-    settings = run.design.settings.model_copy(update={"scoring": "calibrated"})
-    design = with_inner_folds(replace(run.design, settings=settings), run.answers)
     names = [readout, before_answer(readout)]
-    cell = in_folds(run.folder, run.answers, design, names, device=device)
+    cell = in_folds(run.folder, run.answers, run.design, names, device=device)
     if readout == RESIDUAL:
         cell = _without_last_block(cell)
     states = cell.clean.states
-    fitted = {name: fitting.fit(x, design, device=device) for name, x in states.items()}
+    fitted = {name: fitting.fit(x, run.design, device=device) for name, x in states.items()}
     return replace(cell, fitted=fitted)
 
 
-def _without_last_block(cell: Cell) -> Cell:
+def _without_last_block(cell: DetectionCell) -> DetectionCell:
     """Without the last block, whose output engines hand out normed."""
 
     def inner(x: Features) -> Features:
@@ -193,13 +201,3 @@ def _pathway(train: Training) -> LinearScorer | None:
         return None
     gate = mixture.gate(train, pathway)
     return gate.scorer if isinstance(gate, mixture.LearnedGate) else None
-
-
-def _check(answered: pd.DataFrame, readout: str) -> None:
-    """Refuse a read-out that is none, and too few answers."""
-    ((_, position),) = parse([readout])
-    if position != "final":
-        what = f"a detector reads the closing token, not `{position}`"
-        do = "name a site: attn/final, mlp/final or resid/final"
-        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
-    check(samples.kept(answered), "the answers")
