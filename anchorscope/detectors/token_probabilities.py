@@ -5,9 +5,7 @@ Rows are passed again, see `passes.outputs`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -30,15 +28,6 @@ ASKS = (
 """As in Kadavath et al. (2022), without worked examples."""
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A question with a proposed answer."""
-
-    id: str
-    question: str
-    answer: str
-
-
 def table(
     loaded: Loaded, answers: pd.DataFrame, *, style: str, batch_tokens: int, p_true: bool = True
 ) -> pd.DataFrame:
@@ -57,36 +46,32 @@ def table(
     Raises:
         AnchorscopeError: logits that are not finite, or one row alone does not fit in memory.
     """
-    frames = []
-    for condition, (samples, proposals) in _conditions(answers).items():
-        frame = probabilities(loaded, samples, batch_tokens=batch_tokens)
-        frame.insert(1, "condition", condition)
-        if p_true:
-            frame[P_TRUE] = ask(loaded, proposals, style=style, batch_tokens=batch_tokens)
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
-
-
-def _conditions(answers: pd.DataFrame) -> dict[str, tuple[list[Sample], list[Proposal]]]:
-    """Condition → what is passed of it."""
     records = {str(row["id"]): row for row in answers.to_dict("records")}
     samples = {id_: sample_of(row) for id_, row in records.items()}
-    clean = [(samples[id_], proposal_of(row, row)) for id_, row in records.items()]
-    crossed = [
-        (behind(samples[id_], samples[partner]), proposal_of(records[partner], row))
+    own = {id_: id_ for id_ in records}
+    partners = {
+        id_: partner
         for id_, row in records.items()
         if isinstance(partner := row["crossed_partner"], str)
-    ]
-    return {
-        name: ([sample for sample, _ in both], [proposal for _, proposal in both])
-        for name, both in (("clean", clean), ("crossed", crossed))
-        if both
     }
-
-
-def proposal_of(prompt: Mapping[Any, Any], answer: Mapping[Any, Any]) -> Proposal:
-    """The question of one row, and the exact answer of another."""
-    return Proposal(str(answer["id"]), str(prompt["question"]), str(answer["ea_text"]))
+    frames = []
+    for condition, questions in (("clean", own), ("crossed", partners)):
+        if not questions:
+            continue
+        passed = [
+            samples[id_] if asked == id_ else behind(samples[id_], samples[asked])
+            for id_, asked in questions.items()
+        ]
+        frame = probabilities(loaded, passed, batch_tokens=batch_tokens)
+        frame.insert(1, "condition", condition)
+        if p_true:
+            pairs = [
+                (str(records[asked]["question"]), str(records[id_]["ea_text"]))
+                for id_, asked in questions.items()
+            ]
+            frame[P_TRUE] = ask(loaded, pairs, style=style, batch_tokens=batch_tokens)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
 
 
 def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: int) -> pd.DataFrame:
@@ -108,17 +93,17 @@ def probabilities(loaded: Loaded, samples: Sequence[Sample], *, batch_tokens: in
 
 
 def ask(
-    loaded: Loaded, proposals: Sequence[Proposal], *, style: str, batch_tokens: int
+    loaded: Loaded, pairs: Sequence[tuple[str, str]], *, style: str, batch_tokens: int
 ) -> np.ndarray:
-    """The probability that the model calls each proposed answer true, float64 [n].
+    """How likely the model calls the answer to each question true, float64 [n].
 
     Of the two letters alone, and averaged over both orders, since models prefer a letter.
     """
-    means = np.zeros(len(proposals))
+    means = np.zeros(len(pairs))
     for first, second in ORDERS:
         prompts, letters = [], []
-        for one in proposals:
-            text = ASKS.format(question=one.question, answer=one.answer, first=first, second=second)
+        for question, answer in pairs:
+            text = ASKS.format(question=question, answer=answer, first=first, second=second)
             ids, pair = choice(loaded, text, style)
             prompts.append(ids)
             letters.append(pair if first == "True" else pair[::-1])

@@ -5,10 +5,10 @@ The base model is run without its LM head, from the first token that prompts do 
 large vocabulary, the logits of a whole batch take more memory than its states.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,8 @@ whether it is of E_A; its log-probability and its logit, given all tokens before
 of the distribution that it was taken from. In nats, before any temperature."""
 LOGITS_AT_ONCE = 2**25
 """Most logits that are held at once, 128 MiB in float32."""
-Place = tuple[int, int]
-"""The number of a sample, and of one of its tokens."""
-Result = TypeVar("Result")
+Wanted = Mapping[int, Sequence[int]]
+"""Places of one sample → tokens of which is asked how likely each comes next."""
 
 
 def of_answers(
@@ -49,42 +48,27 @@ def of_answers(
         return pd.DataFrame(columns=list(COLUMNS))
     alone = [replace(sample, others={}) for sample in samples]
     # What stands before a token predicts it.
-    read = [range(one.answer_start - 1, one.positions["last_answer"]) for one in alone]
-
-    def rows(places: Sequence[Place], states: torch.Tensor) -> pd.DataFrame:
-        """The rows of the tokens that follow some places."""
-        tokens = [(alone[number], before + 1) for number, before in places]
-        written = torch.tensor([sample.input_ids[place] for sample, place in tokens])
-        return pd.DataFrame(
-            {
-                "id": [sample.id for sample, _ in tokens],
-                "place": [place for _, place in tokens],
-                "exact": [place > sample.positions["before_answer"] for sample, place in tokens],
-                **_probabilities(loaded, states, written),
-            }
-        )
-
-    frames = _passed(
-        loaded,
-        alone,
-        read,
-        rows,
-        batch_tokens=batch_tokens,
-        room=room or Room(),
-        desc="token probabilities",
+    wanted = [{place - 1: [one.input_ids[place]] for place in _written(one)} for one in alone]
+    found = _read(loaded, alone, wanted, batch_tokens, room or Room(), "token probabilities")
+    answers = [alone[number] for number in found["number"]]
+    table = pd.DataFrame(
+        {
+            "id": [sample.id for sample in answers],
+            "place": found["place"] + 1,
+            "exact": found["place"] >= [one.positions["before_answer"] for one in answers],
+            **{name: found[name][:, 0] for name in ("logprob", "logit", "entropy")},
+        }
     )
-    table = pd.concat(frames, ignore_index=True)
-    _check_finite(table)
+    bad = table[~np.isfinite(table["logprob"])]
+    if len(bad):
+        where = f"sample {bad['id'].iloc[0]}, token {bad['place'].iloc[0]}"
+        raise not_finite("a token's log-probability is not finite", where)
     return table
 
 
-def _check_finite(table: pd.DataFrame) -> None:
-    """Refuse a log-probability that is not finite, naming the first."""
-    bad = table[~np.isfinite(table["logprob"])]
-    if len(bad):
-        first = bad.iloc[0]
-        where = f"sample {first['id']}, token {first['place']}"
-        raise not_finite("a token's log-probability is not finite", where)
+def _written(sample: Sample) -> range:
+    """The places of the answer's tokens up to the end of E_A."""
+    return range(sample.answer_start, sample.positions["last_answer"] + 1)
 
 
 def of_choices(
@@ -110,103 +94,83 @@ def of_choices(
         Sample(str(number), tuple(ids), {"prompt_end": end}, (end,), (end,), end + 1)
         for number, (ids, end) in enumerate(zip(prompts, ends, strict=True))
     ]
-    both = np.full((len(prompts), 2), np.nan)
-
-    def fill(places: Sequence[Place], states: torch.Tensor) -> None:
-        """Write the logits of some prompts' choices into `both`."""
-        numbers = [number for number, _ in places]
-        pairs = torch.tensor([choices[number] for number in numbers])
-        parts = [
-            logits.gather(-1, some.to(logits.device)).cpu()
-            for logits, some in _logits(loaded, states, pairs)
-        ]
-        both[numbers] = torch.cat(parts).double().numpy()
-
-    read = [range(end, end + 1) for end in ends]
-    _passed(loaded, samples, read, fill, batch_tokens=batch_tokens, room=Room(), desc="choices")
+    wanted = [{end: pair} for end, pair in zip(ends, choices, strict=True)]
+    found = _read(loaded, samples, wanted, batch_tokens, Room(), "choices")
+    both = np.empty((len(prompts), 2))
+    both[found["number"]] = found["logit"]
     if len(bad := np.flatnonzero(~np.isfinite(both).all(1))):
         raise not_finite("the logits of a choice are not finite", f"prompt {bad[0]}")
     return both
 
 
-def _passed(
+def _read(
     loaded: Loaded,
     samples: Sequence[Sample],
-    read: Sequence[range],
-    work: Callable[[Sequence[Place], torch.Tensor], Result],
-    *,
+    wanted: Sequence[Wanted],
     batch_tokens: int,
     room: Room,
     desc: str,
-) -> list[Result]:
-    """Pass all samples, and do the work for what the LM head reads of some at a time.
+) -> dict[str, np.ndarray]:
+    """What the LM head says of the tokens wanted of each sample, in the order of the passes.
 
     Args:
-        read: of each sample, the tokens whose states are wanted; none before `prompt_end`.
-        work: takes places and their states [places, width].
+        wanted: none before `prompt_end`, and as many tokens at every place.
         desc: of the progress.
+
+    Returns:
+        `number` of the sample and `place`, int64 [n]; of the tokens `logprob` and `logit`, float64
+        [n, tokens], and `entropy`, [n, 1].
     """
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
     head = cache.pass_head(loaded.model, samples[0].input_ids[: plan.head], loaded.device)
 
-    def of_samples(batch: Batch, numbers: Sequence[int]) -> list[Result]:
-        """The results of some samples of a batch."""
+    def of_samples(batch: Batch, numbers: Sequence[int]) -> list[dict[str, np.ndarray]]:
         chosen = narrowed(batch, numbers)
-        return [work(*_states(loaded, plan, part, read, head)) for part in by_length(plan, chosen)]
+        return [_of_batch(loaded, plan, part, wanted, head) for part in by_length(plan, chosen)]
 
-    results: list[Result] = []
+    parts: list[dict[str, np.ndarray]] = []
     with Progress(total=len(samples), desc=desc) as progress:
         for batch in plan.batches:
             for part in room.run(batch.samples, batch.tokens, partial(of_samples, batch)):
-                results += part
+                parts += part
             progress.update(len(batch.samples))
-    return results
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @torch.inference_mode()
-def _states(
-    loaded: Loaded, plan: Plan, batch: Batch, read: Sequence[range], head: cache.Layers
-) -> tuple[list[Place], torch.Tensor]:
-    """Places of the samples of a batch, and what the LM head reads there, [places, width].
-
-    Args:
-        read: see `_passed`.
-        head: keys and values of the tokens that all samples begin with.
-    """
-    out = loaded.model.base_model(**runner.inputs(loaded, plan, batch, head))
-    states, first = out.last_hidden_state, runner.first_passed(plan, batch, head)
-    places, rows, columns = [], [], []
-    for row, number in enumerate(batch.samples):
-        for place in read[number]:
-            places.append((number, place))
-            rows.append(row)
-            columns.append(place - first)
-    return places, states[rows, columns]
-
-
-def _probabilities(
-    loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor
+def _of_batch(
+    loaded: Loaded, plan: Plan, batch: Batch, wanted: Sequence[Wanted], head: cache.Layers
 ) -> dict[str, np.ndarray]:
-    """`logprob`, `logit` and `entropy` of tokens [n], predicted from states [n, width]."""
-    parts: dict[str, list[torch.Tensor]] = {"logprob": [], "logit": [], "entropy": []}
-    for logits, written in _logits(loaded, states, tokens):
-        log_p = logits.log_softmax(dim=-1)
-        index = written.to(logits.device)[:, None]
-        parts["logprob"].append(log_p.gather(-1, index)[:, 0].cpu())
-        parts["logit"].append(logits.gather(-1, index)[:, 0].cpu())
-        parts["entropy"].append(torch.special.entr(log_p.exp()).sum(dim=-1).cpu())
-    return {name: torch.cat(values).double().numpy() for name, values in parts.items()}
+    """What `_read` gives, of the samples of a batch.
+
+    `head`: keys and values of the tokens that all samples begin with.
+    """
+    states = loaded.model.base_model(**runner.inputs(loaded, plan, batch, head)).last_hidden_state
+    first = runner.first_passed(plan, batch, head)
+    asked = [
+        (row, number, place, tokens)
+        for row, number in enumerate(batch.samples)
+        for place, tokens in wanted[number].items()
+    ]
+    rows, numbers, places, tokens = zip(*asked, strict=True)
+    some = states[list(rows), [place - first for place in places]]
+    said = _said(loaded, some, torch.tensor(tokens))
+    return {"number": np.array(numbers), "place": np.array(places), **said}
 
 
-@torch.inference_mode()
-def _logits(
-    loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Logits of states [n, width] in parts, float32 [some, vocabulary], with rows of `beside`."""
+def _said(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> dict[str, np.ndarray]:
+    """`logprob`, `logit` and `entropy` behind states [n, width] of tokens [n, some]."""
     head: Any = loaded.model.get_output_embeddings()
     size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
     # Some models bend their logits before the softmax.
     most = getattr(loaded.model.config, "final_logit_softcapping", None)
-    for some, given in zip(states.split(size), beside.split(size), strict=True):
+    parts: dict[str, list[torch.Tensor]] = {"logprob": [], "logit": [], "entropy": []}
+    for some, given in zip(states.split(size), tokens.split(size), strict=True):
         logits = head(some.to(head.weight.device)).float()
-        yield logits if most is None else most * torch.tanh(logits / most), given
+        logits = logits if most is None else most * torch.tanh(logits / most)
+        log_p, index = logits.log_softmax(dim=-1), given.to(logits.device)
+        parts["logprob"].append(log_p.gather(-1, index).cpu())
+        parts["logit"].append(logits.gather(-1, index).cpu())
+        entropy = torch.special.entr(log_p.exp()).sum(dim=-1, keepdim=True)
+        parts["entropy"].append(entropy.cpu())
+    return {name: torch.cat(values).double().numpy() for name, values in parts.items()}

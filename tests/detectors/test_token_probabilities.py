@@ -12,7 +12,7 @@ from small_cell import answers_of
 
 from anchorscope.detectors import token_probabilities
 from anchorscope.detectors.methods.output import FEATURES
-from anchorscope.detectors.token_probabilities import ASKS, COLUMNS, Proposal
+from anchorscope.detectors.token_probabilities import ASKS, COLUMNS
 from anchorscope.models import loading
 from anchorscope.passes import outputs
 from anchorscope.passes.batches import Sample
@@ -78,15 +78,12 @@ def test_logits_are_held_for_few_answers_at_a_time(
 
 def test_p_true_is_the_mean_of_both_orders(load: Callable[..., Any]) -> None:
     loaded = load("qwen3")
-    asked = [
-        Proposal("a", "Who wrote it?", "Ann"),
-        Proposal("b", "When was it born, then?", "1932"),
-    ]
+    asked = [("Who wrote it?", "Ann"), ("When was it born, then?", "1932")]
     found = token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
-    for one, p_true in zip(asked, found, strict=True):
+    for (question, answer), p_true in zip(asked, found, strict=True):
         means = []
         for place, (first, second) in enumerate((("True", "False"), ("False", "True"))):
-            text = ASKS.format(question=one.question, answer=one.answer, first=first, second=second)
+            text = ASKS.format(question=question, answer=answer, first=first, second=second)
             ids, pair = token_probabilities.choice(loaded, text, "plain")
             with torch.inference_mode():
                 logits = loaded.model(input_ids=torch.tensor([ids])).logits[0, -1]
@@ -138,7 +135,7 @@ def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) ->
         answers = answers_of(loaded.tokenizer, 4)
         token_probabilities.probabilities(loaded, samples_of(answers), batch_tokens=10_000)
     with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
-        asked = [Proposal("a", "Who wrote it?", "Ann")]
+        asked = [("Who wrote it?", "Ann")]
         token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
 
 
