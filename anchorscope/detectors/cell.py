@@ -61,31 +61,18 @@ class DetectionCell:
 
     def training(self, fold: int) -> Training:
         """The samples outside an outer fold, with the probes that were fitted to them."""
-        rows = np.flatnonzero(self.design.outer[fold])
+        train = self._training(self.design.inner[fold])
         fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
-        return self._training(rows, self.design.inner[fold][rows], fitted)
+        return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
     def whole(self, answers: pd.DataFrame) -> Training:
         """All samples, for a detector of other answers; `answers` are the cell's."""
         rows, where = self.design.in_order(kept(answers)), f"{self.design.where}, all samples"
-        inner = fitting.inner_folds(rows, self.design.settings, where)
-        return self._training(np.arange(len(self)), inner, {})
+        return self._training(fitting.inner_folds(rows, self.design.settings, where))
 
-    def _training(
-        self, rows: np.ndarray, inner: np.ndarray, fitted: Mapping[str, Fitted]
-    ) -> Training:
-        every = Training(
-            self.clean,
-            self.design.z,
-            np.zeros(len(self), dtype=np.int64),
-            self.design.settings,
-            knockout=self.knockout,
-            device=self.device,
-        )
-        some = every.rows(rows)
-        return Training(
-            some.samples, some.label, inner, some.settings, some.knockout, fitted, self.device
-        )
+    def _training(self, inner: np.ndarray) -> Training:
+        z, settings, cut = self.design.z, self.design.settings, self.knockout
+        return Training(self.clean, z, inner, settings, knockout=cut, device=self.device)
 
 
 def of_fold(fitted: Fitted, fold: int) -> Fitted:
@@ -118,9 +105,9 @@ def read(
     cut = settings.model_copy(update={"scoring": "calibrated"})
     design = with_inner_folds(probes.design(kept(answers), cut, f"read-out {readout}"), answers)
     calibrated = settings.scoring == "calibrated"
-    names = [readout, before_answer(readout)]
-    names = [name for name in dict.fromkeys(names) if name in probes.fitted]
-    if readout not in names:
+    both = dict.fromkeys((readout, before_answer(readout)))
+    names = [name for name in both if name in probes.fitted]
+    if readout not in probes.fitted:
         do = "add it to `readouts` and run snakemake again"
         raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
     fitted = {name: probes.fitted[name] for name in names} if calibrated else {}

@@ -60,8 +60,7 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
     assert isinstance(gate, mixture.LearnedGate)
     limit = probe.threshold(train)
     logits = probe.held_out(train, train.samples.readout, [*scorer.layers])[0] - limit
-    fitted = probe.fit(relabelled, torch.as_tensor(_decided_by(logits), dtype=torch.float32)[None])
-    of_score = probe.linear(fitted, "", 0)
+    of_score = probe.of_numbers(relabelled, _decided_by(logits))
     ranks = {
         "states": gate.scorer.score(test),
         "text": text.fit_text(relabelled).score(test),

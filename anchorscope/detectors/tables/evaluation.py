@@ -48,8 +48,8 @@ class CellScores:
         return ~np.isnan(self.s[detector])
 
 
-def scored(rows: pd.DataFrame, answers: pd.DataFrame, condition: str = "clean") -> CellScores:
-    """The scores of one read-out under a condition, in the order of `samples.in_order`.
+def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> CellScores:
+    """The clean scores of one read-out, in the order of `samples.in_order`.
 
     Args:
         rows: of one read-out, see `out_of_fold.COLUMNS`.
@@ -61,13 +61,13 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame, condition: str = "clean") 
     measured = answers[answers["id"].isin(rows["id"].unique())]
     ordered = samples.in_order(measured)
     ids = pd.Index(ordered["id"].astype(str))
-    chosen = rows[rows["condition"] == condition]
+    chosen = rows[rows["condition"] == "clean"]
     values: dict[str, dict[str, np.ndarray]] = {"rank": {}, "s": {}}
     for name, part in chosen.groupby("detector", sort=False):
         places = ids.get_indexer(pd.Index(part["id"].astype(str)))
         if (places < 0).any() or part["id"].duplicated().any():
             what = "a sample is scored without answer, or twice"
-            raise samples.mismatch(what, f"detector {name}, {condition}")
+            raise samples.mismatch(what, f"detector {name}")
         for column, by_detector in values.items():
             by_detector[str(name)] = np.full(len(ids), np.nan)
             by_detector[str(name)][places] = part[column].to_numpy(dtype=np.float64)
