@@ -12,7 +12,7 @@ import anchorscope
 from anchorscope.detectors import verdict
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED, curve
+from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -108,14 +108,6 @@ def test_columns_of_other_names_are_read(detector, load):
     assert table["p_wrong"].tolist() == again["p_wrong"].tolist()
 
 
-def test_the_risk_rises_with_coverage_to_the_share_of_wrong_answers():
-    p = np.linspace(0.01, 0.99, 100)
-    z = (np.arange(100) >= 60).astype(int)
-    risk = curve(p, z).set_index("coverage")["risk"]
-    assert risk[0.6] == pytest.approx(0) and risk[1.0] == pytest.approx(0.4)
-    assert risk.index[0] == 0.01 and (np.diff(risk) >= -1e-12).all()
-
-
 def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
     given = rows(40, first=30)
     given += [{**given[-1], "id": "twice"}]
@@ -156,13 +148,14 @@ def test_the_verdict_says_what_is_beaten_and_what_is_read():
 def test_worked_examples_are_shown_again_before_what_is_scored(load):
     shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
     detector = fit(load, rows(70), **shown)
-    around = detector.prompting.around[None]
-    assert around.before.count("Q: ") == 3 and around.after == "\nA:" and detector.report["n"] == 63
+    (around,) = detector.prompting["around"]
+    assert around["before"].count("Q: ") == 3 and around["after"] == "\nA:"
+    assert around["relation"] is None and detector.report["n"] == 63
     loaded, given = load("llama"), rows(4, first=100)
     whole = detector.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
     alone = [detector.score(loaded.model, loaded.tokenizer, [row])["p_wrong"][0] for row in given]
     assert np.abs(whole - alone).max() <= 1e-5
-    shown = replace(around, before="Q: x\nA: y\n\nQ: ")
-    other = replace(detector, prompting=replace(detector.prompting, around={None: shown}))
+    shown = {**around, "before": "Q: x\nA: y\n\nQ: "}
+    other = replace(detector, prompting={**detector.prompting, "around": [shown]})
     moved = other.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
     assert np.abs(whole - moved).max() > 1e-5

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from anchorscope import __version__
 from anchorscope.detectors.linear import LinearScorer, as_array
 from anchorscope.detectors.saved import card
-from anchorscope.detectors.saved.binding import Binding, Prompting
+from anchorscope.detectors.saved.binding import Binding
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
@@ -46,7 +46,9 @@ class Detector:
 
     Attributes:
         binding: the model, tokenizer and prompt style that it was fitted to.
-        prompting: how a question is asked.
+        prompting: how a question is asked, as config.json has it: `around`, the text around the
+            questions of each relation, worked examples included; and the `settings` that decide
+            prompts and anchors.
         method: of the registry.
         scorers: its own, and the variant of the residual stream, where that is another.
         pathway: a scorer of whether the question decides the verdict; None if too few do, or not.
@@ -56,7 +58,7 @@ class Detector:
     """
 
     binding: Binding
-    prompting: Prompting
+    prompting: Mapping[str, Any]
     method: str
     scorers: tuple[LinearScorer, ...]
     pathway: LinearScorer | None
@@ -89,8 +91,6 @@ class Detector:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
-        *,
-        readout: str | None = None,
         **how: Unpack[How],
     ) -> pd.DataFrame:
         """How likely each answer is wrong: a row for each row given, in its order.
@@ -99,7 +99,6 @@ class Detector:
             model, tokenizer: those that it was fitted to.
             rows: `question`, and `response` where the model does not answer itself; what is known
                 of `subject` and `property`. No gold answers are needed, nor read.
-            readout: `resid/final` for the variant of the residual stream.
             how: see `How`.
 
         Returns:
@@ -109,8 +108,9 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        scorer = self.scorer_of(readout)
-        return self._scored(scorer, model, tokenizer, rows, how)[list(COLUMNS)]
+        from anchorscope.detectors.saved.reading import scored
+
+        return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
 
     def evaluate(
         self,
@@ -118,7 +118,6 @@ class Detector:
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
         *,
-        readout: str | None = None,
         draws: int = 1000,
         level: float = 0.95,
         seed: int = 0,
@@ -131,31 +130,13 @@ class Detector:
         """
         from anchorscope.config.settings import Bootstrap
         from anchorscope.detectors.saved.evaluating import evaluate
+        from anchorscope.detectors.saved.reading import scored
         from anchorscope.models.rows import TABLE
 
-        scorer, source = self.scorer_of(readout), how.get("source", TABLE)
-        table = self._scored(scorer, model, tokenizer, rows, how)
-        drawn = Bootstrap(draws=draws, level=level)
-        return evaluate(table, scorer.readout, self.trained_on, source, drawn, seed)
-
-    def _scored(
-        self,
-        scorer: LinearScorer,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        rows: Rows,
-        how: How,
-    ) -> pd.DataFrame:
-        """`COLUMNS`, those of the answers, and `logit`."""
-        from anchorscope.detectors.saved.reading import scored
-
-        named = {"logit": scorer} | ({PATHWAY: self.pathway} if self.pathway else {})
-        table = scored(self.binding, self.prompting, named, model, tokenizer, rows, **how)
-        question = sigmoid(table.get(PATHWAY, pd.Series(np.nan, table.index)).to_numpy())
-        names = np.where(question > 0.5, "Q", "A").astype(object)
-        names[np.isnan(question)] = None
-        p = self.probabilities(table["logit"].to_numpy())
-        return table.assign(**p, p_question=question, pathway=names)
+        table = scored(self, model, tokenizer, rows, **how)
+        readout, source = self.scorer_of(how.get("readout")).readout, how.get("source", TABLE)
+        bootstrap = Bootstrap(draws=draws, level=level)
+        return evaluate(table, readout, self.trained_on, source, bootstrap, seed)
 
     def score_states(
         self, states: np.ndarray | torch.Tensor, readout: str | None = None
@@ -197,7 +178,7 @@ class Detector:
             "anchorscope": __version__,
             "model": dict(self.source),
             "binding": asdict(self.binding),
-            "prompting": self.prompting.as_dict(),
+            "prompting": dict(self.prompting),
             "method": self.method,
             "scorers": [entries[one.readout] for one in self.scorers],
             "pathway": entries.get(PATHWAY),
@@ -226,7 +207,7 @@ class Detector:
             binding = Binding(**config["binding"])
             return cls(
                 binding,
-                Prompting.read(config["prompting"]),
+                config["prompting"],
                 config["method"],
                 tuple(_scorer(one, arrays, binding) for one in config["scorers"]),
                 config["pathway"] and _scorer(config["pathway"], arrays, binding),

@@ -14,7 +14,6 @@ from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import check_classes
 from anchorscope.detectors.saved.card import MEASURES, Interval
 from anchorscope.detectors.tables import evaluation
-from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.models.answers import NO_GOLD
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -52,7 +51,7 @@ def evaluate(
     """Measure how well scores tell right from wrong answers.
 
     Args:
-        table: scored rows, with `label`, `subject`, `p_wrong`, `logit` and `dropped`.
+        table: scored rows, with `label` and `subject`, see `reading.scored`.
         readout: what the scores were read off.
         trained_on: what the detector was fitted to: rows that share it do not count.
         source: what errors call the rows.
@@ -93,14 +92,3 @@ def _dropped(table: pd.DataFrame, trained_on: frozenset[int]) -> pd.Series:
     again = table[dropped.isna()].duplicated(["question", "response"])
     dropped[again.index[again]] = REPEATED
     return dropped
-
-
-def curve(p: np.ndarray, z: np.ndarray) -> pd.DataFrame:
-    """The risk-coverage curve: the share of wrong answers among those that are kept.
-
-    Kept are the least likely wrong, `coverage` of them, in hundredths.
-    """
-    p, z, coverages = np.asarray(p), np.asarray(z), np.arange(1, 101) / 100
-    ordered = Ordered.by(p, z, np.ones((1, len(p))))
-    risk = [1 - ordered.accuracy_at(coverage)[0] for coverage in coverages]
-    return pd.DataFrame({"coverage": coverages, "risk": risk})

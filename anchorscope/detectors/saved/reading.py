@@ -12,18 +12,21 @@ import pandas as pd
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
 from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.saved.binding import Binding, Prompting
+from anchorscope.detectors.saved.binding import Binding
 from anchorscope.models import loading
 from anchorscope.models.rows import TABLE, FieldNames, Rows, answer, as_list, ask
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
+from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import questions
-from anchorscope.questions.fields import Cells, check_columns
+from anchorscope.questions.fields import Cells
+from anchorscope.styles import Around
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from anchorscope.detectors.saved.detector import Detector
     from anchorscope.models.families import Loaded
 
 ROW = "row of the table"
@@ -34,49 +37,60 @@ NO_QUESTION = "no question"
 class How(TypedDict, total=False):
     """How rows are read; all may be left out."""
 
+    readout: str | None  # `resid/final` for the variant of the residual stream
     fields: FieldNames | None  # field → column, if they do not share names
     source: object  # what errors call the rows
     batch_tokens: int | None  # most tokens in a batch
 
 
 def scored(
-    binding: Binding,
-    prompting: Prompting,
-    scorers: Mapping[str, LinearScorer],
+    detector: Detector,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     rows: Rows,
     *,
+    readout: str | None = None,
     fields: FieldNames | None = None,
     source: object = TABLE,
     batch_tokens: int | None = None,
 ) -> pd.DataFrame:
-    """A row for each row given: what is known of the answer, and the logit of each scorer.
+    """A row for each row given: `detector.COLUMNS`, those of the answers, and `logit`.
 
-    Columns are those of the answers, `response`, `question_anchor`, `answer_anchor` and the names
-    of the scorers; logits are blank where a row has a reason in `dropped`.
+    Scores are blank where a row has a reason in `dropped`.
     """
+    scorers = {"logit": detector.scorer_of(readout)}
+    scorers |= {"flips": detector.pathway} if detector.pathway else {}
+    binding, texts = detector.binding, detector.prompting["around"]
     loaded = loading.wrapped(model, tokenizer)
     binding.check(Binding.of(loaded, binding.style))
     loading.check_attention(model)
-    settings = dict(prompting.settings)
-    if batch_tokens is not None:
-        settings["batch_tokens"] = batch_tokens
+    around = {one["relation"]: Around(one["before"], one["after"]) for one in texts}
+    settings = {**detector.prompting["settings"]}
+    settings |= {"batch_tokens": batch_tokens} if batch_tokens else {}
     chosen = Config(models={}, datasets={}, figures={}, **settings)
     given = as_list(rows)
     columns = {name for row in given for name in row}
     names = dict(fields or {name: name for name in Fields.model_fields if name in columns})
     names.setdefault("question", "question")
-    check_columns(given, names, source)
     numbered = [{**row, ROW: f"{number:09}"} for number, row in enumerate(given)]
     asked = ask(numbered, "plain", 0, names={**names, "id": ROW}, source=source, unlabelled=True)
-    style, around = binding.style, prompting.around
-    answered = answer(model, tokenizer, asked, chosen, style=style, around=around, unlabelled=True)
+    answered = answer(
+        model, tokenizer, asked, chosen, style=binding.style, around=around, unlabelled=True
+    )
     table = answered.answers.set_index("id")
     anchors = _question_anchors(answered.prompts).where(table["dropped"].isna(), None)
     table = table.assign(question_anchor=anchors, answer_anchor=table["ea_text"])
     table = table.join(_logits(loaded, answered.answers, scorers, chosen.batch_tokens))
-    return _as_given(table, numbered, names, source)
+    return _with_scores(detector, _as_given(table, numbered, names, source))
+
+
+def _with_scores(detector: Detector, table: pd.DataFrame) -> pd.DataFrame:
+    """The table with what the logits say, in the columns of `Detector.score`."""
+    question = sigmoid(table.get("flips", pd.Series(np.nan, table.index)).to_numpy())
+    pathway = np.where(question > 0.5, "Q", "A").astype(object)
+    pathway[np.isnan(question)] = None
+    p = detector.probabilities(table["logit"].to_numpy())
+    return table.assign(**p, p_question=question, pathway=pathway)
 
 
 def _question_anchors(prompts: pd.DataFrame) -> pd.Series:

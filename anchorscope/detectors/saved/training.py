@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from anchorscope.detectors.methods import mixture
 from anchorscope.detectors.methods.probe import pathways, with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved import evidence
-from anchorscope.detectors.saved.binding import Binding, Prompting
+from anchorscope.detectors.saved.binding import Binding
 from anchorscope.detectors.saved.detector import Detector
 from anchorscope.experiments.main_run import MainRun, main_run
 from anchorscope.models import loading
@@ -37,15 +37,10 @@ if TYPE_CHECKING:
 
 RESIDUAL = "resid/final"
 """The read-out of the variant: engines that serve models can hand out its states."""
-LEAST_OF_A_PATHWAY = 20
-"""Answers of either pathway from which on a detector tells them apart."""
-SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe"
-    " seed".split()
-)
-"""Keys of the config that `fit` takes."""
 PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
-"""Those that scoring needs again."""
+"""Keys of the config that scoring needs again."""
+SETTINGS = frozenset((*PROMPTING, "bootstrap", "probe", "seed"))
+"""Those that `fit` takes."""
 
 
 def fit(
@@ -116,7 +111,7 @@ def of_answers(
     Args:
         answered: the table of answers.
         chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
-        style, around: how they were asked, see `Prompting`.
+        style, around: how they were asked, as `arounds_of` tells.
         before: rows left out before the answers.
         source: `name` and `revision` of the model, as far as known.
 
@@ -142,16 +137,20 @@ def of_answers(
     ) as run:
         cells = [_cell(run, name, str(loaded.device)) for name in names]
         trained = [with_probes(cell.whole(run.answers)) for cell in cells]
-        scorers = [way.fit(train) for train in trained]
+        scorers = [cast(LinearScorer, way.fit(train)) for train in trained]
         report = evidence.report(cells, way, run.answers, chosen.bootstrap, chosen.seed)
         counts = run.counts if before is None else added(before, run.counts)
         pathway, trained_on = _pathway(trained[0]), overlap.keys(run.answers)
     plain = chosen.model_dump(mode="json")
+    texts = [
+        {"relation": relation, "before": text.before, "after": text.after}
+        for relation, text in around.items()
+    ]
     return Detector(
         Binding.of(loaded, style),
-        Prompting(around, {name: plain[name] for name in PROMPTING}),
+        {"around": texts, "settings": {name: plain[name] for name in PROMPTING}},
         method,
-        tuple(one for one in scorers if isinstance(one, LinearScorer)),
+        tuple(scorers),
         pathway,
         report | {"counts": counts.as_dict()},
         trained_on,
@@ -197,7 +196,7 @@ def _without_last_block(cell: DetectionCell) -> DetectionCell:
 def _pathway(train: Training) -> LinearScorer | None:
     """The gate of the mixture of probes; None where few answers use a pathway."""
     pathway = pathways(train)
-    if np.bincount(pathway, minlength=2).min() < LEAST_OF_A_PATHWAY:
+    if np.bincount(pathway, minlength=2).min() < mixture.LEAST_SAMPLES:
         return None
     gate = mixture.gate(train, pathway)
     return gate.scorer if isinstance(gate, mixture.LearnedGate) else None
