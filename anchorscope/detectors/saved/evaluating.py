@@ -70,7 +70,7 @@ def evaluate(
     check_classes(used, source)
     used = used.astype({"label": np.int64})
     s = {"own": used["logit"].to_numpy(dtype=np.float64)}
-    found = evaluation.table(evaluation.CellScores(used, s, s), readout, bootstrap, seed)
+    found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, bootstrap, seed)
     by_metric = {row["metric"]: row for row in found.to_dict("records")}
     sizes = by_metric["auroc"]
     return Evaluation(

@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class CellScores:
+class DetectionScores:
     """What the detectors of a cell say of its samples at one read-out."""
 
     answers: pd.DataFrame  # the samples, see `samples.in_order`
@@ -48,7 +48,7 @@ class CellScores:
         return ~np.isnan(self.s[detector])
 
 
-def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> CellScores:
+def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     """The clean scores of one read-out, in the order of `samples.in_order`.
 
     Args:
@@ -71,10 +71,10 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> CellScores:
         for column, by_detector in values.items():
             by_detector[str(name)] = np.full(len(ids), np.nan)
             by_detector[str(name)][places] = part[column].to_numpy(dtype=np.float64)
-    return CellScores(ordered, values["rank"], values["s"])
+    return DetectionScores(ordered, values["rank"], values["s"])
 
 
-def table(cell: CellScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
+def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
     """A row for each detector and metric: `COLUMNS`, with clustered intervals.
 
     Differences are paired, and those of a metric between detectors: with `vs_probe` above 0 the
@@ -119,7 +119,7 @@ def table(cell: CellScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd
 
 
 def _differences(
-    cell: CellScores, detector: str, of: Callable[[str, np.ndarray], Values], level: float
+    cell: DetectionScores, detector: str, of: Callable[[str, np.ndarray], Values], level: float
 ) -> dict[str, np.ndarray]:
     """What every metric is above that of each of `REFERENCES`, with ends, [metrics] each.
 

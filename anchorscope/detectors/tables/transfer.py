@@ -16,7 +16,7 @@ from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
-from anchorscope.detectors.tables.evaluation import CellScores
+from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
 
@@ -86,7 +86,7 @@ def _ranks(
 
 
 def _rows(
-    scored: CellScores,
+    scored: DetectionScores,
     ranks: Mapping[str, np.ndarray],
     counted: np.ndarray,
     drawn: Drawn,
