@@ -101,10 +101,10 @@ def of_answers(
     *,
     style: str,
     around: Mapping[str | None, Around],
+    source: Mapping[str, str | None],
     readout: str = "mlp/final",
     method: str = "probe",
     before: Counts | None = None,
-    source: Mapping[str, str | None],
 ) -> Detector:
     """Fit a detector to answers that are there, such as those of a cell.
 
@@ -112,8 +112,8 @@ def of_answers(
         answered: the table of answers.
         chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
         style, around: how they were asked, as `arounds_of` tells.
-        before: rows left out before the answers.
         source: `name` and `revision` of the model, as far as known.
+        before: rows left out before the answers.
 
     Raises:
         AnchorscopeError: see `fit`.
