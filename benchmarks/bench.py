@@ -23,18 +23,15 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import detectors
-import outputs
 import pandas as pd
 import timing
 import torch
 import ways
 import workloads
 
-WORKLOADS = ("plain", "prefix", workloads.PUBLISHED, "hidden", detectors.NAME)
+WORKLOADS = ("plain", "prefix", workloads.PUBLISHED, "hidden")
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
-TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
-TOLERANCE |= dict.fromkeys(outputs.STAGES, 1e-4)
+TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3, ways.TOKENS: 1e-4}
 """Largest difference of two ways; of states larger than 1, of that share of the largest."""
 LOOSE = {"one-pass", "literal-1", "literal-32"}
 """Of the probes: scikit-learn at its default tolerance need not be right."""
@@ -102,22 +99,23 @@ def _rows(
             if name == "reference":
                 continue
             key = (stage, way.same or name)
-            whole.setdefault(name, []).append(list(seconds[key]))
+            if stage in ways.CELL:
+                whole.setdefault(name, []).append(list(seconds[key]))
             rows.append(
                 {"workload": work.name, "stage": stage, "way": name}
                 | {"max_difference": differences_of[key], "peak_mb": peaks[key]}
                 | timing.medians(seconds[key], seconds[stage, "one-pass"])
             )
-    if len(stages) < 2:  # not all of what a cell takes
+    if len(set(stages) & set(ways.CELL)) < 2:  # not all of what a cell takes
         return rows
     sums = {name: [sum(one) for one in zip(*whole[name], strict=True)] for name in ways.REQUIRED}
     for name in ways.REQUIRED:
-        stages_of_way = [row for row in rows if row["way"] == name]
+        of_cell = [row for row in rows if row["way"] == name and row["stage"] in ways.CELL]
         most = {
             "max_difference": max(
-                row["max_difference"] for row in stages_of_way if row["stage"] != "fit"
+                row["max_difference"] for row in of_cell if row["stage"] != "fit"
             ),
-            "peak_mb": max(row["peak_mb"] for row in stages_of_way),
+            "peak_mb": max(row["peak_mb"] for row in of_cell),
         }
         rows.append(
             {"workload": work.name, "stage": "end to end", "way": name}
@@ -171,8 +169,7 @@ def check(work: Sequence[workloads.Workload], say: Callable[[str], None]) -> Non
         if one.checkpoint:  # its ways are compared as they are timed
             continue
         tiny = workloads.replace(one, **small)
-        stages = ways.of(tiny) | _of_outputs(tiny, outputs.STAGES)
-        for stage, all_ways in stages.items():
+        for stage, all_ways in ways.of(tiny).items():
             differences(stage, {name: way.run() for name, way in all_ways.items() if way.run})
     say("all ways agree on small sizes")
 
@@ -217,16 +214,12 @@ def _measured(
     for work in todo:
         if stages := ways.of(work, chosen.stages):
             rows += run(work, stages, chosen.rounds, kind, say)
-        for stage, all_ways in _of_outputs(work, chosen.stages).items():
-            rows += run(work, {stage: all_ways}, chosen.rounds, kind, say)
         gc.collect()
         load.append(timing.load())
     if "hidden" in chosen.workloads:
         real = workloads.Workload("hidden", samples=200 if chosen.quick else 2_000)
         of = {"fit": ways.fitting(*workloads.hidden_states(real.samples))}
         rows += run(real, of, chosen.rounds, kind, say)
-    if detectors.NAME in chosen.workloads:
-        rows += detectors.timed(chosen.rounds, kind, say, quick=chosen.quick)
     if chosen.peers:
         import peers
 
@@ -236,13 +229,6 @@ def _measured(
         "rounds": chosen.rounds,
     }
     return table_of(rows), notes
-
-
-def _of_outputs(work: workloads.Workload, stages: Sequence[str]) -> dict[str, dict[str, ways.Way]]:
-    """Stages of a workload that are no part of measuring a cell, and so not of `end to end`."""
-    loaded, table, _ = ways.model_and_sequences(work)
-    of_work = outputs.of(work, loaded, table)
-    return {stage: all_ways for stage, all_ways in of_work.items() if stage in stages}
 
 
 def _published(chosen: argparse.Namespace, say: Callable[[str], None]) -> workloads.Workload | None:
@@ -268,7 +254,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", default=[*WORKLOADS])
     parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))
-    parser.add_argument("--stages", nargs="+", default=[*ways.STAGES[:3], *outputs.STAGES])
+    parser.add_argument("--stages", nargs="+", default=[*ways.STAGES])
     parser.add_argument("--verbose", action="store_true", help="say each time as it is taken")
     chosen = parser.parse_args(given)
     if chosen.clock == "cpu" and chosen.threads > 1:

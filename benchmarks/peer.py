@@ -1,4 +1,4 @@
-"""One other project's ways to states or token probabilities; runs in its own environment.
+"""One other project's ways to states; runs in its own environment.
 
     build/peers/nnsight/bin/python benchmarks/peer.py nnsight FOLDER
 
@@ -19,13 +19,8 @@ import torch
 AT_ONCE = 8
 States = dict[tuple[int, int], torch.Tensor]
 """(sequence, 1 if blocked) → [layers, width]."""
-MEAN = -1
-"""Stands for a token's place: the mean log-probability of the answer's tokens."""
-PADDING = "<padding>"
 Row = dict[str, Any]
-Found = dict[tuple[int, int], torch.Tensor]
-"""(sequence, token's place or `MEAN`) → log-probability and entropy, [2]; of `MEAN` the first."""
-Ways = dict[str, tuple[Callable[[], Found], float]]
+Ways = dict[str, tuple[Callable[[], States], float]]
 
 
 def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
@@ -42,24 +37,16 @@ def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
     return torch.stack(found)[:, None]
 
 
-def padded(rows: list[Row]) -> torch.Tensor:
-    """Ids padded on the right, int64 [rows, longest]."""
-    return torch.nn.utils.rnn.pad_sequence([torch.tensor(r["ids"]) for r in rows], batch_first=True)
-
-
-def batches(rows: list[Row]) -> Iterator[list[Row]]:
-    """Rows of similar length."""
-    ordered = sorted(rows, key=lambda row: len(row["ids"]))
-    for start in range(0, len(ordered), AT_ONCE):
-        yield ordered[start : start + AT_ONCE]
-
-
 def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
     """Batches sorted by length: rows, and ids, mask and read-out tokens of clean and blocked."""
-    for some in batches(rows):
+    ordered = sorted(rows, key=lambda row: len(row["ids"]))
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
         twice = [*some, *some]
+        ids = [torch.tensor(row["ids"]) for row in twice]
         cuts: list[list[int]] = [[]] * len(some) + [row["cut"] for row in some]
-        yield some, padded(twice), mask_of(twice, cuts), [row["final"] for row in twice]
+        padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        yield some, padded, mask_of(twice, cuts), [row["final"] for row in twice]
 
 
 def named(some: list[Row], states: torch.Tensor) -> States:
@@ -89,7 +76,7 @@ def one_pass(model: Any, rows: list[Row]) -> States:
     return found
 
 
-def nnsight(model: Any, rows: list[Row]) -> dict[str, tuple[Callable[[], Any], float]]:
+def nnsight(model: Any, rows: list[Row]) -> Ways:
     """The base model traced once a batch; and the literal loop on some sequences."""
     from nnsight import NNsight
 
@@ -140,7 +127,7 @@ def nnsight(model: Any, rows: list[Row]) -> dict[str, tuple[Callable[[], Any], f
     return {"nnsight": (best, 1.0), "nnsight-literal-1": (literal, len(rows) / len(timed))}
 
 
-def pyvene(model: Any, rows: list[Row]) -> dict[str, tuple[Callable[[], Any], float]]:
+def pyvene(model: Any, rows: list[Row]) -> Ways:
     """One pass of the base model a batch, the states collected; it cannot loop over layers."""
     import pyvene as pv
 
@@ -167,7 +154,7 @@ def pyvene(model: Any, rows: list[Row]) -> dict[str, tuple[Callable[[], Any], fl
     return {"pyvene": (best, 1.0)}
 
 
-def transformer_lens(model: Any, rows: list[Row]) -> dict[str, tuple[Callable[[], Any], float]]:
+def transformer_lens(model: Any, rows: list[Row]) -> Ways:
     """The bridge, one pass a batch, with the cache of what is read alone."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
@@ -198,116 +185,12 @@ def transformer_lens(model: Any, rows: list[Row]) -> dict[str, tuple[Callable[[]
     return {"transformer-lens": (best, 1.0)}
 
 
-def tokenizer(vocabulary: int) -> Any:
-    """Words are the numbers of tokens."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import PreTrainedTokenizerFast
-
-    # Special words are found inside others, too, so none is a number.
-    numbers = {PADDING: 0} | {str(n): n for n in range(1, vocabulary)}
-    words = Tokenizer(WordLevel(numbers, unk_token=PADDING))
-    words.pre_tokenizer = WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        unk_token=PADDING,
-        pad_token=PADDING,
-        padding_side="left",
-        model_input_names=["input_ids", "attention_mask"],
-    )
-
-
-def text(ids: list[int]) -> str:
-    return " ".join(map(str, ids))
-
-
-@torch.inference_mode()
-def token_probabilities(model: Any, rows: list[Row]) -> Found:
-    """The plain way: the whole model on batches of similar length."""
-    found: Found = {}
-    for some in batches(rows):
-        ids = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(row["ids"]) for row in some], batch_first=True
-        )
-        # Padding stands behind a row, where nothing of it is seen.
-        log_p = model(ids).logits.log_softmax(-1)
-        for place, row in enumerate(some):
-            start, end = row["answer"]
-            before = log_p[place, start - 1 : end - 1]
-            own = before.gather(-1, ids[place, start:end, None])[:, 0]
-            entropy = -(before.exp() * before).sum(-1)
-            pairs = torch.stack([own, entropy], -1)
-            found |= {(row["id"], start + n): pair for n, pair in enumerate(pairs)}
-            found[row["id"], MEAN] = own.mean()[None]
-    return found
-
-
-def lm_polygraph(model: Any, rows: list[Row]) -> Ways:
-    """Its two calculators; they write the answers themselves, greedily."""
-    from lm_polygraph.stat_calculators.entropy import EntropyCalculator
-    from lm_polygraph.stat_calculators.greedy_probs import GreedyProbsCalculator
-    from lm_polygraph.utils.model import WhiteboxModel
-
-    model.generation_config.eos_token_id = None  # random answers have no end
-    wrapped = WhiteboxModel(model, tokenizer(model.config.vocab_size))
-    greedy, entropies = GreedyProbsCalculator(output_attentions=False), EntropyCalculator()
-
-    def run() -> Found:
-        found: Found = {}
-        for some in batches(rows):
-            prompts = [text(row["ids"][: row["answer"][0]]) for row in some]
-            most = max(end - start for start, end in (row["answer"] for row in some))
-            given = greedy({}, prompts, wrapped, max_new_tokens=most)
-            given |= entropies(given)
-            for place, row in enumerate(some):
-                start, end = row["answer"]
-                if given["greedy_tokens"][place][: end - start] != row["ids"][start:end]:
-                    raise SystemExit(f"sequence {row['id']}: it wrote another answer")
-                pairs = zip(
-                    given["greedy_log_likelihoods"][place], given["entropy"][place], strict=True
-                )
-                found |= {
-                    (row["id"], start + n): torch.tensor([float(own), float(entropy)])
-                    for n, (own, entropy) in enumerate(pairs)
-                    if n < end - start
-                }
-        return found
-
-    return {"lm-polygraph": (run, 1.0)}
-
-
-def truthtorchlm(model: Any, rows: list[Row]) -> Ways:
-    """`Confidence`, the mean log-probability, of one given answer at a time."""
-    from TruthTorchLM.truth_methods import Confidence
-
-    words, confidence = tokenizer(model.config.vocab_size), Confidence()
-
-    def run() -> Found:
-        found: Found = {}
-        for row in rows:
-            start, end = row["answer"]
-            value = confidence.forward_hf_local(
-                model=model,
-                input_text=text(row["ids"][:start]),
-                generated_text=text(row["ids"][start:end]),
-                question="",
-                all_ids=torch.tensor([row["ids"][:end]]),
-                tokenizer=words,
-            )
-            found[row["id"], MEAN] = torch.tensor([value["truth_value"]])
-        return found
-
-    return {"truthtorchlm": (run, 1.0)}
-
-
 PEERS = {"nnsight": nnsight, "pyvene": pyvene, "transformer-lens": transformer_lens}
-OF_OUTPUTS = {"lm-polygraph": lm_polygraph, "truthtorchlm": truthtorchlm}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("name", choices=[*PEERS, *OF_OUTPUTS])
+    parser.add_argument("name", choices=[*PEERS])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -320,11 +203,8 @@ def main() -> None:
     model = model.eval().requires_grad_(False)
     rows = json.loads((chosen.folder / "sequences.json").read_text(encoding="utf-8"))
     expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
-    if chosen.name in PEERS:
-        plain, peer = one_pass, PEERS[chosen.name]
-    else:
-        plain, peer = token_probabilities, OF_OUTPUTS[chosen.name]
-    ways = {"one-pass": (lambda: plain(model, rows), 1.0)} | peer(model, rows)
+    ways: Ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)}
+    ways |= PEERS[chosen.name](model, rows)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     differences, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     for number in range(chosen.rounds):

@@ -1,4 +1,4 @@
-"""Other projects' ways to states and token probabilities, each in an environment of its own."""
+"""Other projects' ways to states, each in an environment of its own."""
 
 import argparse
 import json
@@ -6,37 +6,25 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import baselines
-import outputs
-import peer
 import torch
 import ways
 import workloads
 
-from anchorscope.models.families import Loaded
-
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "peers"
 PINNED = ("torch", "transformers")
-MEASURE = "measure"
 PEERS = {
-    MEASURE: {
-        "nnsight": ("nnsight>=0.8,<0.9",),
-        "pyvene": ("pyvene==0.1.8",),
-        "transformer-lens": ("transformer-lens>=4.3,<5",),
-    },
-    outputs.TOKENS: {
-        "lm-polygraph": ("lm-polygraph==0.7.0",),
-        "truthtorchlm": ("truthtorchlm==0.1.19",),
-    },
+    "nnsight": ("nnsight>=0.8,<0.9",),
+    "pyvene": ("pyvene==0.1.8",),
+    "transformer-lens": ("transformer-lens>=4.3,<5",),
 }
-"""Stage → name → what pip installs."""
-DIFFERENCE = {MEASURE: 1e-5, outputs.TOKENS: 1e-4}
-"""Of two ways, by stage; of numbers larger than 1, of that share of the largest."""
+"""Name → what pip installs."""
+DIFFERENCE = 1e-5
+"""Largest of two ways; of states larger than 1, that share of the largest."""
 
 
 def added(
@@ -47,16 +35,15 @@ def added(
 ) -> list[dict[str, Any]]:
     """The rows of a table, and those of the peers, in the order of workloads and stages."""
     found = list(rows)
-    for work, stage in product(todo, PEERS):
-        plain = [r for r in rows if _cell(r) == (work.name, stage)]
+    for work in todo:
+        plain = [r for r in rows if _cell(r) == (work.name, "measure")]
         seconds = next((r["seconds"] for r in plain if r["way"] == "one-pass"), None)
         if seconds is None:
             continue
-        folder, largest = GIVEN[stage](work)
-        tolerance = DIFFERENCE[stage] * largest
-        for name, packages in PEERS[stage].items():
-            for one in _run(name, packages, folder, tolerance, chosen, say):
-                more = {"workload": work.name, "stage": stage, "rounds": chosen.rounds}
+        folder, largest = given(work)
+        for name, packages in PEERS.items():
+            for one in _run(name, packages, folder, DIFFERENCE * largest, chosen, say):
+                more = {"workload": work.name, "stage": "measure", "rounds": chosen.rounds}
                 found.append(more | one | {"seconds": one["ratio"] * seconds})
     order = {key: n for n, key in enumerate(dict.fromkeys(map(_cell, rows)))}
     return sorted(found, key=lambda row: order[_cell(row)])
@@ -66,7 +53,7 @@ def _cell(row: dict[str, Any]) -> tuple[str, str]:
     return row["workload"], row["stage"]
 
 
-def given_states(work: workloads.Workload) -> tuple[Path, float]:
+def given(work: workloads.Workload) -> tuple[Path, float]:
     """A folder with what a peer needs, and the largest size of a state, 1 if none is larger.
 
     It holds the model, the sequences and the states expected.
@@ -83,36 +70,7 @@ def given_states(work: workloads.Workload) -> tuple[Path, float]:
         {"id": n, "ids": row["input_ids"], "cut": row["eq_tokens"], "final": row["final"]}
         for n, row in enumerate(table.to_dict("records"))
     ]
-    return _written(FOLDER / "given" / work.name, loaded, expected, sequences)
-
-
-def given_probabilities(work: workloads.Workload) -> tuple[Path, float]:
-    """The same with token probabilities of greedy answers: some peers write answers themselves."""
-    loaded, table, _ = ways.model_and_sequences(work)
-    everyone, length = range(len(table)), workloads.ANSWER - 1
-    answers = baselines.generate(loaded, table, everyone, baselines.AT_ONCE, length, frozenset())
-    prompts = baselines.prompts(table)
-    table["input_ids"] = [[*prompts[n], *answers[n]] for n in everyone]
-    table["ea_end"] = table["prompt_length"] + length
-    expected = dict(outputs.literal(loaded, table, everyone, 1))
-    for number in everyone:
-        own = [pair[0] for (sequence, _), pair in expected.items() if sequence == number]
-        expected[number, peer.MEAN] = torch.stack(own).mean()[None]
-    sequences = [
-        {"id": n, "ids": row["input_ids"], "answer": [row["prompt_length"], row["ea_end"]]}
-        for n, row in enumerate(table.to_dict("records"))
-    ]
-    return _written(FOLDER / "given" / f"{work.name}-outputs", loaded, expected, sequences)
-
-
-GIVEN = {MEASURE: given_states, outputs.TOKENS: given_probabilities}
-"""Stage → what writes what its peers need."""
-
-
-def _written(
-    folder: Path, loaded: Loaded, expected: dict[Any, torch.Tensor], sequences: list[dict[str, Any]]
-) -> tuple[Path, float]:
-    """The folder, with these in it, and the largest size of what is expected, at least 1."""
+    folder = FOLDER / "given" / work.name
     folder.mkdir(parents=True, exist_ok=True)
     loaded.model.save_pretrained(folder)
     torch.save(expected, folder / "expected.pt")

@@ -9,16 +9,19 @@ import baselines
 import numpy as np
 import pandas as pd
 import torch
-from workloads import READOUT, SITE, Workload, answers, features, llama, read_published
+from workloads import READOUT, Workload, answers, features, llama, read_published
 
 from anchorscope.models import generation
 from anchorscope.models.families import Loaded
-from anchorscope.passes import planning, runner
+from anchorscope.passes import outputs, planning, runner
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT
 
 Result = Mapping[Any, Any]
-STAGES = ("generate", "measure", "fit", "end to end")
+CELL = ("generate", "measure", "fit")
+"""The stages that measuring a cell takes, whose times add up to `end to end`."""
+TOKENS = "token probabilities"
+STAGES = (*CELL, TOKENS)
 REQUIRED = ("anchorscope", "one-pass", "literal-1", "literal-32")
 """The default of the config."""
 LITERAL = 32
@@ -101,6 +104,28 @@ def _generated(
     return dict(enumerate(found))
 
 
+def outputs_of(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
+    """The probability of every token of the answers, and the entropy it was taken from."""
+    plain = partial(baselines.token_probabilities, loaded, table)
+    return {
+        "anchorscope": Way(partial(_of_answers, loaded, table)),
+        "one-pass": Way(partial(plain, range(len(table)), baselines.AT_ONCE)),
+        "literal-1": Way(partial(plain, work.some, 1), len(table) / len(work.some)),
+    }
+
+
+def _of_answers(loaded: Loaded, table: pd.DataFrame) -> Result:
+    samples = [planning.sample_of(row) for row in table.to_dict("records")]
+    numbers = {sample.id: number for number, sample in enumerate(samples)}
+    rows = outputs.of_answers(loaded, samples, batch_tokens=BATCH_TOKENS)
+    return {
+        (numbers[id_], int(place)): torch.tensor([logprob, entropy])
+        for id_, place, logprob, entropy in zip(
+            rows["id"], rows["place"], rows["logprob"], rows["entropy"], strict=True
+        )
+    }
+
+
 def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, folds: int = 5) -> dict[str, Way]:
     """The probes of every layer and fold; scikit-learn is timed on so many folds of five."""
     some = range(folds)
@@ -164,6 +189,7 @@ def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, 
     makers: dict[str, Callable[[], dict[str, Way]]] = {
         "generate": partial(generating, work, loaded, table, ends),
         "measure": partial(measuring, work, loaded, table),
+        TOKENS: partial(outputs_of, work, loaded, table),
     }
     if not work.checkpoint:  # `hidden` fits probes to states of a model
         makers["fit"] = lambda: fitting(*features(work), work.folds)
@@ -192,6 +218,3 @@ def largest_difference(found: Result, expected: Result) -> float:
     if isinstance(found[next(iter(keys))], tuple):
         return sum(found[key] != expected[key] for key in keys) / len(keys)
     return max(float((found[key].double() - expected[key].double()).abs().max()) for key in keys)
-
-
-__all__ = ["REQUIRED", "SITE", "STAGES", "Way", "largest_difference", "of"]

@@ -1,7 +1,7 @@
 # Detection: how likely each answer is wrong by every method, and what the methods are worth.
 #
 # in:  answers, the model, activations, the stored probes and their scores
-# out: results/outputs/<model>/<dataset>.parquet               token probabilities, P(True)
+# out: results/p_true/<model>/<dataset>.parquet                whether the model calls its answers true
 #      results/detection/<model>/<dataset>.parquet             scores of every method, out of fold
 #      results/detection/<model>/<dataset>.pathways.parquet    what predicts a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
@@ -10,18 +10,18 @@
 #                                                   model.safetensors, config.json, README.md
 
 
-rule outputs:
+rule p_true:
     input:
         answers=paths.product("answers", ".parquet"),
         model=f"{RESULTS}/models/{{model}}.json",
         activations=paths.product("activations"),
     output:
-        table=f"{{root}}/outputs/{{model}}/{{dataset}}.parquet",
-        provenance=f"{{root}}/outputs/{{model}}/{{dataset}}.parquet.provenance.json",
+        table=f"{{root}}/p_true/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/p_true/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/outputs/{{model}}/{{dataset}}.log",
+        f"{{root}}/logs/p_true/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{{root}}/benchmarks/outputs/{{model}}/{{dataset}}.tsv"
+        f"{{root}}/benchmarks/p_true/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -32,11 +32,10 @@ rule outputs:
         dtype=lambda w: cfg.models[w.model].dtype,
         prompt=lambda w: cfg.models[w.model].prompt,
         batch_tokens=cfg.batch_tokens,
-        p_true=paths.detection_needs("p-true"),
     message:
-        "token probabilities of {wildcards.model} on {wildcards.dataset}"
+        "P(True) of {wildcards.model} on {wildcards.dataset}: asking whether answers are true"
     script:
-        "../scripts/outputs.py"
+        "../scripts/p_true.py"
 
 
 rule detection_scores:
@@ -44,7 +43,7 @@ rule detection_scores:
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
         probes=paths.product("probes", ".safetensors"),
-        outputs=paths.outputs_if_needed(paths.product("outputs", ".parquet")),
+        p_true=paths.p_true_if_needed(paths.product("p_true", ".parquet")),
         given=paths.given_scores,
     output:
         scores=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",

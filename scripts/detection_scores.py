@@ -5,12 +5,12 @@ from anchorscope.storage.files import digest, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors import cell, given_scores, out_of_fold, pathways
+    from anchorscope.detectors import cell, given_scores, out_of_fold, pathways, token_probabilities
     from anchorscope.detectors.method import named
     from anchorscope.detectors.registry import METHODS
     from anchorscope.detectors.tables.self_awareness import SCORES
     from anchorscope.experiments.analysis import stacked
-    from anchorscope.passes.activations import measured
+    from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
     from anchorscope.workflow import jobs
 
@@ -18,10 +18,12 @@ with stage(snakemake):
     device = jobs.device_of(snakemake)
     settings = fitting.Settings(**chosen.probe, seed=chosen.seed)
     answers, probes = (
-        measured(read_parquet(given.answers), given.activations),
+        activations.measured(read_parquet(given.answers), given.activations),
         stored.read(given.probes),
     )
-    outputs = read_parquet(given.outputs) if given.outputs else None
+    outputs = token_probabilities.features(activations.outputs(given.activations))
+    if given.p_true:
+        outputs = outputs.merge(read_parquet(given.p_true), on=["id", "condition"], how="left")
     methods, taken = named(chosen.methods, METHODS), set(METHODS)
     scored, predicted, notes = [], [], {}
     for readout in chosen.readouts:

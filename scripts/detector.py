@@ -6,7 +6,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.config.settings import Config
-    from anchorscope.detectors.saved import detector as saved, training
+    from anchorscope.detectors.saved import training
     from anchorscope.models.rows import arounds_of
     from anchorscope.models.vocabulary import check_tokens
     from anchorscope.workflow import jobs
@@ -15,6 +15,10 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = read_parquet(given.answers)
     check_tokens(loaded.tokenizer, answers, given.answers)
+    from_hub = located["source"] not in ("trained", "local")
+    name, commit = located["path"], None
+    if from_hub:
+        name, commit = located["source"], located["revision"]
     settings = {**chosen.settings, "batch_tokens": chosen.batch_tokens}
     detector = training.of_answers(
         loaded,
@@ -23,11 +27,8 @@ with stage(snakemake):
         style=chosen.style,
         around=arounds_of(read_parquet(given.prompts), answers),
         readout=chosen.readout,
+        source={"name": name, "revision": commit},
     )
-    from_hub = located["source"] not in ("trained", "local")
-    name, commit = located["path"], None
-    if from_hub:
-        name, commit = located["source"], located["revision"]
-    saved.with_source(detector, name, commit).save(written)
+    detector.save(written)
     counts = detector.report["counts"]
     provenance.of_stage(snakemake, written, counts=counts, model=located)

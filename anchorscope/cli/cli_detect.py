@@ -110,16 +110,6 @@ def opened(
     return detector, given, load_model(name, dtype, device, None if model else revision)
 
 
-def check_out(folder: Path) -> None:
-    """Refuse, before anything is computed, a folder that a detector would delete.
-
-    Raises AnchorscopeError: it holds other files, or is one.
-    """
-    from anchorscope.detectors.saved.detector import check_free
-
-    check_free(folder)
-
-
 def summary_of_fit(detector: Detector, out: Path) -> str:
     """What was fitted, in a few lines for the screen."""
     from anchorscope.detectors.saved.card import layers_of, shown
@@ -140,7 +130,7 @@ def summary_of_fit(detector: Detector, out: Path) -> str:
 
 def summary_of_eval(evaluation: Evaluation) -> str:
     """The measures, in lines for the screen."""
-    from anchorscope.detectors.saved.quality import MEASURES
+    from anchorscope.detectors.saved.card import MEASURES
 
     sizes = (
         f"{evaluation.n:,} answers, {evaluation.n_wrong:,} wrong, {evaluation.n_clusters:,} "

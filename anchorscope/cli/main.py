@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -174,9 +175,9 @@ def detect_fit(
     Says what it beats: models of the text alone, and a probe that has not read the answer.
     """
     from anchorscope.cli import cli_detect
-    from anchorscope.detectors.saved.detector import with_source
+    from anchorscope.detectors.saved.detector import check_free
 
-    cli_detect.check_out(out)
+    check_free(out)  # before anything is computed
     given = cli_detect.RowsFile.read(rows, field)
     loaded = cli_detect.load_model(model, dtype, device, revision)
     detector = cli_detect.fit(
@@ -188,7 +189,8 @@ def detect_fit(
         seed=seed,
         batch_tokens=batch_tokens,
     )
-    with_source(detector, model, revision or detector.source["revision"]).save(out)
+    source = {"name": model, "revision": revision or detector.source["revision"]}
+    replace(detector, source=source).save(out)
     typer.echo(cli_detect.summary_of_fit(detector, out), err=True)
     if as_json:
         typer.echo(_json(detector.report))

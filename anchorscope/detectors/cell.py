@@ -26,7 +26,7 @@ LEAST_SAMPLES = 50
 
 
 @dataclass(frozen=True)
-class Cell:
+class DetectionCell:
     """A cell at one read-out, the samples in the order of the design."""
 
     design: Design  # the folds of the stored probes
@@ -61,31 +61,18 @@ class Cell:
 
     def training(self, fold: int) -> Training:
         """The samples outside an outer fold, with the probes that were fitted to them."""
-        rows = np.flatnonzero(self.design.outer[fold])
+        train = self._training(self.design.inner[fold])
         fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
-        return self._training(rows, self.design.inner[fold][rows], fitted)
+        return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
     def whole(self, answers: pd.DataFrame) -> Training:
         """All samples, for a detector of other answers; `answers` are the cell's."""
         rows, where = self.design.in_order(kept(answers)), f"{self.design.where}, all samples"
-        inner = fitting.inner_folds(rows, self.design.settings, where)
-        return self._training(np.arange(len(self)), inner, {})
+        return self._training(fitting.inner_folds(rows, self.design.settings, where))
 
-    def _training(
-        self, rows: np.ndarray, inner: np.ndarray, fitted: Mapping[str, Fitted]
-    ) -> Training:
-        every = Training(
-            self.clean,
-            self.design.z,
-            np.zeros(len(self), dtype=np.int64),
-            self.design.settings,
-            knockout=self.knockout,
-            device=self.device,
-        )
-        some = every.rows(rows)
-        return Training(
-            some.samples, some.label, inner, some.settings, some.knockout, fitted, self.device
-        )
+    def _training(self, inner: np.ndarray) -> Training:
+        z, settings, cut = self.design.z, self.design.settings, self.knockout
+        return Training(self.clean, z, inner, settings, knockout=cut, device=self.device)
 
 
 def of_fold(fitted: Fitted, fold: int) -> Fitted:
@@ -102,7 +89,7 @@ def read(
     readout: str,
     outputs: pd.DataFrame | None = None,
     device: str = "cpu",
-) -> Cell:
+) -> DetectionCell:
     """The cell that a folder of activations holds.
 
     Args:
@@ -118,9 +105,9 @@ def read(
     cut = settings.model_copy(update={"scoring": "calibrated"})
     design = with_inner_folds(probes.design(kept(answers), cut, f"read-out {readout}"), answers)
     calibrated = settings.scoring == "calibrated"
-    names = [readout, before_answer(readout)]
-    names = [name for name in dict.fromkeys(names) if name in probes.fitted]
-    if readout not in names:
+    both = dict.fromkeys((readout, before_answer(readout)))
+    names = [name for name in both if name in probes.fitted]
+    if readout not in probes.fitted:
         do = "add it to `readouts` and run snakemake again"
         raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
     fitted = {name: probes.fitted[name] for name in names} if calibrated else {}
@@ -134,7 +121,7 @@ def in_folds(
     readouts: Sequence[str],
     outputs: pd.DataFrame | None = None,
     device: str = "cpu",
-) -> Cell:
+) -> DetectionCell:
     """The cell in folds that were cut before, without probes.
 
     `readouts` are those to read, the cell's own first. Other arguments and errors as of `read`.
@@ -144,7 +131,7 @@ def in_folds(
     clean = {name: _states(folder, name, "clean", design.ids) for name in readouts}
     partner = rows["crossed_partner"].astype(object)
     crossed_rows = np.flatnonzero(partner.notna())
-    return Cell(
+    return DetectionCell(
         design,
         Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
         _crossed(folder, rows, crossed_rows, readouts, outputs),
@@ -161,14 +148,18 @@ def check(answers: pd.DataFrame, where: str) -> None:
 
     Raises AnchorscopeError: fewer than `LEAST_SAMPLES`, or labels of one class.
     """
-    do = "sample more questions"
     if len(answers) < LEAST_SAMPLES:
         what = f"{len(answers)} samples are too few for a detector: {LEAST_SAMPLES} at least"
-        raise AnchorscopeError(what, where, do, see="too-few-samples")
+        raise AnchorscopeError(what, where, "sample more questions", see="too-few-samples")
+    check_classes(answers, where)
+
+
+def check_classes(answers: pd.DataFrame, where: object) -> None:
+    """Refuse labels of one class, by an AnchorscopeError."""
     if answers["label"].nunique() < 2:
         which = "wrong" if answers["label"].iloc[0] else "right"
         what = f"all {len(answers)} answers are {which}: there is nothing to detect"
-        raise AnchorscopeError(what, where, do, see="one-class")
+        raise AnchorscopeError(what, where, "sample more questions", see="one-class")
 
 
 def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:

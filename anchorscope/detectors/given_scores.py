@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.out_of_fold import COLUMNS
 from anchorscope.probes import platt
 from anchorscope.questions.reading import file_rows
@@ -40,7 +40,9 @@ def read(path: str, taken: Collection[str]) -> pd.DataFrame:
     return rows.assign(score=score)
 
 
-def scores(cell: Cell, rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, Mapping[str, int]]:
+def scores(
+    cell: DetectionCell, rows: pd.DataFrame, where: str
+) -> tuple[pd.DataFrame, Mapping[str, int]]:
     """The scores of a cell's samples, calibrated on the other folds: `out_of_fold.COLUMNS`.
 
     And how many of the rows matched, and did not, by what. Raises AnchorscopeError: none did, or
@@ -68,7 +70,7 @@ def scores(cell: Cell, rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, Ma
 
 
 def _calibrated(
-    cell: Cell, detector: str, places: np.ndarray, score: np.ndarray, where: str
+    cell: DetectionCell, detector: str, places: np.ndarray, score: np.ndarray, where: str
 ) -> pd.DataFrame:
     """One detector's rows; `places` of its samples, int64 [rows]."""
     if np.ptp(score) == 0:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Method, Samples, Scorer, Training, Unsupervised
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.probes.samples import mismatch
@@ -27,7 +27,7 @@ common, see `passes.partners.Crossing`."""
 log = logging.getLogger(__name__)
 
 
-def scores(cell: Cell, methods: Sequence[Method]) -> pd.DataFrame:
+def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     """Fit each method to every outer training fold, and score the samples outside of it.
 
     Methods that need what was not measured are left out, and named in the log.
@@ -70,7 +70,11 @@ def _scored(scorer: Scorer, samples: Samples, train: Training) -> np.ndarray:
 
 
 def _rows(
-    cell: Cell, names: Sequence[str], condition: str, places: np.ndarray, values: np.ndarray
+    cell: DetectionCell,
+    names: Sequence[str],
+    condition: str,
+    places: np.ndarray,
+    values: np.ndarray,
 ) -> pd.DataFrame:
     """Rows of `s` and `rank`, [2, methods, places].
 

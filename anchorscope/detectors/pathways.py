@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import mixture, probe, text
@@ -19,7 +19,7 @@ from anchorscope.detectors.tables.self_awareness import PREDICTORS, SCORES
 from anchorscope.experiments.analysis import stacked
 
 
-def predictions(cell: Cell) -> pd.DataFrame:
+def predictions(cell: DetectionCell) -> pd.DataFrame:
     """Predict each sample's pathway out of fold; a row for each sample and predictor: `SCORES`.
 
     No rows without a knockout. In a fold whose training samples use one pathway only, all are
@@ -60,8 +60,7 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
     assert isinstance(gate, mixture.LearnedGate)
     limit = probe.threshold(train)
     logits = probe.held_out(train, train.samples.readout, [*scorer.layers])[0] - limit
-    fitted = probe.fit(relabelled, torch.as_tensor(_decided_by(logits), dtype=torch.float32)[None])
-    of_score = probe.linear(fitted, "", 0)
+    of_score = probe.of_numbers(relabelled, _decided_by(logits))
     ranks = {
         "states": gate.scorer.score(test),
         "text": text.fit_text(relabelled).score(test),

@@ -1,5 +1,7 @@
 """The methods of detection, in the order of tables and figures."""
 
+from collections.abc import Iterable
+
 from anchorscope.detectors.method import Method
 
 RECORDS = (
@@ -90,3 +92,14 @@ RECORDS = (
 """A new method is a module and its record here."""
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record."""
+
+
+def label_of(detector: str) -> str:
+    """What a method is called in pictures; a given detector by its own name."""
+    return METHODS[detector].label if detector in METHODS else str(detector)
+
+
+def in_order(detectors: Iterable[str]) -> list[str]:
+    """Each name once: the methods in the order of the registry, then given detectors."""
+    there = list(dict.fromkeys(map(str, detectors)))
+    return [name for name in METHODS if name in there] + [n for n in there if n not in METHODS]

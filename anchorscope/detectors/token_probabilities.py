@@ -1,13 +1,8 @@
-"""Token probabilities: how likely the model finds its answer, and whether it calls it true.
-
-Rows are passed again, see `passes.outputs`.
-"""
+"""The model's own confidence: how likely it finds its answer, and whether it calls it true."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,13 +10,11 @@ import pandas as pd
 from anchorscope.anchors import tokens
 from anchorscope.detectors.methods.output import FEATURES, P_TRUE, QUANTITIES, SPANS, STATISTICS
 from anchorscope.models.families import Loaded
-from anchorscope.passes import outputs
-from anchorscope.passes.batches import Sample
-from anchorscope.passes.planning import behind, sample_of
+from anchorscope.passes import choices
 from anchorscope.probes.samples import sigmoid
 from anchorscope.styles import gap, style_of
 
-COLUMNS = ("id", "condition", *FEATURES, P_TRUE)
+COLUMNS = ("id", "condition", P_TRUE)
 ORDERS = (("True", "False"), ("False", "True"))
 ASKS = (
     "Question: {question}\nProposed answer: {answer}\nIs the proposed answer:\n"
@@ -30,96 +23,67 @@ ASKS = (
 """As in Kadavath et al. (2022), without worked examples."""
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A question with a proposed answer."""
+def features(written: pd.DataFrame) -> pd.DataFrame:
+    """What is made of the probabilities of each answer's tokens, see `activations.outputs`.
 
-    id: str
-    question: str
-    answer: str
+    A row for each answer and condition: `id`, `condition` and `output.FEATURES`.
+    """
+    exact = written["exact"].astype(bool)
+    columns = {}
+    for span, of_span in zip(SPANS, (written[exact], written), strict=True):
+        by_answer = of_span.groupby(["condition", "id"], sort=False)
+        for quantity in QUANTITIES:
+            for statistic in STATISTICS:
+                columns[f"{span}_{quantity}_{statistic}"] = by_answer[quantity].agg(statistic)
+        columns[f"{span}_tokens"] = by_answer.size().astype(np.float64)
+    return pd.DataFrame(columns).astype(np.float64).reset_index()
 
 
-def table(
-    loaded: Loaded, answers: pd.DataFrame, *, style: str, p_true: bool = True
-) -> pd.DataFrame:
-    """The token probabilities of measured answers, behind their own and their partners' questions.
+def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
+    """Whether the model calls its answers true, behind their own and their partners' questions.
 
     Args:
         answers: see `activations.measured`.
         style: of the prompts; a chat asks the model through its template.
-        p_true: whether the model is asked. The two questions take most of the time.
 
     Returns:
-        A row for each answer, `clean`, and for those with a partner `crossed`: `COLUMNS`, the last
-        of them only if the model is asked.
+        A row for each answer, `clean`, and for those with a partner `crossed`: `COLUMNS`.
 
     Raises:
         AnchorscopeError: logits that are not finite, or one row alone does not fit in memory.
     """
+    records = {str(row["id"]): row for row in answers.to_dict("records")}
+    partners = {
+        id_: partner
+        for id_, row in records.items()
+        if isinstance(partner := row["crossed_partner"], str)
+    }
     frames = []
-    for condition, (samples, proposals) in _conditions(answers).items():
-        frame = probabilities(loaded, samples)
-        frame.insert(1, "condition", condition)
-        if p_true:
-            frame[P_TRUE] = ask(loaded, proposals, style=style)
-        frames.append(frame)
+    for condition, questions in (("clean", dict(zip(records, records, strict=True))),
+                                 ("crossed", partners)):  # fmt: skip
+        pairs = [
+            (str(records[asked]["question"]), str(records[id_]["ea_text"]))
+            for id_, asked in questions.items()
+        ]
+        said = {"id": list(questions), "condition": condition, P_TRUE: ask(loaded, pairs, style)}
+        frames.append(pd.DataFrame(said))
     return pd.concat(frames, ignore_index=True)
 
 
-def _conditions(answers: pd.DataFrame) -> dict[str, tuple[list[Sample], list[Proposal]]]:
-    """Condition → what is passed of it."""
-    records = {str(row["id"]): row for row in answers.to_dict("records")}
-    samples = {id_: sample_of(row) for id_, row in records.items()}
-    clean = [(samples[id_], proposal_of(row, row)) for id_, row in records.items()]
-    crossed = [
-        (behind(samples[id_], samples[partner]), proposal_of(records[partner], row))
-        for id_, row in records.items()
-        if isinstance(partner := row["crossed_partner"], str)
-    ]
-    return {
-        name: ([sample for sample, _ in both], [proposal for _, proposal in both])
-        for name, both in (("clean", clean), ("crossed", crossed))
-        if both
-    }
-
-
-def proposal_of(prompt: Mapping[Any, Any], answer: Mapping[Any, Any]) -> Proposal:
-    """The question of one row, and the exact answer of another."""
-    return Proposal(str(answer["id"]), str(prompt["question"]), str(answer["ea_text"]))
-
-
-def probabilities(loaded: Loaded, samples: Sequence[Sample]) -> pd.DataFrame:
-    """The features of each sample, in their order: `id` and `output.FEATURES`.
-
-    Errors as of `table`.
-    """
-    written = outputs.of_answers(loaded, samples)
-    exact = written["exact"].astype(bool)
-    features = {}
-    for span, of_span in zip(SPANS, (written[exact], written), strict=True):
-        by_id = of_span.groupby("id")
-        for quantity in QUANTITIES:
-            for statistic in STATISTICS:
-                features[f"{span}_{quantity}_{statistic}"] = by_id[quantity].agg(statistic)
-        features[f"{span}_tokens"] = by_id.size().astype(np.float64)
-    ids = pd.Index([sample.id for sample in samples], name="id")
-    return pd.DataFrame(features).loc[ids, list(FEATURES)].reset_index()
-
-
-def ask(loaded: Loaded, proposals: Sequence[Proposal], *, style: str) -> np.ndarray:
-    """The probability that the model calls each proposed answer true, float64 [n].
+def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndarray:
+    """How likely the model calls the answer to each question true, float64 [n].
 
     Of the two letters alone, and averaged over both orders, since models prefer a letter.
     """
-    means = np.zeros(len(proposals))
+    means = np.zeros(len(pairs))
     for first, second in ORDERS:
         prompts, letters = [], []
-        for one in proposals:
-            text = ASKS.format(question=one.question, answer=one.answer, first=first, second=second)
+        for question, answer in pairs:
+            text = ASKS.format(question=question, answer=answer, first=first, second=second)
             ids, pair = choice(loaded, text, style)
             prompts.append(ids)
             letters.append(pair if first == "True" else pair[::-1])
-        logits = outputs.of_choices(loaded, prompts, letters)
+        logits = choices.choices(loaded, prompts, letters)
         means += sigmoid(logits[:, 0] - logits[:, 1]) / len(ORDERS)
     return means
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Need = Literal["states", "prompts", "gradients", "floors", "truth"]
 """What an experiment may need beside answers, probes and scores:
 
-- `states`: the clean hidden states of the main run, read by `Cell.states`.
+- `states`: the clean hidden states and token probabilities of the main run, read by `Cell.states`
+  and `Cell.outputs`.
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: the model with weights that take gradients and attention that can be read.
 - `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.

@@ -75,6 +75,12 @@ class Cell:
             raise ValueError("the experiment's record does not name `states` among its needs")
         return activations.read(self.activations, readout, "clean")
 
+    def outputs(self) -> pd.DataFrame:
+        """The main run's token probabilities, see `activations.outputs`; errors as of `states`."""
+        if self.activations is None:
+            raise ValueError("the experiment's record does not name `states` among its needs")
+        return activations.outputs(self.activations)
+
     def prompts_of_samples(self) -> pd.DataFrame:
         """The main run's prompts of the samples, in their order; columns of `prompts.COLUMNS`.
 

@@ -18,9 +18,9 @@ from markupsafe import Markup
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
-from anchorscope.detectors.pictures import verdict
+from anchorscope.detectors import verdict
 from anchorscope.detectors.pictures.views import VIEWS
-from anchorscope.experiments.registry import EXPERIMENTS
+from anchorscope.experiments.registry import EXPERIMENTS, pictures as of_experiments
 from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figure_notes import span
@@ -30,6 +30,7 @@ from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templat
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
+from anchorscope.workflow.pictures import pictures
 
 MOST = 10_000_000
 """A page has fewer bytes."""
@@ -162,7 +163,7 @@ def _pictures(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
 
     The first are embedded (`svg`, base64) as long as there is room; of the others `svg` is empty.
     """
-    pictures, room = [], PICTURES
+    drawn, room = [], PICTURES
     for picture in _views(config, cells):
         stem = ".".join(filter(None, (picture["figure"], picture["view"])))
         path = Path(config.root) / "figures" / f"{stem}.svg"
@@ -170,36 +171,30 @@ def _pictures(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
             text = path.read_text(encoding="utf-8")
             data = base64.b64encode(text.encode("utf-8")).decode("ascii")
             svg = data if len(data) <= room else ""
-            pictures.append(picture | {"stem": stem, "svg": svg, "width": size_of(text)[0]})
+            drawn.append(picture | {"stem": stem, "svg": svg, "width": size_of(text)[0]})
             room -= len(svg)
-    return pictures
+    return drawn
 
 
 def _views(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
     """Every picture that there can be: its figure and view, and what is said below it."""
     sizes = {(cell["model"], cell["dataset"]): cell["n"] for cell in cells}
-    views: list[dict[str, Any]] = []
-    for figure in config.targets:
-        readout: str = config.figures[figure].readout
-        shared = {
+    readouts = {name: name.replace("/", "-") for name in config.readouts}
+    shown_at = {view: name for name, view in readouts.items()}
+    shown_at["readouts"] = ", ".join(config.answer_readouts)
+    abouts = {view: EXPERIMENTS[name].about for view, (name, _) in of_experiments().items()}
+    abouts |= dict.fromkeys(VIEWS, DETECTORS)
+    views = [
+        {
             "figure": figure,
+            "view": view,
+            "title": picture.title,
+            "about": abouts.get(view, ""),
+            "readout": shown_at.get(view, config.figures[figure].readout),
             "grouping": GROUPINGS[config.grouping],
             "counts": [sizes[cell] for cell in config.cells(figure)],
-            "readout": readout,
-            "about": "",
         }
-        readouts = dict.fromkeys(("", "controls", "probes"), readout)
-        readouts["readouts"] = ", ".join(config.answer_readouts)
-        readouts |= {name.replace("/", "-"): name for name in config.readouts}
-        views += [shared | {"view": view, "readout": at} for view, at in readouts.items()]
-        for experiment in EXPERIMENTS.values():
-            views += [
-                shared | {"view": stem, "title": experiment.views[view], "about": experiment.about}
-                for view, stem in experiment.stems().items()
-            ]
-        views += [
-            shared | {"view": name, "title": view.title, "about": DETECTORS}
-            for name, view in VIEWS.items()
-        ]
-    views.append({"figure": "calibration", "view": ""})
-    return views
+        for figure in config.targets
+        for view, picture in pictures(readouts).items()
+    ]
+    return [*views, {"figure": "calibration", "view": ""}]

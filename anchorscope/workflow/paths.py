@@ -153,18 +153,14 @@ class Paths:
         models = self.config.figures[wildcards.figure].models
         return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
 
-    def outputs_if_needed(self, product: Callable[[Any], str]) -> Callable[[Any], str | list[str]]:
-        """Token probabilities, if some method of detection needs them; else nothing.
+    def p_true_if_needed(self, product: Callable[[Any], str]) -> Callable[[Any], str | list[str]]:
+        """Whether the model calls its answers true, if some method of detection asks; else nothing.
 
         Raises AnchorscopeError: there is no such method.
         """
-        needed = self.detection_needs("outputs") or self.detection_needs("p-true")
+        methods = named(self.config.detection.methods, METHODS)
+        needed = any("p-true" in method.needs for method in methods)
         return lambda w: product(w) if needed else []
-
-    def detection_needs(self, need: DetectionNeed) -> bool:
-        """Whether some method of detection needs this; errors as of `outputs_if_needed`."""
-        chosen = named(self.config.detection.methods, METHODS)
-        return any(need in method.needs for method in chosen)
 
     def given_scores(self, wildcards: Any) -> list[str]:
         """The files of scores that are given for a cell; those that are not there, too."""

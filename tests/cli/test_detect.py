@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_the_style_is_guessed_from_the_tokenizer(load):
 
 def test_a_detector_without_the_place_of_its_model_asks_for_it(clone, fitted, monkeypatch):
     detector = saved.load(fitted)
-    saved.with_source(detector, None).save(fitted)
+    replace(detector, source={"name": None, "revision": None}).save(fitted)
     monkeypatch.setattr(loading, "load", lambda *given, **more: pytest.fail("loaded"))
     with pytest.raises(AnchorscopeError, match="does not say where its model is"):
         cli_detect.opened(fitted, clone / "train.jsonl", None, None, None, None)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Fit, Method, Samples, text_columns
 from anchorscope.detectors.methods.output import FEATURES, P_TRUE
 from anchorscope.probes import fitting
@@ -22,7 +22,7 @@ STRONG, MISLEADING, WIDTH = 1.3, 0.6, 12
 class Planted:
     """A cell, its answers, and which of them use the question's signal."""
 
-    cell: Cell
+    cell: DetectionCell
     answers: pd.DataFrame
     pathway: np.ndarray  # int64 [n]
 
@@ -74,7 +74,7 @@ def planted(n: int = 480, seed: int = 0, shuffled: bool = False) -> Planted:
         outputs.iloc[crossed_rows].reset_index(drop=True),
     )
     ids = np.array([None if p is None else answers["id"][int(p)] for p in partners], dtype=object)
-    cell = Cell(design, clean, crossed, crossed_rows, ids, "relations", tensor(cut))
+    cell = DetectionCell(design, clean, crossed, crossed_rows, ids, "relations", tensor(cut))
     return Planted(cell, answers, pathway)
 
 
@@ -108,6 +108,6 @@ def made(name: str, function: Callable[..., object], *needs: str) -> Method:
     return Made(name, name, "", "", needs, function)  # type: ignore[arg-type]
 
 
-def with_labels(cell: Cell, z: np.ndarray) -> Cell:
+def with_labels(cell: DetectionCell, z: np.ndarray) -> DetectionCell:
     """The cell with other labels."""
     return replace(cell, design=replace(cell.design, z=z))

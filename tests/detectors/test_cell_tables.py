@@ -8,14 +8,13 @@ import pytest
 from planted import READOUT, Planted, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import given_scores, out_of_fold
-from anchorscope.detectors.cell import Cell
-from anchorscope.detectors.pictures import verdict
+from anchorscope.detectors import given_scores, out_of_fold, verdict
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.pictures.figure import CHARTS
 from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation, reads
-from anchorscope.detectors.tables.transfer import Dataset, table as transfer_table
+from anchorscope.detectors.tables.transfer import LabelledCell, table as transfer_table
 from anchorscope.experiments.analysis import stacked
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
@@ -47,7 +46,7 @@ def test_a_score_and_its_opposite_differ_by_what_their_aucs_do(small: Planted) -
     assert near["vs_probe_high"] - near["vs_probe_low"] < 0.1 * (near["ci_high"] - near["ci_low"])
 
 
-def given(cell: Cell, name: str, score: np.ndarray) -> pd.DataFrame:
+def given(cell: DetectionCell, name: str, score: np.ndarray) -> pd.DataFrame:
     rows = pd.DataFrame({"id": cell.design.ids, "detector": name, "score": score})
     return given_scores.scores(cell, rows, "here")[0]
 
@@ -143,7 +142,10 @@ def transferred(small: Planted, scores: pd.DataFrame) -> pd.DataFrame:
     mine = pd.concat(
         [scores, out_of_fold.scores(small.cell, [METHODS["mass-mean"]])], ignore_index=True
     )
-    datasets = {"a": Dataset(small.cell, small.answers), "b": Dataset(other.cell, other.answers)}
+    datasets = {
+        "a": LabelledCell(small.cell, small.answers),
+        "b": LabelledCell(other.cell, other.answers),
+    }
     return transfer_table(datasets, {"a": mine, "b": rows}, BOOTSTRAP, 0)
 
 

@@ -9,7 +9,7 @@ import torch
 from planted import READOUT, Planted, made, planted, with_labels
 
 from anchorscope.detectors import out_of_fold, pathways
-from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Method, Samples, Training
 from anchorscope.detectors.methods import mixture, probe
@@ -22,7 +22,7 @@ def small() -> Planted:
     return planted(n=240)
 
 
-def corrupted(cell: Cell, fold: int) -> Cell:
+def corrupted(cell: DetectionCell, fold: int) -> DetectionCell:
     """The cell with the labels of an outer fold turned round, and its knocked-out states lost."""
     here = cell.design.fold == fold
     assert cell.knockout is not None
@@ -33,12 +33,12 @@ def corrupted(cell: Cell, fold: int) -> Cell:
     )
 
 
-def of_fold(cell: Cell, method: Method, fold: int) -> np.ndarray:
+def of_fold(cell: DetectionCell, method: Method, fold: int) -> np.ndarray:
     scores = out_of_fold.scores(cell, [method])
     return scores.loc[scores["fold"] == fold, "s"].to_numpy()
 
 
-def leaks(make: Callable[[Cell], Method], cell: Cell, fold: int = 0) -> bool:
+def leaks(make: Callable[[DetectionCell], Method], cell: DetectionCell, fold: int = 0) -> bool:
     """Whether scores of a fold change with what a scorer of that fold must not know."""
     other = corrupted(cell, fold)
     before, after = (of_fold(one, make(one), fold) for one in (cell, other))
@@ -68,18 +68,18 @@ class Shifted:
         return self.change(self.scorer.score(samples))
 
 
-def all_rows(cell: Cell) -> Training:
+def all_rows(cell: DetectionCell) -> Training:
     """Every sample of the cell, as no method may have them."""
     return cell.whole(cell.clean.answers.assign(label=cell.design.z))
 
 
-def leaky_gate(cell: Cell) -> Callable[[Training], object]:
+def leaky_gate(cell: DetectionCell) -> Callable[[Training], object]:
     everyone = probe.with_probes(all_rows(cell))
     gate = mixture.gate(everyone, probe.pathways(everyone))
     return lambda train: replace(mixture.fit_mixture(train), gate=gate)
 
 
-def leaky_threshold(cell: Cell) -> Callable[[Training], object]:
+def leaky_threshold(cell: DetectionCell) -> Callable[[Training], object]:
     def moved(train: Training) -> object:
         here = np.flatnonzero(cell.design.fold == 0)
         scorer = probe.fit_probe(train)
@@ -89,7 +89,7 @@ def leaky_threshold(cell: Cell) -> Callable[[Training], object]:
     return moved
 
 
-def leaky_penalty(cell: Cell) -> Callable[[Training], object]:
+def leaky_penalty(cell: DetectionCell) -> Callable[[Training], object]:
     def best(train: Training) -> object:
         here = np.flatnonzero(cell.design.fold == 0)
         fits = [
@@ -106,13 +106,13 @@ def leaky_penalty(cell: Cell) -> Callable[[Training], object]:
     return best
 
 
-def leaky_weight(cell: Cell) -> Callable[[Training], object]:
+def leaky_weight(cell: DetectionCell) -> Callable[[Training], object]:
     x, z = cell.clean.states[READOUT][1:2][0].numpy(), cell.design.z
     direction = x[z == 1].mean(0) - x[z == 0].mean(0)
     return lambda train: LinearScorer(READOUT, (1,), direction.astype(np.float64)[None], 0.0)
 
 
-def leaky_layer(cell: Cell) -> Callable[[Training], object]:
+def leaky_layer(cell: DetectionCell) -> Callable[[Training], object]:
     def best(train: Training) -> object:
         here = np.flatnonzero(cell.design.fold == 0)
         z, test = cell.design.z[here], cell.clean.rows(here)
@@ -123,7 +123,7 @@ def leaky_layer(cell: Cell) -> Callable[[Training], object]:
     return best
 
 
-def leaky_sign(cell: Cell) -> Callable[[Training], object]:
+def leaky_sign(cell: DetectionCell) -> Callable[[Training], object]:
     def turned(train: Training) -> object:
         here = np.flatnonzero(cell.design.fold == 0)
         scorer = probe.fit_probe(train)
@@ -134,7 +134,7 @@ def leaky_sign(cell: Cell) -> Callable[[Training], object]:
     return turned
 
 
-def leaky_pathways(cell: Cell) -> Callable[[Training], object]:
+def leaky_pathways(cell: DetectionCell) -> Callable[[Training], object]:
     everyone = probe.with_probes(all_rows(cell))
     share = probe.pathways(everyone)[cell.design.fold == 0].mean()
     return lambda train: replace(mixture.fit_mixture(train), gate=mixture.ConstantGate(share))

@@ -9,9 +9,9 @@ import pytest
 from own_rows import SETTINGS, rows
 
 import anchorscope
+from anchorscope.detectors import verdict
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.saved import evidence
 from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
@@ -121,51 +121,41 @@ def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
         evaluate(detector, load, respelled)
 
 
-def test_answers_of_one_class_or_scores_all_the_same_are_refused(detector, load):
+def test_answers_of_one_class_are_refused(detector, load):
     right = [{**row, "answers": [row["response"]]} for row in rows(8, first=100)]
     with pytest.raises(AnchorscopeError, match="all 8 answers are right"):
         evaluate(detector, load, right)
-    scorers = tuple(replace(one, weights=0 * one.weights) for one in detector.scorers)
-    with pytest.raises(AnchorscopeError, match="get the same score"):
-        evaluate(replace(detector, scorers=scorers), load, rows(8, first=100))
 
 
-def interval(value: float, low: float) -> dict[str, float]:
-    return {"value": value, "low": low, "high": 1.0}
-
-
-def verdicts(**changed: Any) -> str:
-    gains = dict.fromkeys(("answer", "question", "response", "text", "before"), interval(0.2, 0.1))
-    report: dict[str, Any] = {
-        "out_of_fold": {"probe": {"auroc": interval(0.9, 0.8)}},
-        "gains": gains | changed.get("gains", {}),
-        "crossing": changed.get("crossing", {"reads": "truth"}),
-    }
-    report["out_of_fold"]["probe"]["auroc"] |= changed.get("auroc", {})
-    return " ".join(evidence.verdicts(report))
+def said(reads: str = "truth", **changed: float) -> str:
+    """What is said of a detector that beats everything, but for some columns."""
+    names = ("answer", "question", "response", "text", "before")
+    auc = {"ci_low": 0.8} | {f"vs_{name}_low": 0.1 for name in names}
+    return " ".join(verdict.of_detector(auc | changed, reads))
 
 
 def test_the_verdict_says_what_is_beaten_and_what_is_read():
-    assert "surely better than every model of the text" in verdicts()
-    assert "tells truth" in verdicts()
-    weak = verdicts(gains={"text": interval(0.01, -0.02)})
+    assert "surely better than every model of the text" in said()
+    assert "tells truth" in said()
+    weak = said(vs_text_low=-0.02)
     assert "text does as well" in weak and "every model" not in weak
-    assert "only reads the question" in verdicts(gains={"before": interval(0.0, -0.1)})
-    assert "do not use it" in verdicts(auroc={"low": 0.55})
-    assert "cannot be said" in verdicts(crossing=None)
-    assert "not shown to compare" in verdicts(crossing={"reads": "not shown"})
+    assert "only reads the question" in said(vs_before_low=-0.1)
+    assert "do not use it" in said(ci_low=0.55)
+    assert "cannot be said" in said("too few")
+    assert "not shown to compare" in said("not shown")
 
 
 def test_worked_examples_are_shown_again_before_what_is_scored(load):
     shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
     detector = fit(load, rows(70), **shown)
-    around = detector.prompting.around[None]
-    assert around.before.count("Q: ") == 3 and around.after == "\nA:" and detector.report["n"] == 63
+    (around,) = detector.prompting["around"]
+    assert around["before"].count("Q: ") == 3 and around["after"] == "\nA:"
+    assert around["relation"] is None and detector.report["n"] == 63
     loaded, given = load("llama"), rows(4, first=100)
     whole = detector.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
     alone = [detector.score(loaded.model, loaded.tokenizer, [row])["p_wrong"][0] for row in given]
     assert np.abs(whole - alone).max() <= 1e-5
-    shown = replace(around, before="Q: x\nA: y\n\nQ: ")
-    other = replace(detector, prompting=replace(detector.prompting, around={None: shown}))
+    shown = {**around, "before": "Q: x\nA: y\n\nQ: "}
+    other = replace(detector, prompting={**detector.prompting, "around": [shown]})
     moved = other.score(loaded.model, loaded.tokenizer, given)["p_wrong"]
     assert np.abs(whole - moved).max() > 1e-5

@@ -1,7 +1,6 @@
 """Token probabilities equal what `transformers` gives for one row at a time."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from small_cell import answers_of
 
 from anchorscope.detectors import token_probabilities
 from anchorscope.detectors.methods.output import FEATURES
-from anchorscope.detectors.token_probabilities import ASKS, COLUMNS, Proposal
+from anchorscope.detectors.token_probabilities import ASKS, COLUMNS
 from anchorscope.models import loading
 from anchorscope.passes import outputs
 from anchorscope.passes.batches import Sample
@@ -50,10 +49,10 @@ def alone(loaded: Any, sample: Sample) -> dict[str, float]:
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_in_batches_as_one_row_at_a_time(load: Callable[..., Any], family: str) -> None:
-    loaded = replace(load(family), batch_tokens=400)
+    loaded = load(family)
     answers = answers_of(loaded.tokenizer, 12).assign(ea_start=lambda rows: rows["ea_end"] - 1)
     samples = samples_of(answers)
-    together = token_probabilities.probabilities(loaded, samples)
+    together = token_probabilities.probabilities(loaded, samples, batch_tokens=400)
     assert together["id"].tolist() == [sample.id for sample in samples]
     for sample, found in zip(samples, together.to_dict("records"), strict=True):
         assert {name: found[name] for name in FEATURES} == pytest.approx(
@@ -66,12 +65,12 @@ def test_logits_are_held_for_few_answers_at_a_time(
 ) -> None:
     loaded = load("llama")
     samples = samples_of(answers_of(loaded.tokenizer, 12))
-    whole = token_probabilities.probabilities(loaded, samples)
+    whole = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
     sizes: list[int] = []
     head = loaded.model.get_output_embeddings()
     hook = head.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
     monkeypatch.setattr(outputs, "LOGITS_AT_ONCE", 8 * head.weight.shape[0])
-    parts = token_probabilities.probabilities(loaded, samples)
+    parts = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
     hook.remove()
     assert len(sizes) > 1 and max(sizes) <= 8
     assert np.allclose(parts[list(FEATURES)], whole[list(FEATURES)], atol=1e-4)
@@ -79,15 +78,12 @@ def test_logits_are_held_for_few_answers_at_a_time(
 
 def test_p_true_is_the_mean_of_both_orders(load: Callable[..., Any]) -> None:
     loaded = load("qwen3")
-    asked = [
-        Proposal("a", "Who wrote it?", "Ann"),
-        Proposal("b", "When was it born, then?", "1932"),
-    ]
-    found = token_probabilities.ask(loaded, asked, style="plain")
-    for one, p_true in zip(asked, found, strict=True):
+    asked = [("Who wrote it?", "Ann"), ("When was it born, then?", "1932")]
+    found = token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
+    for (question, answer), p_true in zip(asked, found, strict=True):
         means = []
         for place, (first, second) in enumerate((("True", "False"), ("False", "True"))):
-            text = ASKS.format(question=one.question, answer=one.answer, first=first, second=second)
+            text = ASKS.format(question=question, answer=answer, first=first, second=second)
             ids, pair = token_probabilities.choice(loaded, text, "plain")
             with torch.inference_mode():
                 logits = loaded.model(input_ids=torch.tensor([ids])).logits[0, -1]
@@ -108,7 +104,7 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
     loaded = load("llama")
     answers = answers_of(loaded.tokenizer, 8).assign(crossed_partner=None)
     answers.loc[[0, 2], "crossed_partner"] = ["s02", "s00"]
-    table = token_probabilities.table(loaded, answers, style="plain")
+    table = token_probabilities.table(loaded, answers, style="plain", batch_tokens=400)
     assert tuple(table) == COLUMNS
     assert table["condition"].value_counts().to_dict() == {"clean": 8, "crossed": 2}
     own, partner = samples_of(answers.iloc[[0, 2]])
@@ -125,8 +121,9 @@ def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..
 def test_a_model_that_is_not_asked_says_nothing_of_truth(load: Callable[..., Any]) -> None:
     loaded = load("llama")
     answers = answers_of(loaded.tokenizer, 4).assign(crossed_partner=None)
-    whole = token_probabilities.table(loaded, answers, style="plain")
-    without = token_probabilities.table(loaded, answers, p_true=False, style="plain")
+    how = {"style": "plain", "batch_tokens": 400}
+    whole = token_probabilities.table(loaded, answers, **how)
+    without = token_probabilities.table(loaded, answers, p_true=False, **how)
     assert tuple(without) == COLUMNS[:-1]
     pd.testing.assert_frame_equal(without, whole[list(without)])
 
@@ -136,11 +133,11 @@ def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) ->
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")
     with pytest.raises(AnchorscopeError, match="log-probability is not finite"):
         answers = answers_of(loaded.tokenizer, 4)
-        token_probabilities.probabilities(loaded, samples_of(answers))
+        token_probabilities.probabilities(loaded, samples_of(answers), batch_tokens=10_000)
     with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
-        asked = [Proposal("a", "Who wrote it?", "Ann")]
-        token_probabilities.ask(loaded, asked, style="plain")
+        asked = [("Who wrote it?", "Ann")]
+        token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
 
 
 def test_nobody_asked_says_nothing(load: Callable[..., Any]) -> None:
-    assert len(token_probabilities.ask(load("llama"), [], style="plain")) == 0
+    assert len(token_probabilities.ask(load("llama"), [], style="plain", batch_tokens=400)) == 0

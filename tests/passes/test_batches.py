@@ -143,7 +143,9 @@ def test_the_main_run_keeps_the_probability_of_every_answers_tokens(load, tmp_pa
         prompt = asked["input_ids"][: asked["prompt_length"]]
         ids = [*prompt, *said["input_ids"][said["prompt_length"] :]]
         log_p = loaded.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        first, end = (len(prompt) + said[at] - said["prompt_length"] for at in ("ea_start", "ea_end"))
+        first, end = (
+            len(prompt) + said[at] - said["prompt_length"] for at in ("ea_start", "ea_end")
+        )
         expected = sum(float(log_p[place - 1, ids[place]]) for place in range(first, end))
         found = facts.loc[WRONG[number], f"logprob_{condition}"]
         assert found == pytest.approx(expected, abs=1e-3)

@@ -12,8 +12,6 @@ import pytest
 import torch
 from workflow import PROJECT
 
-from anchorscope.detectors.registry import METHODS
-
 FOLDER = PROJECT / "benchmarks"
 WAYS = {"anchorscope", "one-pass", "literal-1", "literal-32"}
 FIRST = ["workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb"]
@@ -69,32 +67,13 @@ def test_ways_that_differ_are_not_timed(module):
     assert bench.differences("measure", {"one-pass": one, "x": one}) == {"one-pass": 0, "x": 0}
 
 
-def test_every_detector_is_fitted_and_scores_alone_as_together(module):
-    detectors = module("detectors")
-    rows = detectors.timed(1, "cpu", lambda _: None, quick=True)
-    expected = {*product(("fit", "score"), METHODS)}
-    assert {(row["stage"], row["way"]) for row in rows} == expected and len(rows) == len(expected)
-    assert all(row["seconds"] > 0 and row["max_difference"] <= 1e-5 for row in rows)
-
-
-def test_token_probabilities_are_those_of_the_whole_model_and_of_peers_of_given_answers(module):
-    outputs, ways, workloads = (module(name) for name in ("outputs", "ways", "workloads"))
+def test_token_probabilities_are_those_of_the_whole_model(module):
+    ways, workloads = module("ways"), module("workloads")
     tiny = workloads.workloads(quick=True)[1]
-    loaded, table, _ = ways.model_and_sequences(tiny)
-    of_work = outputs.of(tiny, loaded, table)[outputs.TOKENS]
-    found = {name: way.run() for name, way in of_work.items()}
+    found = {name: way.run() for name, way in ways.of(tiny, [ways.TOKENS])[ways.TOKENS].items()}
     for name in ("anchorscope", "literal-1"):
         assert found[name].keys() <= found["one-pass"].keys()
         assert ways.largest_difference(found[name], found["one-pass"]) < 1e-5
-    peer = module("peer")
-    rows = [
-        {"id": n, "ids": row["input_ids"], "answer": [row["prompt_length"], row["ea_end"]]}
-        for n, row in enumerate(table.to_dict("records"))
-    ]
-    plain = peer.token_probabilities(loaded.model, rows)
-    assert ways.largest_difference(plain, found["one-pass"]) < 1e-5
-    ids = rows[0]["ids"]
-    assert peer.tokenizer(tiny.shape.vocabulary).encode(peer.text(ids)) == ids
 
 
 def test_every_simulated_world_is_judged(module):

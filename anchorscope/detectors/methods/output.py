@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe
 from anchorscope.probes import platt
-from anchorscope.storage.errors import AnchorscopeError
 
 SPANS = ("exact", "answer")
 """The exact answer tokens; and all that the model wrote up to their end."""
@@ -29,28 +27,17 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class OutputScorer:
-    """A logit that is linear in the features of the token probabilities."""
+    """A logit that is linear in the features of the token probabilities, and in a probe's logit."""
 
-    columns: tuple[str, ...]
-    weights: np.ndarray  # float64 [columns]
+    weights: np.ndarray  # float64 [features]
     bias: float
+    probe: LinearScorer | None = None
+    weight: float = 0.0  # of the probe's logit
 
     def score(self, samples: Samples) -> np.ndarray:
         """Logits of *wrong*, float64 [n]."""
-        return features(samples)[:, : len(self.columns)] @ self.weights + self.bias
-
-
-@dataclass(frozen=True)
-class OutputAndProbeScorer:
-    """A logit that is linear in these features and in a probe's logit."""
-
-    output: OutputScorer
-    probe: LinearScorer
-    weight: float  # of the probe's logit
-
-    def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
-        return self.output.score(samples) + self.weight * self.probe.score(samples)
+        s = features(samples) @ self.weights + self.bias
+        return s if self.probe is None else s + self.weight * self.probe.score(samples)
 
 
 @dataclass(frozen=True)
@@ -72,15 +59,19 @@ class PTrueScorer:
 
 def fit_output(train: Training) -> OutputScorer:
     """A regression on all features, its penalty and calibration chosen as a probe's are."""
-    return _regression(train, features(train.samples))[0]
+    fitted = probe.of_numbers(train, features(train.samples))
+    return OutputScorer(fitted.weights[0], fitted.bias)
 
 
-def fit_output_and_probe(train: Training) -> OutputAndProbeScorer:
+def fit_output_and_probe(train: Training) -> OutputScorer:
     """The same with the probe's logit, which for training samples is one held out."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
-    scorer, rest = _regression(train, np.column_stack([features(train.samples), logits]))
-    return OutputAndProbeScorer(scorer, probe.headline(train, readout), float(rest[0]))
+    fitted = probe.of_numbers(train, np.column_stack([features(train.samples), logits]))
+    *weights, weight = fitted.weights[0]
+    return OutputScorer(
+        np.array(weights), fitted.bias, probe.headline(train, readout), float(weight)
+    )
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
@@ -96,27 +87,6 @@ def features(samples: Samples) -> np.ndarray:
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
-    """Columns of the table of outputs.
-
-    Raises AnchorscopeError: it is not there, or lacks a value.
-    """
-    if samples.outputs is None:
-        what, do = "token probabilities were not measured", "run the rule `outputs` first"
-        raise AnchorscopeError(what, "detection", do, see="not-measured")
-    values = samples.outputs[list(columns)].to_numpy(dtype=np.float64)
-    if len(strange := samples.answers["id"][~np.isfinite(values).all(1)]):
-        what, do = "a token probability is not finite", "delete the cell's outputs and run again"
-        raise AnchorscopeError(what, f"outputs, id {strange.iloc[0]}", do, see="unreadable-product")
-    return values
-
-
-def _regression(train: Training, x: np.ndarray) -> tuple[OutputScorer, np.ndarray]:
-    """A calibrated regression on features [n, features].
-
-    Those beyond `FEATURES` are left out of the scorer; their weights are given beside it.
-    """
-    fitted = probe.fit(train, torch.tensor(x, dtype=torch.float32)[None])
-    scorer = probe.linear(fitted, "", 0)
-    some = len(FEATURES)
-    weights = scorer.weights[0]
-    return OutputScorer(FEATURES, weights[:some], scorer.bias), weights[some:]
+    """Columns of the table of outputs, float64 [n, columns]."""
+    assert samples.outputs is not None, "see `needs` of the methods"
+    return samples.outputs[list(columns)].to_numpy(dtype=np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from anchorscope.detectors.linear import LinearScorer, mean
 from anchorscope.detectors.method import Training
@@ -13,7 +14,6 @@ from anchorscope.probes import fitting, platt, probes
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.samples import deepest_layer
 from anchorscope.probes.strength import LEAST_AUC
-from anchorscope.storage.errors import AnchorscopeError
 
 
 def fit_probe(train: Training) -> LinearScorer:
@@ -60,10 +60,6 @@ def learned(train: Training, readout: str) -> Fitted:
     """The probes of every layer of a read-out: those that are known, else fitted now."""
     if readout in train.fitted:
         return train.fitted[readout]
-    if readout not in train.samples.states:
-        what = f"the states of `{readout}` were not measured"
-        do = "add the read-out to `readouts` and run snakemake again"
-        raise AnchorscopeError(what, "detection", do, see="not-measured")
     return fit(train, train.samples.states[readout])
 
 
@@ -91,6 +87,11 @@ def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
     weights = fitted.probes.weights[layer].double().cpu().numpy()
     bias = float(fitted.probes.bias[layer, 0])
     return LinearScorer(readout, (layer,), slope * weights, slope * bias + offset)
+
+
+def of_numbers(train: Training, x: np.ndarray) -> LinearScorer:
+    """A calibrated regression on numbers [n, columns] that are no states."""
+    return linear(fit(train, torch.tensor(x, dtype=torch.float32)[None]), "", 0)
 
 
 def held_out(
@@ -126,12 +127,9 @@ def threshold(train: Training) -> float:
 def pathways(train: Training) -> np.ndarray:
     """Whether the knockout flips what the probe says of each training sample, int64 [n].
 
-    By probes of the other inner folds, at the headline layer. Raises AnchorscopeError: the knockout
-    was not measured.
+    By probes of the other inner folds, at the headline layer.
     """
-    if train.knockout is None:
-        do = "add `knockout` to `conditions` and run snakemake again"
-        raise AnchorscopeError("the knockout was not measured", "detection", do, see="not-measured")
+    assert train.knockout is not None, "see `needs` of the methods"
     readout = train.samples.readout
     layers = [headline_layer(train, readout)]
     limit = threshold(train)

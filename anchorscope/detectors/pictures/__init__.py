@@ -1,1 +1,1 @@
-"""Pictures of detection, and its verdict in words."""
+"""Pictures of detection."""

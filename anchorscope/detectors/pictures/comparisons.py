@@ -8,7 +8,8 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
-from anchorscope.detectors.pictures.verdict import in_order, label_of, surely_above
+from anchorscope.detectors.registry import in_order, label_of
+from anchorscope.detectors.verdict import surely_above
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
-from anchorscope.detectors.pictures.verdict import label_of
+from anchorscope.detectors.registry import label_of
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from anchorscope.detectors.pictures.verdict import in_order, label_of
+from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.figures import figure_data as data, figure_style as draw
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_picture import Layout

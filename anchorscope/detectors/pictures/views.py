@@ -7,7 +7,7 @@ TABLES = ("detection", "detection-reads", "detection-curves", "detection-layers"
 
 
 @dataclass(frozen=True)
-class View:
+class DetectionView:
     """One picture."""
 
     tables: tuple[str, ...]  # that it draws, see `TABLES`; and `transfer`
@@ -15,13 +15,15 @@ class View:
 
 
 VIEWS = {
-    "detection": View(("detection",), "How well each method detects wrong answers"),
-    "detection-reliability": View(
+    "detection": DetectionView(("detection",), "How well each method detects wrong answers"),
+    "detection-reliability": DetectionView(
         ("detection-curves", "detection"), "Wrong answers by predicted probability"
     ),
-    "detection-risk": View(("detection-curves",), "Wrong answers among those that are kept"),
-    "detection-layers": View(("detection-layers",), "AUC by layer and pathway"),
-    "detection-reads": View(("detection-reads",), "What each method reads"),
-    "detection-transfer": View(("transfer",), "Trained on one dataset, tried on another"),
+    "detection-risk": DetectionView(
+        ("detection-curves",), "Wrong answers among those that are kept"
+    ),
+    "detection-layers": DetectionView(("detection-layers",), "AUC by layer and pathway"),
+    "detection-reads": DetectionView(("detection-reads",), "What each method reads"),
+    "detection-transfer": DetectionView(("transfer",), "Trained on one dataset, tried on another"),
 }
 """What stands behind a figure's name in a picture's → the picture, in the order of the report."""

@@ -1,15 +1,14 @@
-"""What a detector belongs to: the model, tokenizer and prompt whose states it was fitted to."""
+"""What a detector belongs to: the model, tokenizer and style whose states it was fitted to."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.styles import Around, style_of
+from anchorscope.styles import style_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,30 +75,6 @@ class Binding:
                 if name == "weights" and self.dtype != other.dtype:
                     do = f"load the model with dtype {self.dtype}, as it was fitted; else {do}"
                 raise AnchorscopeError(what, NAMES[name], do, see="detector")
-
-
-@dataclass(frozen=True)
-class Prompting:
-    """How questions are put to the model."""
-
-    # relation → the text around its questions, worked examples included; one for all where the
-    # style shows all the same
-    around: Mapping[str | None, Around]
-    settings: Mapping[str, Any]  # keys of the config that decide prompts and anchors
-
-    @classmethod
-    def read(cls, config: Mapping[str, Any]) -> Prompting:
-        """What config.json says of the prompts."""
-        texts = {one["relation"]: Around(one["before"], one["after"]) for one in config["around"]}
-        return cls(texts, config["settings"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """The content of config.json, for `read`."""
-        texts = [
-            {"relation": relation, "before": one.before, "after": one.after}
-            for relation, one in self.around.items()
-        ]
-        return {"around": texts, "settings": dict(self.settings)}
 
 
 def weights_hash(model: PreTrainedModel) -> str:

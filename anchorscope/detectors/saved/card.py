@@ -1,17 +1,48 @@
-"""The card of a detector: what it is, how to use it, what it beats, where it fails."""
+"""The card of a detector: what it is, how to use it, what it beats, where it fails.
+
+And how its numbers are written, wherever they are shown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.saved.quality import Interval
 
 RESOURCES = Path(__file__).resolve().parents[3] / "resources" / "detector"
+MEASURES = {
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "brier": "Brier score",
+    "accuracy_90": "accuracy at 90% coverage",
+    "accuracy_80": "accuracy at 80% coverage",
+}
+"""Those of `metrics.METRICS` that are told of a saved detector → their names in text."""
+
+
+class Interval(NamedTuple):
+    """An estimate with the ends of its interval; NaN where there is none."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any], columns: Sequence[str]) -> Interval:
+        """That of three columns of a table's row."""
+        return cls(*(float(row[name]) for name in columns))
+
+    def __str__(self) -> str:
+        """With a real minus sign, and none before a zero."""
+        if np.isnan(self.value):
+            return "not known"
+        value, low, high = (f"{one:.3f}".replace("nan", "?") for one in self)
+        return f"{value} [{low}, {high}]".replace("-0.000", "0.000").replace("-", "−")
 
 
 def text(config: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,8 +16,7 @@ from safetensors.numpy import save_file
 from anchorscope import __version__
 from anchorscope.detectors.linear import LinearScorer, as_array
 from anchorscope.detectors.saved import card
-from anchorscope.detectors.saved.binding import Binding, Prompting
-from anchorscope.detectors.saved.quality import Interval
+from anchorscope.detectors.saved.binding import Binding
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
@@ -47,17 +46,19 @@ class Detector:
 
     Attributes:
         binding: the model, tokenizer and prompt style that it was fitted to.
-        prompting: how a question is asked.
+        prompting: how a question is asked, as config.json has it: `around`, the text around the
+            questions of each relation, worked examples included; and the `settings` that decide
+            prompts and anchors.
         method: of the registry.
         scorers: its own, and the variant of the residual stream, where that is another.
         pathway: a scorer of whether the question decides the verdict; None if too few do, or not.
         report: what it was fitted to, and its quality out of fold, see `evidence`.
         trained_on: hashes of the questions and subjects that it was fitted to.
-        source: the model's name and revision, as far as known.
+        source: the model's `name` and `revision`, as far as known.
     """
 
     binding: Binding
-    prompting: Prompting
+    prompting: Mapping[str, Any]
     method: str
     scorers: tuple[LinearScorer, ...]
     pathway: LinearScorer | None
@@ -70,9 +71,11 @@ class Detector:
 
         Raises AnchorscopeError: it has none.
         """
+        if readout is None:
+            return self.scorers[0]
         by_name = {one.readout: one for one in self.scorers}
-        if readout is None or readout in by_name:
-            return by_name[readout] if readout else self.scorers[0]
+        if readout in by_name:
+            return by_name[readout]
         what = f"the detector reads {', '.join(by_name)}, not {readout}"
         do = nearest(readout, by_name, "fit a detector of that read-out")
         raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
@@ -88,8 +91,6 @@ class Detector:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
-        *,
-        readout: str | None = None,
         **how: Unpack[How],
     ) -> pd.DataFrame:
         """How likely each answer is wrong: a row for each row given, in its order.
@@ -98,7 +99,6 @@ class Detector:
             model, tokenizer: those that it was fitted to.
             rows: `question`, and `response` where the model does not answer itself; what is known
                 of `subject` and `property`. No gold answers are needed, nor read.
-            readout: `resid/final` for the variant of the residual stream.
             how: see `How`.
 
         Returns:
@@ -108,7 +108,9 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        return self._scored(model, tokenizer, rows, readout, how)[list(COLUMNS)]
+        from anchorscope.detectors.saved.reading import scored
+
+        return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
 
     def evaluate(
         self,
@@ -116,7 +118,6 @@ class Detector:
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
         *,
-        readout: str | None = None,
         draws: int = 1000,
         level: float = 0.95,
         seed: int = 0,
@@ -125,34 +126,17 @@ class Detector:
         """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`.
 
         `draws`, `level` and `seed` are of the bootstrap. Raises AnchorscopeError: see `score`;
-        answers of one class, scores all the same.
+        answers of one class.
         """
+        from anchorscope.config.settings import Bootstrap
         from anchorscope.detectors.saved.evaluating import evaluate
+        from anchorscope.detectors.saved.reading import scored
         from anchorscope.models.rows import TABLE
 
-        table, source = self._scored(model, tokenizer, rows, readout, how), how.get("source", TABLE)
-        return evaluate(table, self.trained_on, source, draws=draws, level=level, seed=seed)
-
-    def _scored(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        rows: Rows,
-        readout: str | None,
-        how: How,
-    ) -> pd.DataFrame:
-        """`COLUMNS`, and those of the answers."""
-        from anchorscope.detectors.saved.reading import scored
-
-        named = {"own": self.scorer_of(readout)}
-        named |= {PATHWAY: self.pathway} if self.pathway else {}
-        table = scored(self.binding, self.prompting, named, model, tokenizer, rows, **how)
-        logits = table[PATHWAY].to_numpy() if self.pathway else np.full(len(table), np.nan)
-        question = pd.Series(sigmoid(logits), index=table.index)
-        names = pd.Series(np.where(question > 0.5, "Q", "A"), index=table.index, dtype=object)
-        pathway = names.where(question.notna(), None)
-        p = self.probabilities(table["own"].to_numpy())
-        return table.assign(**p, p_question=question, pathway=pathway)
+        table = scored(self, model, tokenizer, rows, **how)
+        readout, source = self.scorer_of(how.get("readout")).readout, how.get("source", TABLE)
+        bootstrap = Bootstrap(draws=draws, level=level)
+        return evaluate(table, readout, self.trained_on, source, bootstrap, seed)
 
     def score_states(
         self, states: np.ndarray | torch.Tensor, readout: str | None = None
@@ -181,14 +165,33 @@ class Detector:
         return self.probabilities(scorer.of_states([*layers]))
 
     def save(self, folder: str | Path) -> None:
-        """Write the folder, whole or not at all; one that is there is replaced."""
+        """Write the folder, whole or not at all; one that is there is replaced.
+
+        Raises AnchorscopeError: see `check_free`.
+        """
         check_free(folder)
+        named = {one.readout: one for one in self.scorers}
+        named |= {PATHWAY: self.pathway} if self.pathway else {}
+        entries = {name: _entry(name, one) for name, one in named.items()}
+        config = {
+            "format": FORMAT,
+            "anchorscope": __version__,
+            "model": dict(self.source),
+            "binding": asdict(self.binding),
+            "prompting": dict(self.prompting),
+            "method": self.method,
+            "scorers": [entries[one.readout] for one in self.scorers],
+            "pathway": entries.get(PATHWAY),
+            "report": dict(self.report),
+        }
+        arrays = {name: one.weights for name, one in named.items()}
+        arrays["trained_on"] = np.array(sorted(self.trained_on), np.int64)
         with atomic(folder) as draft:
             draft.mkdir()
-            save_file(self._arrays(), draft / WEIGHTS)
-            text = json.dumps(self._config(), indent=2, ensure_ascii=False) + "\n"
+            save_file(arrays, draft / WEIGHTS)
+            text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
             (draft / CONFIG).write_text(text, encoding="utf-8")
-            (draft / CARD).write_text(card.text(self._config()), encoding="utf-8")
+            (draft / CARD).write_text(card.text(config), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | Path) -> Detector:
@@ -204,7 +207,7 @@ class Detector:
             binding = Binding(**config["binding"])
             return cls(
                 binding,
-                Prompting.read(config["prompting"]),
+                config["prompting"],
                 config["method"],
                 tuple(_scorer(one, arrays, binding) for one in config["scorers"]),
                 config["pathway"] and _scorer(config["pathway"], arrays, binding),
@@ -219,42 +222,15 @@ class Detector:
             raise AnchorscopeError(what, folder, do, see="detector") from None
 
     def __repr__(self) -> str:
-        own, auc = self.scorers[0], Interval(**self.report["out_of_fold"]["probe"]["auroc"])
+        own, auc = self.scorers[0], card.shown(self.report["out_of_fold"]["probe"]["auroc"])
         name = card.name_of(self.source, self.binding.family)
         return (
             f"Detector of {name}: {self.method}, {own.readout}, {card.layers_of(own.layers)}; "
             f"AUROC out of fold {auc}, n = {self.report['n']:,}"
         )
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        """Tensors by name: the weights, by read-out, and of the pathway; `trained_on`."""
-        weights = {one.readout: one.weights for one in self.scorers}
-        weights |= {PATHWAY: self.pathway.weights} if self.pathway else {}
-        return {**weights, "trained_on": np.array(sorted(self.trained_on), np.int64)}
 
-    def _config(self) -> dict[str, Any]:
-        """The content of config.json."""
-        return {
-            "format": FORMAT,
-            "anchorscope": __version__,
-            "model": dict(self.source),
-            "binding": asdict(self.binding),
-            "prompting": self.prompting.as_dict(),
-            "method": self.method,
-            "scorers": [_entry(one.readout, one) for one in self.scorers],
-            "pathway": _entry(PATHWAY, self.pathway) if self.pathway else None,
-            "report": dict(self.report),
-        }
-
-
-def load(folder: str | Path) -> Detector:
-    """Read the folder of a detector, see `Detector.load`."""
-    return Detector.load(folder)
-
-
-def with_source(detector: Detector, name: str | None, revision: str | None = None) -> Detector:
-    """The detector with the name of its model."""
-    return replace(detector, source={"name": name, "revision": revision})
+load = Detector.load
 
 
 def check_free(folder: str | Path) -> None:
@@ -280,14 +256,12 @@ def _scorer(
 ) -> LinearScorer:
     """The scorer of an entry of config.json.
 
-    Raises ValueError: weights or layers are not those of the model that it is bound to.
+    Raises ValueError: it is not of the layers or the width of the model that it is bound to.
     """
-    name, layers = entry["tensor"], tuple(entry["layers"])
-    weights, shape = arrays[name], (len(layers), binding.width)
-    if weights.shape != shape:
-        raise ValueError(f"`{name}` has the shape {list(weights.shape)}, not {list(shape)}")
-    if strange := [layer for layer in layers if not 0 <= layer < binding.layers]:
-        raise ValueError(f"layer {strange[0]} of a model of {binding.layers} layers")
+    layers, weights = tuple(entry["layers"]), arrays[entry["tensor"]]
+    if weights.shape != (len(layers), binding.width) or max(layers) >= binding.layers:
+        what = f"weights {list(weights.shape)} of {card.layers_of(layers)}"
+        raise ValueError(f"{what}, for a model of {binding.layers} layers of width {binding.width}")
     return LinearScorer(entry["readout"], layers, weights, float(entry["bias"]))
 
 

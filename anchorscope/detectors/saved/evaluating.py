@@ -1,18 +1,20 @@
-"""Evaluating a saved detector on labelled answers that it was not fitted to."""
+"""How good a saved detector is on labelled answers that it was not fitted to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import overlap
-from anchorscope.detectors.saved.quality import Interval, estimates
+from anchorscope.detectors.cell import check_classes
+from anchorscope.detectors.saved.card import MEASURES, Interval
+from anchorscope.detectors.tables import evaluation
 from anchorscope.models.answers import NO_GOLD
-from anchorscope.probes import samples
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -24,7 +26,7 @@ REPEATED = "equal question folded"
 class Evaluation:
     """How good a detector is on some answers."""
 
-    measures: Mapping[str, Interval]  # see `quality.estimates`
+    measures: Mapping[str, Interval]  # those of `MEASURES`
     n: int  # answers that count
     n_wrong: int
     n_clusters: int  # of the bootstrap: subjects where known, else questions
@@ -40,70 +42,53 @@ class Evaluation:
 
 def evaluate(
     table: pd.DataFrame,
+    readout: str,
     trained_on: frozenset[int],
     source: object,
-    *,
-    draws: int,
-    level: float,
+    bootstrap: Bootstrap,
     seed: int,
 ) -> Evaluation:
     """Measure how well scores tell right from wrong answers.
 
     Args:
-        table: scored rows, with `label`, `subject`, `p_wrong` and `dropped`.
+        table: scored rows, with `label` and `subject`, see `reading.scored`.
+        readout: what the scores were read off.
         trained_on: what the detector was fitted to: rows that share it do not count.
         source: what errors call the rows.
-        draws, level, seed: of the bootstrap.
 
     Raises:
-        AnchorscopeError: answers of one class, scores all the same.
+        AnchorscopeError: no answer that counts, answers of one class.
     """
-    table = table.copy()
-    table["dropped"] = [*_reasons(table, trained_on)]
-    used = table[table["dropped"].isna()].reset_index(drop=True)
-    left_out = {str(why): int(n) for why, n in table["dropped"].value_counts().items()}
+    dropped = _dropped(table, trained_on)
+    used = table[dropped.isna()].reset_index(drop=True)
+    left_out = {str(why): int(n) for why, n in dropped.value_counts().items()}
     counts = Counts(len(table), len(used), left_out)
-    z, p = used["label"].to_numpy(dtype=np.int64), used["p_wrong"].to_numpy(dtype=np.float64)
-    _check(z, p, source, counts)
-    drawn = samples.bootstrap(used, draws, seed)
+    if used.empty:
+        why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        what, do = f"no answer can be evaluated: {why}", "give labelled rows of other questions"
+        raise AnchorscopeError(what, source, do, see="nothing-left")
+    check_classes(used, source)
+    used = used.astype({"label": np.int64})
+    s = {"own": used["logit"].to_numpy(dtype=np.float64)}
+    found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, bootstrap, seed)
+    by_metric = {row["metric"]: row for row in found.to_dict("records")}
+    sizes = by_metric["auroc"]
     return Evaluation(
-        estimates(p, z, drawn, level),
-        len(z),
-        int(z.sum()),
-        int(drawn.clusters.max()) + 1,
+        {name: Interval.of(by_metric[name], evaluation.ESTIMATE) for name in MEASURES},
+        sizes["n"],
+        sizes["n_wrong"],
+        sizes["n_clusters"],
         counts,
-        used[["id", "question", "response"]].assign(label=z, p_wrong=p),
+        used[["id", "question", "response", "label", "p_wrong"]].astype({"p_wrong": np.float64}),
     )
 
 
-def _reasons(table: pd.DataFrame, trained_on: frozenset[int]) -> Iterator[str | None]:
+def _dropped(table: pd.DataFrame, trained_on: frozenset[int]) -> pd.Series:
     """Why each row does not count, or None."""
+    dropped = table["dropped"].astype(object)
     fitted_to = overlap.shared(table, trained_on)
-    seen: set[tuple[Any, Any]] = set()
-    for row, in_training in zip(table.to_dict("records"), fitted_to, strict=True):
-        same = (row["question"], row["response"])
-        if isinstance(row["dropped"], str):
-            yield row["dropped"]
-        elif pd.isna(row["label"]):
-            yield NO_GOLD
-        elif in_training:
-            yield FITTED_TO
-        else:
-            yield REPEATED if same in seen else None
-            seen.add(same)
-
-
-def _check(z: np.ndarray, p: np.ndarray, source: object, counts: Counts) -> None:
-    """Refuse answers that allow no evaluation."""
-    if not len(z):
-        why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
-        what, do = f"no answer can be evaluated: {why}", "give labelled rows of other questions"
-        raise AnchorscopeError(what, source, do, see="nothing-left")
-    if len(np.unique(z)) < 2:
-        what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: nothing can be told apart"
-        do = "give rows with right and with wrong answers"
-        raise AnchorscopeError(what, source, do, see="one-class")
-    if np.ptp(p) == 0:
-        what = f"all {len(p)} answers get the same score, {p[0]:.3g}: the detector tells nothing"
-        do = "check that the rows are of the kind that it was fitted to, or fit it anew"
-        raise AnchorscopeError(what, source, do, see="detector")
+    for reason, rows in ((NO_GOLD, table["label"].isna()), (FITTED_TO, fitted_to)):
+        dropped = dropped.mask(dropped.isna() & rows, reason)
+    again = table[dropped.isna()].duplicated(["question", "response"])
+    dropped[again.index[again]] = REPEATED
+    return dropped

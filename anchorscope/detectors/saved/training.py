@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,15 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import Cell, check, in_folds, with_inner_folds
+from anchorscope.detectors.cell import DetectionCell, check, in_folds
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.method import Method, Training, named
 from anchorscope.detectors.methods import mixture
 from anchorscope.detectors.methods.probe import pathways, with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved import evidence
-from anchorscope.detectors.saved.binding import Binding, Prompting
-from anchorscope.detectors.saved.detector import Detector, with_source
+from anchorscope.detectors.saved.binding import Binding
+from anchorscope.detectors.saved.detector import Detector
 from anchorscope.experiments.main_run import MainRun, main_run
 from anchorscope.models import loading
 from anchorscope.models.rows import FieldNames, Rows, added, answer, arounds_of, ask, settings_of
@@ -37,17 +37,10 @@ if TYPE_CHECKING:
 
 RESIDUAL = "resid/final"
 """The read-out of the variant: engines that serve models can hand out its states."""
-LEAST_OF_A_PATHWAY = 20
-"""Answers of either pathway from which on a detector tells them apart."""
-SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap finder generation max_prompt_tokens no_answer probe"
-    " seed".split()
-)
-"""Keys of the config that `fit` takes."""
 PROMPTING = ("anchors", "batch_tokens", "finder", "generation", "max_prompt_tokens", "no_answer")
-"""Those that scoring needs again."""
-CONDITIONS: Mapping[str, Mapping[str, int]] = {"knockout": {}, "crossed": {}}
-"""Passes beside the clean one: for the pathway, and for what the probe reads."""
+"""Keys of the config that scoring needs again."""
+SETTINGS = frozenset((*PROMPTING, "bootstrap", "probe", "seed"))
+"""Those that `fit` takes."""
 
 
 def fit(
@@ -87,7 +80,8 @@ def fit(
     loading.check_attention(model)
     asked = ask(rows, style, chosen.seed, examples=examples, names=fields, source=source)
     answered = answer(loaded, asked, chosen, style=style)
-    detector = of_answers(
+    name, commit = getattr(model, "name_or_path", None), getattr(model.config, "_commit_hash", None)
+    return of_answers(
         loaded,
         answered.answers,
         chosen,
@@ -96,9 +90,8 @@ def fit(
         readout=readout,
         method=method,
         before=answered.counts,
+        source={"name": name or None, "revision": commit},
     )
-    commit = getattr(model.config, "_commit_hash", None)
-    return with_source(detector, getattr(model, "name_or_path", None) or None, commit)
 
 
 def of_answers(
@@ -108,6 +101,7 @@ def of_answers(
     *,
     style: str,
     around: Mapping[str | None, Around],
+    source: Mapping[str, str | None],
     readout: str = "mlp/final",
     method: str = "probe",
     before: Counts | None = None,
@@ -117,35 +111,50 @@ def of_answers(
     Args:
         answered: the table of answers.
         chosen: the settings they were made with; `probe`, `bootstrap` and `seed` hold here.
-        style, around: how they were asked, see `Prompting`.
+        style, around: how they were asked, as `arounds_of` tells.
+        source: `name` and `revision` of the model, as far as known.
         before: rows left out before the answers.
 
     Raises:
         AnchorscopeError: see `fit`.
     """
     way = _linear(method)
-    _check(answered, readout)
-    names = [readout, RESIDUAL] if readout != RESIDUAL else [RESIDUAL]
-    measured = [*names, *map(before_answer, names)]
+    ((_, position),) = parse([readout])
+    if position != "final":
+        what = f"a detector reads the closing token, not `{position}`"
+        do = "name a site: attn/final, mlp/final or resid/final"
+        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
+    check(samples.kept(answered), "the answers")
+    names = list(dict.fromkeys((readout, RESIDUAL)))
+    calibrated = chosen.probe.model_copy(update={"scoring": "calibrated"})
     with main_run(
-        loaded, answered, "the answers", chosen, conditions=CONDITIONS, readouts=measured
+        loaded,
+        answered,
+        "the answers",
+        chosen.model_copy(update={"probe": calibrated}),
+        conditions={"knockout": {}, "crossed": {}},  # for the pathway, and for what is read
+        readouts=[*names, *map(before_answer, names)],
     ) as run:
         cells = [_cell(run, name, str(loaded.device)) for name in names]
         trained = [with_probes(cell.whole(run.answers)) for cell in cells]
-        scorers = [way.fit(train) for train in trained]
+        scorers = [cast(LinearScorer, way.fit(train)) for train in trained]
         report = evidence.report(cells, way, run.answers, chosen.bootstrap, chosen.seed)
         counts = run.counts if before is None else added(before, run.counts)
         pathway, trained_on = _pathway(trained[0]), overlap.keys(run.answers)
-    settings = {name: chosen.model_dump(mode="json")[name] for name in PROMPTING}
+    plain = chosen.model_dump(mode="json")
+    texts = [
+        {"relation": relation, "before": text.before, "after": text.after}
+        for relation, text in around.items()
+    ]
     return Detector(
         Binding.of(loaded, style),
-        Prompting(around, settings),
+        {"around": texts, "settings": {name: plain[name] for name in PROMPTING}},
         method,
-        tuple(one for one in scorers if isinstance(one, LinearScorer)),
+        tuple(scorers),
         pathway,
         report | {"counts": counts.as_dict()},
         trained_on,
-        {"name": None, "revision": None},
+        source,
     )
 
 
@@ -159,20 +168,18 @@ def _linear(name: str) -> Method:
     return method
 
 
-def _cell(run: MainRun, readout: str, device: str) -> Cell:
+def _cell(run: MainRun, readout: str, device: str) -> DetectionCell:
     """The cell at a read-out, with its probes."""
-    settings = run.design.settings.model_copy(update={"scoring": "calibrated"})
-    design = with_inner_folds(replace(run.design, settings=settings), run.answers)
     names = [readout, before_answer(readout)]
-    cell = in_folds(run.folder, run.answers, design, names, device=device)
+    cell = in_folds(run.folder, run.answers, run.design, names, device=device)
     if readout == RESIDUAL:
         cell = _without_last_block(cell)
     states = cell.clean.states
-    fitted = {name: fitting.fit(x, design, device=device) for name, x in states.items()}
+    fitted = {name: fitting.fit(x, run.design, device=device) for name, x in states.items()}
     return replace(cell, fitted=fitted)
 
 
-def _without_last_block(cell: Cell) -> Cell:
+def _without_last_block(cell: DetectionCell) -> DetectionCell:
     """Without the last block, whose output engines hand out normed."""
 
     def inner(x: Features) -> Features:
@@ -189,17 +196,7 @@ def _without_last_block(cell: Cell) -> Cell:
 def _pathway(train: Training) -> LinearScorer | None:
     """The gate of the mixture of probes; None where few answers use a pathway."""
     pathway = pathways(train)
-    if np.bincount(pathway, minlength=2).min() < LEAST_OF_A_PATHWAY:
+    if np.bincount(pathway, minlength=2).min() < mixture.LEAST_SAMPLES:
         return None
     gate = mixture.gate(train, pathway)
     return gate.scorer if isinstance(gate, mixture.LearnedGate) else None
-
-
-def _check(answered: pd.DataFrame, readout: str) -> None:
-    """Refuse a read-out that is none, and too few answers."""
-    ((_, position),) = parse([readout])
-    if position != "final":
-        what = f"a detector reads the closing token, not `{position}`"
-        do = "name a site: attn/final, mlp/final or resid/final"
-        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
-    check(samples.kept(answered), "the answers")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.tables.evaluation import Scored
+from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.detectors.tables.metrics import Ordered
 from anchorscope.experiments.analysis import Analysis, anchored
 from anchorscope.probes import intervals, samples
@@ -23,7 +23,7 @@ LAYERS = (
 )  # fmt: skip
 
 
-def curves(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
+def curves(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
     """Reliability and risk of every detector: `CURVES`.
 
     `reliability`: the share of wrong answers against the mean probability, in ten bins of equal

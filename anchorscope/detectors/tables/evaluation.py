@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Scored:
+class DetectionScores:
     """What the detectors of a cell say of its samples at one read-out."""
 
     answers: pd.DataFrame  # the samples, see `samples.in_order`
@@ -48,8 +48,8 @@ class Scored:
         return ~np.isnan(self.s[detector])
 
 
-def scored(rows: pd.DataFrame, answers: pd.DataFrame, condition: str = "clean") -> Scored:
-    """The scores of one read-out under a condition, in the order of `samples.in_order`.
+def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
+    """The clean scores of one read-out, in the order of `samples.in_order`.
 
     Args:
         rows: of one read-out, see `out_of_fold.COLUMNS`.
@@ -61,20 +61,20 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame, condition: str = "clean") 
     measured = answers[answers["id"].isin(rows["id"].unique())]
     ordered = samples.in_order(measured)
     ids = pd.Index(ordered["id"].astype(str))
-    chosen = rows[rows["condition"] == condition]
+    chosen = rows[rows["condition"] == "clean"]
     values: dict[str, dict[str, np.ndarray]] = {"rank": {}, "s": {}}
     for name, part in chosen.groupby("detector", sort=False):
         places = ids.get_indexer(pd.Index(part["id"].astype(str)))
         if (places < 0).any() or part["id"].duplicated().any():
             what = "a sample is scored without answer, or twice"
-            raise samples.mismatch(what, f"detector {name}, {condition}")
+            raise samples.mismatch(what, f"detector {name}")
         for column, by_detector in values.items():
             by_detector[str(name)] = np.full(len(ids), np.nan)
             by_detector[str(name)][places] = part[column].to_numpy(dtype=np.float64)
-    return Scored(ordered, values["rank"], values["s"])
+    return DetectionScores(ordered, values["rank"], values["s"])
 
 
-def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
+def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
     """A row for each detector and metric: `COLUMNS`, with clustered intervals.
 
     Differences are paired, and those of a metric between detectors: with `vs_probe` above 0 the
@@ -119,7 +119,7 @@ def table(cell: Scored, readout: str, bootstrap: Bootstrap, seed: int) -> pd.Dat
 
 
 def _differences(
-    cell: Scored, detector: str, of: Callable[[str, np.ndarray], Values], level: float
+    cell: DetectionScores, detector: str, of: Callable[[str, np.ndarray], Values], level: float
 ) -> dict[str, np.ndarray]:
     """What every metric is above that of each of `REFERENCES`, with ends, [metrics] each.
 

@@ -11,12 +11,12 @@ import pandas as pd
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import Cell
+from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
-from anchorscope.detectors.tables.evaluation import Scored
+from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
 
@@ -29,15 +29,15 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Dataset:
+class LabelledCell:
     """A cell, and its answers with their labels."""
 
-    cell: Cell
+    cell: DetectionCell
     answers: pd.DataFrame  # see `activations.measured`
 
 
 def table(
-    cells: Mapping[str, Dataset],
+    cells: Mapping[str, LabelledCell],
     out_of_fold: Mapping[str, pd.DataFrame],
     bootstrap: Bootstrap,
     seed: int,
@@ -70,14 +70,14 @@ def table(
     return pd.DataFrame(rows).assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
 
 
-def _fitted(dataset: Dataset) -> dict[str, Scorer]:
+def _fitted(dataset: LabelledCell) -> dict[str, Scorer]:
     """The detectors of a whole cell."""
     train = with_probes(dataset.cell.whole(dataset.answers))
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 
 def _ranks(
-    scorers: Mapping[str, Scorer], cell: Cell, answers: pd.DataFrame
+    scorers: Mapping[str, Scorer], cell: DetectionCell, answers: pd.DataFrame
 ) -> dict[str, np.ndarray]:
     """Detector → its scores of a cell that it was not fitted to, in the order of the answers."""
     ids = pd.Index(answers["id"].astype(str), dtype=object)
@@ -86,7 +86,7 @@ def _ranks(
 
 
 def _rows(
-    scored: Scored,
+    scored: DetectionScores,
     ranks: Mapping[str, np.ndarray],
     counted: np.ndarray,
     drawn: Drawn,

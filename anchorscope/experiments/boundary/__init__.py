@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
     "groups by the random knockout's own flips.",
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
-    needs=("prompts", "floors"),
+    needs=("states", "prompts", "floors"),
     # clean, the control, the probabilities of tokens, and the answer under permission
     passes=lambda settings, draws, readouts: 1 + draws + 2,
     columns=COLUMNS,

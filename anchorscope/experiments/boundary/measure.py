@@ -7,7 +7,6 @@ from anchorscope.anchors.answer_anchors import REFUSAL
 from anchorscope.experiments.boundary import RANDOM, Boundary
 from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.models import answers
-from anchorscope.passes import outputs
 from anchorscope.questions.prompts import with_instruction
 
 REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
@@ -28,10 +27,11 @@ def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
 
 
 def certainty(cell: Cell) -> pd.DataFrame:
-    """By id, the mean log-probability and entropy over the tokens of E_A."""
-    samples = [*cell.samples.values()]
-    table = outputs.of_answers(cell.loaded, samples)
-    return table[table["exact"].astype(bool)].groupby("id")[list(SCORED)].mean()
+    """By id, the mean log-probability and entropy over the tokens of E_A on the clean pass."""
+    written = cell.outputs()
+    exact = written[written["exact"].astype(bool) & (written["condition"] == "clean")]
+    means = exact.groupby(exact["id"].astype(str))[list(SCORED)].mean()
+    return means.reindex(list(cell.samples))
 
 
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:

@@ -1,4 +1,4 @@
-"""Measure one cell's token probabilities, and whether the model calls its answers true."""
+"""Ask the model of one cell whether its answers are true."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_parquet
@@ -14,7 +14,6 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = measured(read_parquet(given.answers), given.activations)
     check_tokens(loaded.tokenizer, answers, given.answers)
-    table = token_probabilities.table(loaded, answers, style=chosen.prompt, p_true=chosen.p_true)
-    write_parquet(table, written)
+    write_parquet(token_probabilities.p_true(loaded, answers, style=chosen.prompt), written)
     counts = provenance.counts_of(given.activations)
     provenance.of_stage(snakemake, written, counts=counts, model=located)

@@ -1,14 +1,16 @@
-"""What the tables of detection say, in words."""
+"""What the tables of detection say, in words: of all methods in all cells, and of one detector."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from anchorscope.detectors.registry import METHODS
-from anchorscope.figures.figure_notes import few
+from anchorscope.detectors.registry import in_order, label_of
+from anchorscope.experiments.crossing.claims import NO, YES
+from anchorscope.probes.floors import FLOORS
+from anchorscope.probes.strength import LEAST_AUC
 
-TEXTS = ("text", "question", "answer", "response")
+TEXTS = tuple(FLOORS)
 OUTPUT = ("output",)
 QUESTION = ("question", "before")
 MARGIN = 0.02
@@ -18,15 +20,43 @@ ALONE = 0.9
 Names = Mapping[str, str]
 
 
-def label_of(detector: str) -> str:
-    """What a method is called in pictures; a given detector by its own name."""
-    return METHODS[detector].label if detector in METHODS else str(detector)
+READS = {
+    YES: "Its score is no sum of what it reads of question and answer: it compares them.",
+    NO: "It is not shown to compare the answer with the question: what it reads may be the "
+    "question and the answer, each for itself.",
+}
+UNTOLD = (
+    "Whether it compares the answer with the question cannot be said: too few answers could be "
+    "swapped between questions."
+)
+"""What one detector is shown to read, by the verdict of `interaction`."""
 
 
-def in_order(detectors: Iterable[str]) -> list[str]:
-    """Each name once: the methods in the order of the registry, then given detectors."""
-    there = list(dict.fromkeys(map(str, detectors)))
-    return [name for name in METHODS if name in there] + [n for n in there if n not in METHODS]
+def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
+    """Sentences on what one detector beats, and what it reads.
+
+    Args:
+        auc: its AUC in the table of detection.
+        interaction: the verdict of this claim; None where no answers were swapped.
+    """
+    lines = []
+    better = auc["ci_low"] > LEAST_AUC
+    unbeaten = [name for name in TEXTS if not beats(auc, [name])]
+    if not better:
+        lines.append(f"It is not surely better than AUROC {LEAST_AUC}: do not use it.")
+    if unbeaten:
+        lines.append(
+            f"It is not surely better than the text alone: {', '.join(unbeaten)} does as well. "
+            "A classifier of the text is cheaper."
+        )
+    elif better:
+        lines.append("It is surely better than every model of the text.")
+    if not beats(auc, ["before"]):
+        lines.append(
+            "It only reads the question: at the end of the prompt, before the answer is read, a "
+            "probe does as well. It tells hard questions, not wrong answers."
+        )
+    return [*lines, READS.get(interaction or "", UNTOLD)]
 
 
 def surely_above(auc: pd.DataFrame, detector: str, reference: str) -> int:
@@ -112,6 +142,8 @@ def _added(auc: pd.DataFrame, where: str) -> list[str]:
 
 def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[str]:
     """Between which datasets the probe's AUC is not surely above chance."""
+    from anchorscope.figures.figure_notes import few  # loads altair
+
     probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
     away = probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
     if away.empty:
