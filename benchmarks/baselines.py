@@ -127,26 +127,6 @@ def generate(
 
 
 @torch.inference_mode()
-def token_probabilities(
-    loaded: Loaded, table: pd.DataFrame, numbers: Iterable[int], at_once: int
-) -> Probabilities:
-    """The whole model on some sequences, sorted by length: logits of every token."""
-    found: Probabilities = {}
-    call: Any = loaded.model
-    for some in batches(table, numbers, at_once):
-        rows = [table.iloc[number] for number in some]
-        ids = padded(row["input_ids"] for row in rows)
-        lengths = torch.tensor([len(row["input_ids"]) for row in rows])
-        exists = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
-        log_p = call(input_ids=ids, attention_mask=exists).logits.float().log_softmax(-1)
-        for place, (number, row) in enumerate(zip(some, rows, strict=True)):
-            for token in range(row["prompt_length"], row["ea_end"]):
-                before = log_p[place, token - 1]
-                entropy = -(before.exp() * before).sum()
-                found[number, token] = torch.stack([before[ids[place, token]], entropy])
-    return found
-
-
 def eos(loaded: Loaded) -> frozenset[int]:
     """The ids that end an answer: of random weights one in so many does."""
     return frozenset(range(END_EVERY - 1, loaded.model.config.vocab_size, END_EVERY))

@@ -31,7 +31,7 @@ import workloads
 
 WORKLOADS = ("plain", "prefix", workloads.PUBLISHED, "hidden")
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
-TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3, ways.TOKENS: 1e-4}
+TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
 """Largest difference of two ways; of states larger than 1, of that share of the largest."""
 LOOSE = {"one-pass", "literal-1", "literal-32"}
 """Of the probes: scikit-learn at its default tolerance need not be right."""

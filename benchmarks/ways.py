@@ -13,15 +13,14 @@ from workloads import READOUT, Workload, answers, features, llama, read_publishe
 
 from anchorscope.models import generation
 from anchorscope.models.families import Loaded
-from anchorscope.passes import outputs, planning, runner
+from anchorscope.passes import planning, runner
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT
 
 Result = Mapping[Any, Any]
 CELL = ("generate", "measure", "fit")
 """The stages that measuring a cell takes, whose times add up to `end to end`."""
-TOKENS = "token probabilities"
-STAGES = (*CELL, TOKENS)
+STAGES = CELL
 REQUIRED = ("anchorscope", "one-pass", "literal-1", "literal-32")
 """The default of the config."""
 LITERAL = 32
@@ -101,29 +100,7 @@ def _generated(
 ) -> Result:
     ending = generation.Ending(CHAT, (0,), ends)
     found = generation.generate(baselines.prompts(table), loaded, ending, max_new_tokens=new_tokens)
-    return dict(enumerate(found))
-
-
-def outputs_of(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
-    """The probability of every token of the answers, and the entropy it was taken from."""
-    plain = partial(baselines.token_probabilities, loaded, table)
-    return {
-        "anchorscope": Way(partial(_of_answers, loaded, table)),
-        "one-pass": Way(partial(plain, range(len(table)), baselines.AT_ONCE)),
-        "literal-1": Way(partial(plain, work.some, 1), len(table) / len(work.some)),
-    }
-
-
-def _of_answers(loaded: Loaded, table: pd.DataFrame) -> Result:
-    samples = [planning.sample_of(row) for row in table.to_dict("records")]
-    numbers = {sample.id: number for number, sample in enumerate(samples)}
-    rows = outputs.of_answers(loaded, samples, batch_tokens=BATCH_TOKENS)
-    return {
-        (numbers[id_], int(place)): torch.tensor([logprob, entropy])
-        for id_, place, logprob, entropy in zip(
-            rows["id"], rows["place"], rows["logprob"], rows["entropy"], strict=True
-        )
-    }
+    return {number: one.ids for number, one in enumerate(found)}
 
 
 def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, folds: int = 5) -> dict[str, Way]:
@@ -189,7 +166,6 @@ def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, 
     makers: dict[str, Callable[[], dict[str, Way]]] = {
         "generate": partial(generating, work, loaded, table, ends),
         "measure": partial(measuring, work, loaded, table),
-        TOKENS: partial(outputs_of, work, loaded, table),
     }
     if not work.checkpoint:  # `hidden` fits probes to states of a model
         makers["fit"] = lambda: fitting(*features(work), work.folds)

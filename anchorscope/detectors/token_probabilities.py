@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import tokens
-from anchorscope.detectors.methods.output import FEATURES, P_TRUE, QUANTITIES, SPANS, STATISTICS
+from anchorscope.detectors.methods.output import P_TRUE, QUANTITIES, SPANS, STATISTICS
 from anchorscope.models.families import Loaded
 from anchorscope.passes import choices
 from anchorscope.probes.samples import sigmoid

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.method import Need as DetectionNeed, named
+from anchorscope.detectors.method import named
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
