@@ -157,7 +157,8 @@ def index(planned: Plan) -> pd.DataFrame:
         has_gold = [interventions.GOLD in sample.others for sample in planned.samples]
         alike = [None if other is None else _frame(one) == _frame(other) for one, other in both]
         done["crossed_partner"] = pd.Series(partners, dtype=object)
-        done["gold_partner"] = done["crossed_partner"].where(has_gold, None)
+        of_golds = [id_ if gold else None for id_, gold in zip(partners, has_gold, strict=True)]
+        done["gold_partner"] = pd.Series(of_golds, dtype=object)
         done["same_frame"] = pd.Series(alike, dtype=object)
         done["partner_source"] = pd.Series([planned.partner_source] * len(done), dtype=object)
     return done

@@ -198,7 +198,7 @@ def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
     """Id → why what is passed in its place is too long, its partner's included."""
-    why_not = {}
+    why_not: dict[str, str] = {}
     for id_, one in passed.items():
         if why := _over(len(one.input_ids), limits):
             why_not |= {id_: why, partners_of[id_]: why}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -125,7 +125,7 @@ def _columns(name: str, one: Estimate) -> Columns:
     return {f"{name}{end}": value for end, value in zip(ENDS, values, strict=True)}
 
 
-def _claimed(groups: Groups, depth: int, layers: object, level: float) -> Columns:
+def _claimed(groups: Groups, depth: int, layers: Iterable[int], level: float) -> Columns:
     """The claims at some layers, and the steps that are estimated there alone."""
     columns: Columns = {}
     for layer in layers:
@@ -178,8 +178,9 @@ def _shares(scores: np.ndarray) -> Columns:
         for name, one in terms.items():
             varied = intervals.mean_known(one[1:].var(0, ddof=1), -1)
             noise[name] = np.fmin(squares[name], varied)
-    whole = sum(squares.values())
-    parts = {name: squares[name] - noise[name] for name in TERMS} | {"noise": sum(noise.values())}
+    whole = np.sum([*squares.values()], axis=0)
+    parts = {name: squares[name] - noise[name] for name in TERMS}
+    parts["noise"] = np.sum([*noise.values()], axis=0)
     return {f"share_{name}": intervals.ratio(part, whole) for name, part in parts.items()}
 
 
