@@ -71,7 +71,8 @@ def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd
     assert table.loc["question", "share_question"] == pytest.approx(1)
     shares = table[["share_question", "share_answer", "share_pair"]].sum(axis=1)
     assert np.allclose(shares, 1)
-    assert (table["reads"] == "not shown").all()  # the states of crossed answers are their own
+    # the states of swapped answers are their own: nothing moves with the question
+    assert (table["interaction"] == "no").all() and (table["own_answer"] == "no").all()
 
 
 def test_given_scores_keep_their_direction_and_are_counted(small: Planted) -> None:

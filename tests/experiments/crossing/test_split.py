@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
 from anchorscope.experiments.crossing.split import at_own_size, split
+from hypothesis import given, settings, strategies as st
 
 PARTNER = np.array([2, 3, 0, 1, -1])
 LOGITS = st.floats(-30, 30)
