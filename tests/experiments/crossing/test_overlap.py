@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from anchorscope.experiments.crossing.split import split
 
 from anchorscope.experiments.crossing import overlap
+from anchorscope.experiments.crossing.split import split
 
 
 def pairs(n: int, seed: int = 0) -> tuple[np.ndarray, ...]:

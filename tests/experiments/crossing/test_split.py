@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from anchorscope.experiments.crossing.split import at_own_size, split
 from hypothesis import given, settings, strategies as st
+
+from anchorscope.experiments.crossing.split import at_own_size, split
 
 PARTNER = np.array([2, 3, 0, 1, -1])
 LOGITS = st.floats(-30, 30)
