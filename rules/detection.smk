@@ -97,7 +97,7 @@ rule detection_cell:
     message:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
     script:
-        "../scripts/detection_cell.py"
+        "../scripts/table.py"
 
 
 rule detection_transfer:
