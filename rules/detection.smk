@@ -39,12 +39,15 @@ rule outputs:
         "../scripts/outputs.py"
 
 
+OUTPUTS_NEEDED = paths.detection_needs("outputs", "p-true")
+
+
 rule detection_scores:
     input:
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
         probes=paths.product("probes", ".safetensors"),
-        outputs=paths.outputs_if_needed(paths.product("outputs", ".parquet")),
+        outputs=paths.product("outputs", ".parquet") if OUTPUTS_NEEDED else [],
         given=paths.given_scores,
     output:
         scores=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
@@ -103,7 +106,7 @@ rule detection_cell:
 rule detection_transfer:
     input:
         **{
-            kind: lambda w, stage=stage, end=end: paths.of_model(stage, end)(w)
+            kind: paths.of_model(stage, end)
             for kind, stage, end in (
                 ("answers", "answers", ".parquet"),
                 ("activations", "activations", ""),

@@ -59,6 +59,7 @@ rule delta_p:
 
 NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()}
 BOOTSTRAP = cfg.bootstrap.model_dump(mode="json")
+HELD = studies.held_cells(cfg)
 OF_FIGURE = dict(cells=lambda w: cfg.cells(w.figure), most_dropped=cfg.most_dropped)
 DETECTION = {name: f".{name}.csv" for name in detection_views.TABLES}
 
@@ -121,15 +122,15 @@ OF_MANY = {
     "experiment_calibration": (
         dict(
             rows=paths.of_experiments(),
-            scores=paths.of_calibration("scores", ".parquet", paths.held_cells()),
-            floors=paths.of_calibration("scores", ".floors.parquet", paths.held_cells()),
-            answers=paths.of_calibration("answers", ".parquet", paths.held_cells()),
-            activations=paths.of_calibration("activations", "", paths.held_cells()),
+            scores=paths.of_calibration("scores", ".parquet", HELD),
+            floors=paths.of_calibration("scores", ".floors.parquet", HELD),
+            answers=paths.of_calibration("answers", ".parquet", HELD),
+            activations=paths.of_calibration("activations", "", HELD),
             truth=paths.of_calibration("truth", ".parquet"),
         ),
         dict(table="calibration-experiments.csv", floors="calibration-experiments-floors.csv"),
         dict(
-            cells=paths.held_cells(),
+            cells=HELD,
             measured=paths.experiments_held(),
             calibrated=cfg.calibrated(),
             nulls=NULLS,

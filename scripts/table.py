@@ -10,7 +10,6 @@ with stage(snakemake):
     made, facts = MAKERS[snakemake.rule](snakemake)
     for name, table in made.items():
         write_csv(table, snakemake.output[name])
-    product = snakemake.output.provenance.removesuffix(".provenance.json")
-    provenance.of_stage(snakemake, product, **facts)
+    provenance.of_stage(snakemake, snakemake.output[0], **facts)
     if "verdict" in facts:
         print(facts["verdict"])

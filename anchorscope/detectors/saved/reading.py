@@ -20,7 +20,7 @@ from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
 from anchorscope.questions import questions
-from anchorscope.questions.fields import Cells, check_columns
+from anchorscope.questions.fields import RowCells, check_columns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -94,7 +94,7 @@ def _numbered(
     check_columns(rows, fields, source)
     notes, ids, keys = Counter[str](), [], []
     for number, row in enumerate(rows):
-        cells = Cells(row, fields, f"{source}, row {number + 1}", notes)
+        cells = RowCells(row, fields, f"{source}, row {number + 1}", notes)
         ids.append(cells.text("id", number=True) or str(number + 1))
         keys.append((questions.folded_text(cells.question or ""), cells.text("response")))
     numbered = [{**row, ROW: f"{number:09}"} for number, row in enumerate(rows)]
