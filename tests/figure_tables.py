@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from anchorscope.experiments.knockout.curve import NO
+from anchorscope.experiments.knockout.contrasts import NO
 
 Pairs = Sequence[tuple[str, str]]
 MODELS = [("one", "Model One"), ("two", "Model Two")]

@@ -72,7 +72,7 @@ class Answers:
 
     def term(self, which: np.ndarray) -> np.ndarray:
         """A term of the scores, and then of each refit: [1 + refits, pairs]."""
-        refits = np.empty((4, 0, self.scores.shape[1])) if self.refits is None else self.refits
+        refits = np.empty((4, 0, *self.scores.shape[1:])) if self.refits is None else self.refits
         return term(which, np.concatenate([self.scores[:, None], refits], axis=1))
 
 
