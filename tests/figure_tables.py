@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from anchorscope.experiments.knockout.contrasts import NO
+from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.experiments.knockout.contrasts import (
+    NO,
+    NOT_INTERPRETABLE,
+    OWN,
+    PUBLISHED,
+    RANDOM,
+    REPORTED,
+    YES,
+)
 
 Pairs = Sequence[tuple[str, str]]
 MODELS = [("one", "Model One"), ("two", "Model Two")]
@@ -17,8 +26,10 @@ DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
 FLOORS = ("answer", "question", "response", "text")
 READOUTS = list(product(("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")))
 AT = {"site": "mlp", "position": "final"}
-CONTRASTS = {"knockout": 30.0, "random": 4.0, "knockout-random": 26.0}
-FLIPPED = {"knockout": 0.4, "random": 0.05, "crossed": 0.38}
+CONTRASTS = {OWN: (30.0, YES), RANDOM: (0.5, NO), PUBLISHED: (26.0, REPORTED)}
+"""Contrast → points of flips that it has in deep layers, and what is told of it."""
+BESIDE = 5.0
+FLIPPED = {"knockout": 0.4, "random": 0.05, "crossed": 0.38, "crossed-knockout": 0.06}
 
 
 def _cells(models: Pairs, datasets: Pairs) -> list[dict[str, Any]]:
@@ -46,6 +57,7 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0
         row |= {"probe_auc": auc, "ece": 0.02 + 0.03 * (1 - at) + rng.uniform(0, 0.01)}
         row |= {"auc_knockout": auc - 0.12, "auc_refit": auc - 0.05}
         row |= {"flip_share": share, "random_flip_share": 0.05, "null_share": 0.2 * share + 0.02}
+        row |= {"crossed-knockout_flip_share": 0.06, "crossed-random_flip_share": 0.05}
         row |= {"question_flip_share": share + 0.08, "offset_flip_share": 0.7 * share}
         row |= {"question_only": 0.1, **_band("question_only", 0.1, 0.02)}
         row |= {"question_more": 0.08, **_band("question_more", 0.08, 0.02)}
@@ -60,14 +72,17 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0
 
 
 def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0) -> pd.DataFrame:
-    """Contrasts in which random tokens have no effect; the first `blind` layers say nothing."""
+    """Contrasts in which the own question has an effect; the first `blind` layers say nothing."""
     rows = []
-    for cell, (contrast, share) in product(_cells(models, datasets), CONTRASTS.items()):
+    for cell, (contrast, (share, told)) in product(_cells(models, datasets), CONTRASTS.items()):
         for (quantity, sign), layer in product((("share", 1), ("delta_p", -0.7)), range(layers)):
             at = sign * share * (1 - math.exp(-4 * (layer + 1) / layers))
-            row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 500}
+            row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 450}
             row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
-            row |= {"effect": NO if contrast == "random" else "yes"}
+            row |= {"under": at + sign * BESIDE, "beside": sign * BESIDE, "ceiling": 40.0 * sign}
+            claims = contrast != PUBLISHED and layer < blind
+            row |= {"effect": NOT_INTERPRETABLE if claims else told, "inflation": 1.2}
+            row |= {"headline": layer == layers - 3}
             row |= _band("ci", at, 3) | _band("ci90", at, 2.5)
             rows.append(row)
     return pd.DataFrame(rows)
@@ -76,24 +91,31 @@ def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 
 def crossing_of(
     models: Pairs, datasets: Pairs, layers: int = 16, readouts: Pairs = (("mlp", "final"),)
 ) -> pd.DataFrame:
-    """Crossings in which truth is read from the middle of the layers on."""
+    """Crossings in which answers are compared with questions from the middle of the layers on.
+
+    It passes through the exact tokens; right answers that were not given score above wrong ones.
+    """
     rows = []
     for (i, cell), (site, position), layer in product(
         enumerate(_cells(models, datasets)), readouts, range(layers)
     ):
-        deep = layer >= layers // 2
-        right, wrong = (1.9 + 0.1 * i, -1.1) if deep else (0.01, 0.0)
-        row = cell | {"site": site, "position": position, "layer": layer}
-        row |= {"n_right": 210 + i, "n_wrong": 190, "headline": layer == layers - 3}
-        means = {"pair_right": right, "pair_wrong": wrong}
-        means |= {"truth": (right - wrong) / 2, "agreement": (right + wrong) / 2}
+        deep, headline = layer >= layers // 2, layer == layers - 3
+        row = cell | {"site": site, "position": position, "layer": layer, "headline": headline}
+        row |= {"n_right": 210 + i, "n_wrong": 190, "n_gold": 150, "signal": deep}
+        right, wrong, gold = (1.9 + 0.1 * i, 0.4, 0.9) if deep else (0.01, 0.0, 0.0)
+        means = {"pair_right": right, "pair_wrong": wrong, "pair_gold": gold}
+        means |= {"pair_right_cut": 0.1 * right, "pair_right_random": 0.95 * right}
+        means |= {"pair_wrong_cut": 0.1 * wrong, "pair_wrong_random": 0.95 * wrong}
+        means |= {"gold_wrong": gold - wrong}
+        means |= {f"{side}_passes": 0.9 if headline else math.nan for side in ("right", "wrong")}
         for name, value in means.items():
             row |= {name: value} | _band(name, value, 0.1)
+        for claim in CLAIMS:
+            row |= {claim: "yes" if headline else None, f"{claim}_why": None}
+            row |= {f"{claim}_p": 0.001 if headline else math.nan}
         row |= {"share_question": 0.25, "share_answer": 0.2, "share_pair": 0.45 if deep else 0.1}
-        row |= {"share_noise": 0.1, "signal": deep, "reads": "truth" if deep else "not shown"}
-        row |= {"pair_from": layers // 2, "truth_from": layers // 2, "text_pair": 0.02}
-        row |= {"follows": 0.4, "n_unlike": 3, "source": "relations"}
-        rows.append(row)
+        row |= {"share_noise": 0.1, "follows": 0.4, "n_unlike": 3, "n_same_frame": 40}
+        rows.append(row | {"source": "relations"})
     return pd.DataFrame(rows)
 
 
@@ -143,14 +165,10 @@ def curve_of(
 
 
 def _flipped(condition: str, anchor: str, share: float, i: int) -> dict[str, float]:
-    """Flips of the paired samples; most Q-Anchored right answers turn where they are exchanged."""
-    paired = condition in ("knockout", "random")
-    n = 812 + i if paired else round(250 * share) if anchor == "Q" else 300
-    flips = share
-    if anchor != "all":
-        turned = 0.95 - 0.02 * (i % 4) if condition == "crossed" else 1.0
-        flips = turned if anchor == "Q" else 0.0
-    half = 1.5 * math.sqrt(flips * (1 - flips) / max(n, 1)) + 0.01
+    """Flips of the paired samples; groups are formed by them."""
+    n = 812 + i if condition in ("knockout", "random") else 300
+    flips = {"all": share, "Q": 1.0, "A": 0.0}[anchor]
+    half = 1.5 * math.sqrt(flips * (1 - flips) / n) + 0.01
     ends = {"flip_low": max(0.0, flips - half), "flip_high": min(1.0, flips + half)}
     return {"flip_share": flips, "n_paired": n} | ends
 

@@ -142,7 +142,9 @@ class Shown:
         of_pairs: Sequence[str] = [figure_pathway.NOT_CROSSED]
         if len(self.crossing):
             untold = figure_pathway.untold_notes(self.crossing, request)
-            of_pairs = [*figure_pathway.DETAILS, *untold]
+            crossed = data.cells_of(self.crossing, request)
+            none = [name for name in crossed if len(cells[name]) and crossed[name].empty]
+            of_pairs = [*figure_pathway.DETAILS, *untold, *figure_pathway.unswapped_notes(none)]
         basics, signal, *others = curves.sentences
         verdict = figure_pathway.verdict(self.crossing)
         return Caption(

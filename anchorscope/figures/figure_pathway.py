@@ -1,6 +1,6 @@
 """The rows of panels on swapped answers: what passes through the question, and what is truth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -133,3 +133,8 @@ def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
         if len(cell) and (cell["n_right"] < LEAST_PAIRS).all():
             parts.append(f"the middle row of {name} is of wrong answers")
     return [f"Not told: {notes.few(parts, 12)}."] if parts else []
+
+
+def unswapped_notes(names: Sequence[str]) -> list[str]:
+    """Details of the cells, by name, that were measured and have no pair."""
+    return [f"No two answers could be swapped: {notes.few(names, 12)}."] if names else []

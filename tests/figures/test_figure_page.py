@@ -44,7 +44,7 @@ def live() -> dict[str, Any]:
 def rows_of(panel: int, view: int) -> pd.DataFrame:
     """What a panel draws of a view, flattened as Vega-Lite does."""
     _, flatten = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"]
-    name = f"{('delta_p', 'flips', 'pairs')[panel % 3]}_{panel // 3}"
+    name = f"{('delta_p', 'pathway', 'truth')[panel % 3]}_{panel // 3}"
     lines = pd.DataFrame(live()["datasets"][name])
     return lines[lines["view"] == view].explode(flatten["flatten"])
 
@@ -68,10 +68,14 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             (low, high), ticks = text["axes"][f"delta_p_{k}"]
             assert low <= min(rows["low"]) and max(rows["high"]) <= high
             assert all(low <= tick <= high and tick % 20 == 0 for tick in ticks)
-            flips = rows_of(3 * k + 1, view)
-            flips = flips[~flips["edge"].astype(bool) & ~flips["chance"].astype(bool)]
-            shares = 100 * cell[cell["anchor"] == "all"]["flip_share"]
-            assert sorted(flips["value"]) == pytest.approx(sorted(shares), abs=0.06)
+            swapped = crossing()[lambda rows, model=model: rows["model"] == model]
+            swapped = swapped[(swapped["site"] == one[0]) & (swapped["position"] == one[1])]
+            pairs = rows_of(3 * k + 1, view)
+            cut = pairs[pairs["quantity"] == "own right, exact tokens cut"]["value"]
+            assert sorted(cut) == pytest.approx(sorted(swapped["pair_right_cut"]), abs=1e-3)
+            truth = rows_of(3 * k + 2, view)
+            gold = truth[truth["quantity"] == "gold answers"]["value"]
+            assert sorted(gold) == pytest.approx(sorted(swapped["pair_gold"]), abs=1e-3)
         assert "/".join(one[:2]) in text["caption"][0]
 
 
@@ -89,7 +93,7 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         page.set_default_timeout(20_000)
         page.evaluate("window.drawn.then(() => 0)")
         words = page.locator("#figure text")
-        assert words.filter(has_text="Flips (%)").count() == len(MODELS)
+        assert words.filter(has_text="Pair term (logits)").count() == 2 * len(MODELS)
         assert words.filter(has_text="Read-out mlp/final").count() == 1
         page.select_option("[name=condition]", "random")
         words.filter(has_text=title_of("random")).wait_for()

@@ -72,7 +72,8 @@ def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
         "font": "Liberation Sans",
     }
     looks = LOOKS | {"datasets": DATASETS, "style": style}
-    spec = chart(curve_of(MODELS, DATASETS, 12, blind=2), crossing(), **looks).to_dict()
+    tables = curve_of(MODELS, DATASETS, 12, blind=2), crossing_of(MODELS, DATASETS, 12)
+    spec = chart(*tables, **looks).to_dict()
     new = tmp_path / "figure.png"
     new.write_bytes(vl_convert.svg_to_png(as_svg(spec), scale=1))
     stored = pixels(STORED.read_bytes())

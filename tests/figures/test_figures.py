@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from figure_tables import READOUTS, caption, crossing_of, curve_of, details, drawing, points, views
 
-from anchorscope.figures import figure_pairs
+from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_notes import model_notes
@@ -36,7 +36,7 @@ def table_of() -> pd.DataFrame:
 
 
 def crossed() -> pd.DataFrame:
-    """The same cells, answers exchanged."""
+    """The same cells, answers swapped."""
     return pd.concat([crossing_of(LLAMA[:1], DATASETS, 16), crossing_of(LLAMA[1:], DATASETS, 28)])
 
 
@@ -53,7 +53,7 @@ def usual() -> dict[str, Any]:
 
 
 def columns(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """(ΔP panel, panel of flips) of each model."""
+    """The panels of each model: ΔP, and pathway and truth where answers were swapped."""
     return [tuple(column["vconcat"]) for column in spec["concat"]]
 
 
@@ -64,7 +64,7 @@ def line_of(panel: dict[str, Any]) -> dict[str, Any]:
 
 def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() -> None:
     spec = usual()
-    for panel, _ in columns(spec):
+    for panel, *_ in columns(spec):
         line = line_of(panel)
         assert line["color"]["condition"]["scale"] == {"domain": LEGEND, "range": CYCLE}
         dashes = line["strokeDash"]["scale"]["range"]
@@ -78,20 +78,20 @@ def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() ->
 
 
 def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
-    spec = usual()
-    assert [panel["title"]["text"] for panel, _ in columns(spec)] == [m[1] for m in LLAMA]
-    for (panel, share), last in zip(columns(spec), (15, 27), strict=True):
-        for view in (panel, share):
+    spec = draw(table_of(), crossed())
+    assert [panel["title"]["text"] for panel, *_ in columns(spec)] == [m[1] for m in LLAMA]
+    for (panel, *below), last in zip(columns(spec), (15, 27), strict=True):
+        for view in (panel, *below):
             assert line_of(view)["x"]["scale"]["domain"] == [0, last]
         y = line_of(panel)["y"]
         low, high = y["scale"]["domain"]
         rows = [row for row in points(spec, panel) if row["value"] is not None]
         assert low <= min(row["low"] for row in rows)
         assert max(row["high"] for row in rows) <= high <= 20
-        axis, below = y["axis"], line_of(share)["y"]["axis"]
+        axis, lower = y["axis"], line_of(below[0])["y"]["axis"]
         assert (axis["values"], axis["title"]) == (list(range(low, high + 1, 20)), "ΔP (points)")
         for extent in ("minExtent", "maxExtent"):
-            assert axis[extent] == below[extent], "panels above one another stand in line"
+            assert axis[extent] == lower[extent], "panels above one another stand in line"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_layer_ticks_follow_depth(layers: int, ticks: list[int]) -> None:
 
 def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
     table, spec = table_of(), usual()
-    panel, _ = columns(spec)[0]
+    (panel,) = columns(spec)[0]
     drawn = pd.DataFrame(points(spec, panel))
     wanted = table.query("model == 'llama-3.2-1b' and condition == 'knockout' and anchor != 'all'")
     for name, column in (("value", "delta_p"), ("low", "ci_low"), ("high", "ci_high")):
@@ -210,69 +210,92 @@ def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_
     assert whole in said
 
 
-def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
-    table, spec = table_of(), usual()
-    for (_, share), (model, _) in zip(columns(spec), LLAMA, strict=True):
-        (band,) = views(share, "area")
-        assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
-        random, exact = views(share, "line")
-        assert random["mark"]["strokeDash"] and "strokeDash" not in exact["mark"]
-        for line, no in ((random, ""), (exact, "!")):
-            assert f"{no}datum.chance" in json.dumps(line["transform"])
-        assert exact["encoding"]["y"]["scale"]["domain"] == [0, 100]
-        rows = pd.DataFrame(points(spec, share))
-        assert (rows["chance"] == (rows["condition"] == "random")).all()
-        for condition in ("knockout", "random"):
-            wanted = table[(table["model"] == model) & (table["condition"] == condition)]
-            wanted = wanted[wanted["anchor"] == "all"]
-            got = rows[rows["condition"] == condition]
-            for name, column in (("value", "flip_share"), ("low", "flip_low")):
-                assert sorted(got[name]) == pytest.approx(sorted(100 * wanted[column]), abs=0.06)
-            assert sorted(got["n"]) == sorted(wanted["n_paired"])
-
-
-def test_a_cell_with_too_few_pairs_is_not_drawn_in_the_lower_row_and_named() -> None:
-    crossing = crossed()
-    few = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
-    crossing.loc[few, "reads"], crossing.loc[few, "n_right"] = "too few", 2
-    spec = draw(table_of(), crossing)
-    drawn = [{row["dataset"] for row in points(spec, part[2])} for part in columns(spec)]
-    everything = {label for _, label in DATASETS}
-    assert drawn == [everything, everything - {"NQ"}]
-    said = "Too few pairs of right answers for the lower row: Llama-3.2-3B on NQ, 2."
-    assert said in details(spec)
-
-
-def test_truth_of_the_pair_has_a_row_where_answers_were_exchanged() -> None:
+def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swapped() -> None:
     spec = draw(table_of(), crossed())
-    for (_, _, panel), (model, _), layers in zip(columns(spec), LLAMA, (16, 28), strict=True):
-        heading = "".join(panel["title"]["text"])  # one line or several
-        assert heading.startswith("Truth of the pair") or model != LLAMA[0][0]
+    terms = {"own right, clean": "pair_right"}
+    terms |= {f"own right, {cut} tokens cut": f"pair_right_{end}" for cut, end in CUTS}
+    for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
-        for quantity, behind in (("truth", False), ("agreement", True)):
-            got = rows[rows["behind"] == behind]
-            assert (got["quantity"] == quantity).all()
-            for name, column in (("value", ""), ("low", "_low"), ("high", "_high")):
-                wanted = own[f"{quantity}{column}"]
-                assert sorted(got[name]) == pytest.approx(sorted(wanted), abs=1e-3)
-        assert (rows["claimed"] == (rows["layer"] >= layers // 2)).all()
+        assert set(rows["quantity"]) == set(terms)
+        _same(rows, own, terms)
+        clean = rows["quantity"] == "own right, clean"
+        assert (rows["claimed"] == (clean & (rows["layer"] == last - 2))).all()
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
-    assert "(filled) in 8 of 8 cells" in caption(spec)
-    assert "n = 190 to 213 pairs" in caption(spec)
-    assert "There is no row of exchanged answers" in details(usual())
+        assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
+    said = "in 8 of 8 cells, through the exact question tokens in 8 of 8;"
+    assert said in caption(spec) and figure_pathway.NOT_CROSSED in details(usual())
 
 
-def test_the_range_of_the_pair_holds_zero_and_every_band() -> None:
+CUTS = (("exact", "cut"), ("random", "random"))
+
+
+def _same(rows: pd.DataFrame, table: pd.DataFrame, terms: dict[str, str]) -> None:
+    """Lines of these quantities are the table's columns, with their intervals."""
+    for quantity, column in terms.items():
+        got = rows[rows["quantity"] == quantity]
+        for name, end in (("value", ""), ("low", "_low"), ("high", "_high")):
+            assert sorted(got[name]) == pytest.approx(sorted(table[column + end]), abs=1e-3)
+
+
+def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:
+    crossing = crossed()
+    false = crossing["headline"] & (crossing["dataset"] == "nq")
+    crossing.loc[false, "truth"] = "no"
+    spec = draw(table_of(), crossing)
+    for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
+        rows = pd.DataFrame(points(spec, panel))
+        own = crossing[crossing["model"] == model]
+        _same(rows, own, {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"})
+        claimed = rows[rows["claimed"]]
+        assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
+        assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
+    assert caption(spec).endswith("above its own wrong ones in 6 of 8.")
+
+
+def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_told_is_named() -> (
+    None
+):
+    crossing = crossed()
+    few = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
+    crossing.loc[few, "n_right"] = 2
+    crossing.loc[few & crossing["headline"], ["through_eq", "truth"]] = ["too few", "not measured"]
+    spec = draw(table_of(), crossing)
+    middle = pd.DataFrame(points(spec, columns(spec)[1][1]))
+    wrong = middle[middle["quantity"].str.startswith("own wrong")]
+    assert set(wrong["dataset"]) == {"NQ"} and set(wrong["n"]) == {190}
+    name = "Llama-3.2-3B on NQ"
+    assert (
+        f"Not told: the pathway in {name}: too few; truth in {name}: not measured; "
+        f"the middle row of {name} is of wrong answers."
+    ) in details(spec)
+    assert "in 7 of 7; it scores" in caption(spec)
+
+
+def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_named() -> None:
+    crossing = crossed()
+    none = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
+    spec = draw(table_of(), crossing[~none])
+    _, *below = columns(spec)[1]
+    for panel in below:
+        assert {row["dataset"] for row in points(spec, panel)} == {"PopQA", "TriviaQA", "HotpotQA"}
+    assert "No two answers could be swapped: Llama-3.2-3B on NQ." in details(spec)
+    alone = draw(table_of(), crossing[crossing["model"] == "llama-3.2-1b"])
+    *_, note = views(columns(alone)[1][1], "text")
+    assert note["mark"]["text"] == "not measured, or too few pairs"
+
+
+def test_the_range_of_the_pair_holds_zero_and_every_band_and_no_label_nearer_than_a_step() -> None:
     def axis(*values: float) -> Any:
-        ends = {"low": values, "high": values, "behind": False}
-        return figure_pairs.ticks_of_pairs(pd.DataFrame({"value": values} | ends))
+        return figure_pathway.ticks_of_pairs(
+            pd.DataFrame({"value": values, "low": values, "high": values})
+        )
 
     assert axis(0.001, -0.002) == ((-0.027, 0.026), [0])
     (low, high), ticks = axis(1.9, -0.1)
     assert low < -0.1 < 1.9 < high and 0 in ticks and len(ticks) <= 6
-    assert figure_pairs.ticks_of_pairs(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])
+    assert figure_pathway.ticks_of_pairs(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])
 
 
 def test_caption_states_readout_grouping_n_and_interval() -> None:
@@ -281,8 +304,7 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     spec = draw(table)
     text, more = caption(spec), details(spec)
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
-    assert "n = 812 to 1,000 samples a cell; 95 % intervals." in text
-    assert "Flips: n = 812 to 815 paired samples." in more
+    assert "n = 812 to 1,000 samples per cell; 95 % intervals." in text
     assert "Bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
 
 
@@ -380,7 +402,7 @@ def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> 
     assert (look.label_size, look.columns, look.panel_width) == (9, 2, 236)
     assert Style(**look.model_dump()) == look, "as a rule's parameters hand it on"
     paper = draw(table_of(), style={"theme": "paper", "panel_height": 100})
-    assert {p["height"] for p, _ in columns(paper)} == {100}
+    assert {p["height"] for p, *_ in columns(paper)} == {100}
     assert paper["datasets"] == usual()["datasets"]
 
 
@@ -419,9 +441,7 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
     assert len(ranges) == 1
-    assert caption(spec).startswith(
-        "4 read-outs; flips among paired samples (dotted: random tokens);"
-    )
+    assert caption(spec).startswith("4 read-outs; groups formed at each layer by its own flips;")
     said = details(spec)
     assert "No signal (hollow grey): Model at home at attn/final on Alpha; " in said
     assert said.endswith("Model at home at mlp/last_answer on Alpha.")

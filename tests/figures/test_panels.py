@@ -82,8 +82,10 @@ def claims() -> Panel:
     rows = []
     for layer in range(3):
         mean = {"layer": layer, "value": layer, "low": layer - 1, "high": layer + 1}
-        front = {"series": "pair", "behind": False, "claimed": layer > 1}
-        back = {"series": "answer", "behind": True, "claimed": False}
+        front = {"series": "pair", "quantity": "clean", "dash": "clean", "banded": True}
+        front |= {"claimed": layer > 1}
+        back = {"series": "pair", "quantity": "cut", "dash": "random tokens cut"}
+        back |= {"banded": False, "claimed": False}
         rows += [LABELS | mean | front, LABELS | mean | back]
     tips = draw.LAYER | TIPS
     return Panel("truth", pd.DataFrame(rows), Y, tips, LAYERS, figure_panel.claims)
@@ -184,13 +186,17 @@ def test_shares_are_stacked_in_order_and_layers_with_blanks_left_out() -> None:
     assert set(data.stacked(blank, columns)["layer"]) == {1}
 
 
-def test_claims_are_filled_and_what_stands_behind_has_no_band() -> None:
+def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -> None:
     (column,) = figure(claims()).to_dict()["concat"]
     (panel,) = column["vconcat"]
     layers = {layer.get("name", ""): layer for layer in panel["layer"]}
-    band, markers = (layers[f"truth_0_{role}"] for role in ("band", "markers"))
-    assert band["transform"] == markers["transform"] == [{"filter": "!datum.behind"}]
+    band, markers, line, dotted = (
+        layers[f"truth_0_{role}"] for role in ("band", "markers", "line", "dotted")
+    )
+    assert band["transform"] == [{"filter": "datum.banded"}]
+    assert markers["transform"] == line["transform"] == [{"filter": "datum.dash === 'clean'"}]
     fill = markers["encoding"]["fill"]
     assert fill["value"] == "white" and fill["condition"]["test"] == "datum.claimed"
-    behind = layers["truth_0_behind"]
-    assert behind["mark"]["strokeWidth"] < layers["truth_0_line"]["mark"]["strokeWidth"]
+    assert dotted["transform"] == [{"filter": "datum.dash === 'random tokens cut'"}]
+    assert dotted["mark"]["strokeWidth"] < line["mark"]["strokeWidth"]
+    assert dotted["mark"]["strokeDash"] != line["mark"]["strokeDash"]
