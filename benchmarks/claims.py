@@ -5,7 +5,7 @@
 Worlds of `claim_worlds`, and of `blind_worlds`, which were written without sight of the rules; 25
 right and 750 wrong pairs, and 200 of each. Printed for each: the share of data sets in which
 `interaction`, `own answer` and `truth` are claimed, and in which each step of `truth` alone is
-above 0; then the same for `through E_Q`.
+above 0; the table of docs/validity.md; then the same for `through E_Q`.
 """
 
 import argparse
@@ -145,13 +145,23 @@ def table(seeds: int, chosen: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def lines(found: pd.DataFrame) -> str:
+    """The rows of docs/validity.md: each world, each claim's share at both sizes."""
+    rows = []
+    for (group, world, refits), part in found.groupby(["group", "world", "refits"], sort=False):
+        cells = ["; ".join(f"{share:.2f}".lstrip("0") for share in part[name]) for name in COLUMNS]
+        label = f"{world.replace('_', ' ')}{', refits' * refits}"
+        rows.append(" | ".join([group, label, *(cells[place] for place in (2, 0, 1))]))
+    return "\n".join(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=400)
     parser.add_argument("--worlds", default="", help="a regular expression")
     chosen = parser.parse_args()
     found = table(chosen.seeds, chosen.worlds)
-    print(found.round(3).to_string(index=False))
+    print(lines(found))
     print(found.groupby("group", sort=False)[[*COLUMNS]].agg(["mean", "max"]).round(3).to_string())
     for passes in (0.0, 0.5, 1.0):
         made = [through(passes)(seed)[0] for seed in range(chosen.seeds)]

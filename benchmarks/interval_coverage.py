@@ -29,11 +29,10 @@ import pandas as pd
 import torch
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import table
-from anchorscope.experiments.crossing.split import split
-from anchorscope.experiments.crossing.table import Pairs
-from anchorscope.experiments.knockout import curve
-from anchorscope.probes import fitting, intervals, scores
+from anchorscope.experiments.crossing import table as crossing
+from anchorscope.experiments.knockout.contrasts import contrasts
+from anchorscope.experiments.knockout.curve import curve
+from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
 
 WIDTH = 16
@@ -53,6 +52,7 @@ ADDITIVE = {"question": 1.0, "answer": 1.0, "truth": 0.0, "own": 0.0}
 """Nothing belongs to the pair."""
 SHARED = {"question": 0.3, "answer": 0.3}
 """What part of the noise belongs to the question alone, or to the answer alone."""
+PAIRS = ("pair_right", "pair_wrong")
 
 
 def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
@@ -108,18 +108,16 @@ def bands(
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
-        found = analysis.table(
-            curve.curve, scored[scored["condition"] != "random"], answers, **given
-        )
+        found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
         rows = found[found["grouping"] == "per_layer"].set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():
             row = rows.loc[anchor]
             values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
             records.append((quantity, name, *values, row["probe_auc"]))
-        contrasts = analysis.table(curve.contrasts, scored, answers, **given)
-        contrasts = contrasts[contrasts["contrast"] == "knockout-random"].set_index("quantity")
+        found = analysis.table(contrasts, scored, answers, **given)
+        paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
-            row = contrasts.loc[column]
+            row = paired.loc[column]
             found = (row["estimate"], row["ci_low"], row["ci_high"])
             records.append((quantity, name, *found, rows["probe_auc"].iloc[0]))
     columns = ["quantity", "probes", "estimate", "low", "high", "auc"]
@@ -128,8 +126,8 @@ def bands(
 
 def crossed_pairs(
     n: int, seed: int, strengths: Mapping[str, float] = STRENGTHS
-) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
-    """Answers, the place of each sample's partner [n], and features [1, n, width].
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Answers, which name each sample's partner, and features [1, n, width].
 
     These are of each answer behind its own question, then behind its partner's. Two wordings of a
     subject have partners of one other subject; half of all answers are right.
@@ -138,7 +136,6 @@ def crossed_pairs(
     places = np.arange(n).reshape(-1, 4)  # two subjects of one label, each in two wordings
     partner = places[:, [2, 3, 0, 1]].ravel()
     z = np.repeat(random.permutation(len(places)) % 2, 4)
-    subject = np.arange(n) // 2
     part = {
         name: np.sqrt(size) * np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
         for name, size in SHARED.items()
@@ -155,57 +152,50 @@ def crossed_pairs(
         return x[None]
 
     clean, crossed = rows(np.arange(n), sign, 1), rows(partner, np.ones(n), -1)
-    columns = {"id": [f"i{i:05}" for i in range(n)], "question": [f"q{i}" for i in range(n)]}
-    answers = pd.DataFrame(columns | {"subject": [f"s{i}" for i in subject], "label": z})
-    return answers, partner, clean, crossed
+    ids = np.array([f"i{i:05}" for i in range(n)])
+    columns = {"id": ids, "question": [f"q{i}" for i in range(n)], "label": z}
+    columns |= {"subject": [f"s{i // 2}" for i in range(n)], "ea_text": [f"y{id_}" for id_ in ids]}
+    columns |= {"crossed_partner": ids[partner], "partner_source": "relations", "same_frame": True}
+    return pd.DataFrame(columns), clean, crossed
 
 
-def claims(
+def pairs(
     n: int,
     seed: int,
-    probe: Settings,
+    probe: dict[str, Any],
     strengths: Mapping[str, float] = STRENGTHS,
-    draws: int = 1000,
     shuffle: bool = False,
 ) -> pd.DataFrame:
-    """Estimates and intervals of one world, with `probes` held fixed and refitted.
+    """Pair terms and their intervals of one world, with `probes` held fixed and refitted.
 
-    Two subjects in a pair share a fold. `shuffle` learns from labels that mean nothing.
+    `share_<term>` are those of right answers, with refits. `shuffle` learns from labels that mean
+    nothing.
     """
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
-    answers, partner, clean, crossed = crossed_pairs(n, seed, strengths)
-    z = answers["label"].to_numpy()
-    shown = np.random.default_rng(seed).permutation(z[::4]).repeat(4) if shuffle else z
-    pair = (np.arange(n) // 4).astype(str)
-    linked = answers.assign(label=shown, subject=pair)
-    plan = fitting.design(linked, probe)
-    drawn = scores.drawn(answers.assign(label=shown), plan)
-    features = [torch.as_tensor(x).float() for x in (clean, crossed)]
-    fitted = fitting.fit(features[0], plan)
-    again = fitting.fit(features[0], plan, fitted.c, drawn.weights)
-    terms = split(*(fitting.out_of_fold(fitted, x, plan.fold) for x in features), partner)
-    where = plan.of_draws(len(drawn))
-    moved = [fitting.out_of_fold(again, x, where) for x in features]
-    refits = split(*(s.swapaxes(0, 1) for s in moved), partner)
-    pairs = Pairs(
-        rows=np.arange(n),
-        fold=plan.fold,
-        right=z == 0,
-        text=np.zeros(n),
-        unlike=np.zeros(n, dtype=bool),
-        drawn=intervals.bootstrap(np.arange(n) // 4, draws, seed),
+    answers, *features = crossed_pairs(n, seed, strengths)
+    read = dict(zip(("clean", "crossed"), map(torch.as_tensor, features), strict=True))
+    ids, settings = answers["id"].tolist(), Settings(**probe)
+    # two subjects in a pair share a fold
+    learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
+    if shuffle:
+        random = np.random.default_rng(seed)
+        learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
+    drawn = scores.drawn(learned, fitting.design(learned, settings))
+    scored = scores.score(
+        lambda condition, draw: (ids, read[condition].float()),
+        *(learned, "mlp/final", [("crossed", 0)], settings),
+        extras=False,
+        draws=drawn,
     )
     records = []
-    for name, some in (("fixed", None), ("refitted", refits)):
-        for quantity, spread in table.spreads(terms, some, pairs, 0.95).items():
-            low, high = spread.interval(0.95)
-            records.append((quantity, name, spread.estimate[0], low[0], high[0]))
+    for name, refits in (("fixed", None), ("refitted", drawn)):
+        row = analysis.table(crossing.report, scored, answers, refits=refits, draws=1).iloc[0]
+        for quantity in PAIRS:
+            ends = row[[quantity, f"{quantity}_low", f"{quantity}_high"]]
+            records.append((quantity, name, *ends))
     found = pd.DataFrame(records, columns=["quantity", "probes", "estimate", "low", "high"])
-    shares = table.shares(terms, refits, plan.fold, np.flatnonzero(z == 0))
-    own = -fitting.out_of_fold(fitted, features[0], plan.fold)[0, z == 0].mean()
-    columns = {name: share[0] for name, share in shares.items()}
-    return found.assign(seed=seed, own_right=own, **columns)
+    return found.assign(seed=seed, **row.filter(like="share_"))
 
 
 def coverage(found: pd.DataFrame) -> pd.DataFrame:
@@ -216,17 +206,8 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     return shares.assign(truth=truth.groupby(found["quantity"]).first())
 
 
-def claimed(found: pd.DataFrame) -> pd.DataFrame:
-    """Share of worlds in which `pair` and `truth` are claimed, a row each, by `probes`."""
-    low = found.pivot(index=["seed", "probes", "own_right"], columns="quantity", values="low")
-    own = low.index.get_level_values("own_right").to_numpy()
-    claims = table.claims({name: low[name].to_numpy() for name in low}, own)
-    shares = pd.DataFrame(dict(zip((table.PAIR, table.TRUTH), claims, strict=True)), low.index)
-    return shares.groupby("probes").mean().T
-
-
 def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
-    """The rows of many worlds, by seed: those of `bands` or `claims`."""
+    """The rows of many worlds, by seed: those of `bands` or `pairs`."""
     if jobs == 1:
         return pd.concat(map(work, range(worlds)), ignore_index=True)
     with ProcessPoolExecutor(jobs) as pool:
@@ -243,17 +224,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--additive", action="store_true", help="nothing belongs to the pair")
     chosen = parser.parse_args(arguments)
     strengths = ADDITIVE if chosen.additive else STRENGTHS
-    pairs = {"probe": Settings(), "strengths": strengths, "shuffle": chosen.shuffle}
+    given = {"probe": {}, "strengths": strengths, "shuffle": chosen.shuffle}
     for n in chosen.samples:
         of_bands = chosen.of == "bands"
-        work = partial(bands, n, probe={}) if of_bands else partial(claims, n, **pairs)
+        work = partial(bands, n, probe={}) if of_bands else partial(pairs, n, **given)
         found = simulate(work, chosen.worlds, chosen.jobs)
         print(f"n = {n}, {chosen.worlds} worlds")
         print(coverage(found).round(3).to_string(), flush=True)
         if of_bands:
             print(f"mean AUC {found['auc'].mean():.3f}")
         else:
-            print("claimed", claimed(found).round(3).to_string(), sep="\n")
             print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 

@@ -54,6 +54,7 @@ wildcard_constraints:
     model=one_of(cfg.models),
     dataset=one_of(cfg.datasets),
     figure=one_of(cfg.figures),
+    experiment=one_of(EXPERIMENTS),
     root=one_of(paths.studies),
 
 

@@ -38,12 +38,15 @@ rule p_true:
         "../scripts/p_true.py"
 
 
+P_TRUE_NEEDED = paths.detection_needs("p-true")
+
+
 rule detection_scores:
     input:
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
         probes=paths.product("probes", ".safetensors"),
-        p_true=paths.p_true_if_needed(paths.product("p_true", ".parquet")),
+        p_true=paths.product("p_true", ".parquet") if P_TRUE_NEEDED else [],
         given=paths.given_scores,
     output:
         scores=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
@@ -96,13 +99,13 @@ rule detection_cell:
     message:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
     script:
-        "../scripts/detection_cell.py"
+        "../scripts/table.py"
 
 
 rule detection_transfer:
     input:
         **{
-            kind: lambda w, stage=stage, end=end: paths.of_model(stage, end)(w)
+            kind: paths.of_model(stage, end)
             for kind, stage, end in (
                 ("answers", "answers", ".parquet"),
                 ("activations", "activations", ""),

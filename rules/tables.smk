@@ -1,18 +1,21 @@
 # Tables: how far the probes move under each condition, by each condition's own flips, with intervals;
-# the cells of a figure in one CSV each, all that its pictures draw; and every sample.
+# the cells of a figure in one CSV each, all that its pictures draw; every sample; and what vouches
+# for the curves. What makes them is in anchorscope/workflow/tables.py.
 #
 # in:  scores, answers, the activations' index (how many tokens were blocked)
-#      results/detection/<model>/<dataset>*.csv of the figure's cells
+#      results/{experiments,detection,calibration}/… of the cells; resources/published.yaml
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve (ΔP)
-#      results/delta_p/<model>/<dataset>.contrasts.csv   knockout against random
+#      results/delta_p/<model>/<dataset>.contrasts.csv   own less partner's question
 #      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
-#      results/delta_p/<model>/<dataset>.crossing.csv    what is read of question, answer and pair
+#      results/delta_p/<model>/<dataset>.crossing.csv    pair terms and claims
 #      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
 #      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 #      results/tables/<figure>.csv, and with each of these endings
 #      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
-#                               self-awareness,transfer}.csv
-#      results/tables/<figure>.samples.csv
+#                               self-awareness,transfer,samples,<experiment>}.csv
+#      results/tables/{calibration,calibration-floors,null-controls}.csv
+#      results/tables/{calibration-experiments,calibration-experiments-floors}.csv
+#      results/tables/{sensitivity,reproduction}.csv
 
 
 localrules:
@@ -20,6 +23,10 @@ localrules:
     detection_table,
     transfer_table,
     samples,
+    calibration_table,
+    null_controls,
+    sensitivity_table,
+    reproduction_table,
 
 
 rule delta_p:
@@ -47,65 +54,140 @@ rule delta_p:
     message:
         "ΔP of {wildcards.model} on {wildcards.dataset}: curve, controls and intervals"
     script:
-        "../scripts/delta_p.py"
+        "../scripts/table.py"
 
 
-# Rule -> what it joins: table -> the end of its name, and the tables of the cells.
-JOINED = {
-    "table": {name: (end, paths.of_figure("delta_p", end)) for name, end in TABLES.items()},
-    "detection_table": {
-        name: (f".{name}.csv", paths.of_figure("detection", f".{name}.csv"))
-        for name in detection_views.TABLES
-    },
-    "transfer_table": {"transfer": (".transfer.csv", paths.transfers)},
+NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()}
+BOOTSTRAP = cfg.bootstrap.model_dump(mode="json")
+HELD = studies.held_cells(cfg)
+OF_FIGURE = dict(cells=lambda w: cfg.cells(w.figure), most_dropped=cfg.most_dropped)
+DETECTION = {name: f".{name}.csv" for name in detection_views.TABLES}
+
+# Tables of many cells: rule -> what it makes them of, their names, its settings, what it is about.
+OF_MANY = {
+    "table": (
+        {name: paths.of_figure("delta_p", end) for name, end in TABLES.items()},
+        {name: f"{{figure}}{end}" for name, end in TABLES.items()},
+        OF_FIGURE | dict(level=cfg.bootstrap.level),
+        "table of {wildcards.figure}",
+    ),
+    "detection_table": (
+        {name: paths.of_figure("detection", end) for name, end in DETECTION.items()},
+        {name: f"{{figure}}{end}" for name, end in DETECTION.items()},
+        OF_FIGURE,
+        "detection table of {wildcards.figure}",
+    ),
+    "transfer_table": (
+        dict(transfer=paths.transfers),
+        dict(transfer="{figure}.transfer.csv"),
+        OF_FIGURE | dict(cells=lambda w: [(model,) for model in cfg.figures[w.figure].models]),
+        "transfer table of {wildcards.figure}",
+    ),
+    "samples": (
+        {kind: paths.of_figure(kind, ".parquet") for kind in ("scores", "answers")},
+        dict(table="{figure}.samples.csv"),
+        dict(
+            cells=lambda w: cfg.cells(w.figure),
+            readout=lambda w: cfg.figures[w.figure].readout,
+        ),
+        "table of the samples of {wildcards.figure}",
+    ),
+    "experiment_table": (
+        dict(
+            rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
+            scores=paths.of_figure("scores", ".parquet"),
+            answers=paths.of_figure("answers", ".parquet"),
+            floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
+            draws=paths.if_needed("floors", paths.of_figure("scores", ".draws.safetensors")),
+            truth=paths.if_needed("truth", paths.truth_of_figure),
+        ),
+        dict(table="{figure}.{experiment}.csv"),
+        dict(cells=lambda w: cfg.cells(w.figure), bootstrap=BOOTSTRAP, seed=cfg.seed),
+        "table of {wildcards.experiment} of {wildcards.figure}",
+    ),
+    "calibration_table": (
+        dict(cells=paths.of_calibration("calibration", ".csv")),
+        dict(table="calibration.csv", floors="calibration-floors.csv"),
+        dict(cells=cfg.calibrated()),
+        "calibration: what holds and what does not",
+    ),
+    "null_controls": (
+        {
+            name: paths.of_calibration("delta_p", TABLES[name], studies.null_cells(cfg))
+            for name in ("curve", "controls", "contrasts", "crossing")
+        },
+        dict(table="null-controls.csv"),
+        dict(nulls=NULLS),
+        "null controls: what must come out empty",
+    ),
+    "experiment_calibration": (
+        dict(
+            rows=paths.of_experiments(),
+            scores=paths.of_calibration("scores", ".parquet", HELD),
+            floors=paths.of_calibration("scores", ".floors.parquet", HELD),
+            answers=paths.of_calibration("answers", ".parquet", HELD),
+            activations=paths.of_calibration("activations", "", HELD),
+            truth=paths.of_calibration("truth", ".parquet"),
+        ),
+        dict(table="calibration-experiments.csv", floors="calibration-experiments-floors.csv"),
+        dict(
+            cells=HELD,
+            measured=paths.experiments_held(),
+            calibrated=cfg.calibrated(),
+            nulls=NULLS,
+            bootstrap={name: BOOTSTRAP[name] for name in ("draws", "level")} | {"seed": cfg.seed},
+        ),
+        "calibration of the experiments: what holds and what does not",
+    ),
+    # What the choices that the paper leaves open do to a curve, one at a time.
+    "sensitivity_table": (
+        {name: paths.of_variants(name) for name in ("curve", "contrasts", "controls")},
+        dict(table="sensitivity.csv"),
+        dict(
+            cells=studies.varied_cells(cfg),
+            variants=list(studies.sensitivity_roots(cfg)),
+            readout=cfg.readouts[0],
+        ),
+        "sensitivity: one choice at a time",
+    ),
+    # Measured curves against published ranges, for every published figure that is built.
+    "reproduction_table": (
+        dict(
+            published=f"{paths.resources}/published.yaml",
+            curve=paths.built(".csv"),
+            contrasts=paths.built(".contrasts.csv"),
+            others=[
+                path
+                for name in (*EXPERIMENTS, "detection", "self-awareness")
+                for path in paths.built(f".{name}.csv")
+            ],
+        ),
+        dict(table="reproduction.csv"),
+        dict(readouts={name: figure.readout for name, figure in cfg.figures.items()}),
+        "reproduction: published ranges against what is built",
+    ),
 }
 
-for joining, joined in JOINED.items():
+for made_by, (made_of, tables, settings, about) in OF_MANY.items():
+    first = next(iter(tables.values())).removesuffix(".csv")
 
     rule:
         name:
-            joining
+            made_by
         input:
-            **{name: of_cells for name, (_, of_cells) in joined.items()},
+            **made_of,
         output:
-            **{name: f"{ROOT}/tables/{{figure}}{end}" for name, (end, _) in joined.items()},
-            provenance=f"{ROOT}/tables/{{figure}}{next(iter(joined.values()))[0]}.provenance.json",
+            **{name: f"{ROOT}/tables/{table}" for name, table in tables.items()},
+            provenance=f"{ROOT}/tables/{first}.csv.provenance.json",
         log:
-            f"{ROOT}/logs/{joining}/{{figure}}.log",
+            f"{ROOT}/logs/{made_by}/{first}.log",
         benchmark:
-            f"{ROOT}/benchmarks/{joining}/{{figure}}.tsv"
+            f"{ROOT}/benchmarks/{made_by}/{first}.tsv"
         conda:
             "../envs/base.yaml"
         params:
-            cells=(
-                (lambda w: [(model,) for model in cfg.figures[w.figure].models])
-                if joining == "transfer_table"
-                else (lambda w: cfg.cells(w.figure))
-            ),
-            most_dropped=cfg.most_dropped,
+            **settings,
         message:
-            f"{joining.replace('_', ' ')} of {{wildcards.figure}}"
+            about
         script:
             "../scripts/table.py"
-
-
-rule samples:
-    input:
-        scores=paths.of_figure("scores", ".parquet"),
-        answers=paths.of_figure("answers", ".parquet"),
-    output:
-        table=f"{ROOT}/tables/{{figure}}.samples.csv",
-        provenance=f"{ROOT}/tables/{{figure}}.samples.csv.provenance.json",
-    log:
-        f"{ROOT}/logs/samples/{{figure}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/samples/{{figure}}.tsv"
-    conda:
-        "../envs/base.yaml"
-    params:
-        cells=lambda w: cfg.cells(w.figure),
-        readout=lambda w: cfg.figures[w.figure].readout,
-    message:
-        "table of the samples of {wildcards.figure}"
-    script:
-        "../scripts/samples.py"

@@ -1,17 +1,27 @@
 """Measure one cell, every condition's hidden states at the read-out positions."""
 
 from anchorscope.storage import partial, provenance
+from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
+    from anchorscope.models.vocabulary import check_tokens
     from anchorscope.passes import activations
-    from anchorscope.workflow import jobs, probe_jobs
+    from anchorscope.probes import fitting
+    from anchorscope.workflow import jobs
 
+    path, chosen = snakemake.input.answers, snakemake.params
     located, loaded = jobs.model_of(snakemake)
-    planned = probe_jobs.plan_of(snakemake, loaded)
+    answers = read_parquet(path)
+    check_tokens(loaded.tokenizer, answers, path)
+    # Not in `params` but for the partners: other folds need no new passes otherwise.
+    probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
+    planned = fitting.plan_passes(
+        loaded, answers, path, conditions=chosen.conditions, probe=fitting.Settings(**probe)
+    )
     product = snakemake.output.activations
     waits = partial.folder_for(snakemake, product, loaded.device.type, planned)
-    passes = activations.write(waits, loaded, planned, snakemake.params.readouts)
+    passes = activations.write(waits, loaded, planned, chosen.readouts)
     provenance.of_stage(
         snakemake,
         product,

@@ -4,12 +4,13 @@ from pathlib import Path
 
 from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.storage.files import atomic, read_parquet
-from anchorscope.workflow.stage import stage, use_threads
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.calibration import training
+    from anchorscope.workflow import jobs
 
-    use_threads(snakemake)
+    jobs.use_threads(snakemake)
     questions = {Path(path).stem: read_parquet(path) for path in snakemake.input}
     worlds = snakemake.params.worlds.items()
     with atomic(snakemake.output.checkpoint) as draft:

@@ -22,7 +22,7 @@ from anchorscope.anchors.english import FUNCTION
 from anchorscope.anchors.question_anchors import find
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places
 from anchorscope.questions import reading, wording
-from anchorscope.questions.fields import Cells
+from anchorscope.questions.fields import RowCells
 from anchorscope.storage.errors import AnchorscopeError
 
 EXAMPLES = 3
@@ -278,7 +278,7 @@ def rows_of(folder: Path, source: Source) -> list[dict[str, Any]]:
     rows, _ = reading.load_rows(
         {"local": folder / source.folder, "fields": source.fields}, source.split
     )
-    cells = (Cells(row, source.fields, source.folder, Counter()) for row in rows)
+    cells = (RowCells(row, source.fields, source.folder, Counter()) for row in rows)
     names = ("subject", "property", "relation")
     questions = (
         {"question": cell.question, "titles": cell.titles}

@@ -20,7 +20,7 @@ from anchorscope.styles import Example, style_of
 from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
-from anchorscope.workflow.studies import Cell, calibration_cells_of
+from anchorscope.workflow.studies import StudyCell, held_cells
 
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
@@ -49,7 +49,7 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
 
-def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
+def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterator[Finding]:
     """Check everything that the targets need; `work` is target → cells, see `studies.cells_of`.
 
     Models come first: the sizes depend on one that can be measured.
@@ -76,7 +76,7 @@ def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Fin
     yield from access(config, models, names)
 
 
-def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
+def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
     """What is left to do for a target."""
     left = [cell for cell in cells if not cell.built]
     if not left:
@@ -85,7 +85,7 @@ def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
     return tried("target", target, work_left, cells, left)
 
 
-def work_left(cells: Sequence[Cell], left: Sequence[Cell]) -> str:
+def work_left(cells: Sequence[StudyCell], left: Sequence[StudyCell]) -> str:
     """The size of the cells that are left of a target, in words."""
     n = sum(samples(cell.study.config, cell.dataset) for cell in left)
     size = gigabytes(sum(map(_bytes, left)))
@@ -95,18 +95,18 @@ def work_left(cells: Sequence[Cell], left: Sequence[Cell]) -> str:
     )
 
 
-def passes_of(config: RunConfig, target: str, cells: Sequence[Cell]) -> Iterator[Finding]:
+def passes_of(config: RunConfig, target: str, cells: Sequence[StudyCell]) -> Iterator[Finding]:
     """The passes of each experiment of a target, beside those of the main run."""
     for name in registry.EXPERIMENTS:
         if name == target:
             yield passes_of_experiment(name, cells)
         elif target == "calibration-experiments":
-            measured = set(calibration_cells_of(config, name))
+            measured = set(held_cells(config, name))
             its_cells = [cell for cell in cells if (cell.model, cell.dataset) in measured]
             yield passes_of_experiment(name, its_cells)
 
 
-def passes_of_experiment(name: str, cells: Sequence[Cell]) -> Finding:
+def passes_of_experiment(name: str, cells: Sequence[StudyCell]) -> Finding:
     """How many passes an experiment takes for a sample, and in all of its cells."""
     sizes, total = set(), 0
     for cell in cells:
@@ -124,11 +124,11 @@ def passes_of_experiment(name: str, cells: Sequence[Cell]) -> Finding:
     return Finding("ok", "passes", what)
 
 
-def _bytes(cell: Cell) -> int:
+def _bytes(cell: StudyCell) -> int:
     return activation_bytes(cell.study.config, cell.model, cell.dataset)
 
 
-def disk(config: Config, left: Iterable[Cell]) -> str:
+def disk(config: Config, left: Iterable[StudyCell]) -> str:
     """The disk space for activations, in words; refuses too little."""
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
     return f"activations need about {gigabytes(need)}; the disk has room"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pandas as pd
+import typer
 
 from anchorscope import styles
-from anchorscope.config.sections import Fields
+from anchorscope.config.sections import Fields, StyleName
 from anchorscope.models import loading
 from anchorscope.questions.reading import file_rows, local_files
 from anchorscope.storage.errors import AnchorscopeError, nearest
@@ -22,51 +23,162 @@ if TYPE_CHECKING:
     from anchorscope.detectors.saved.evaluating import Evaluation
     from anchorscope.models.families import Loaded
 
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Detectors of wrong answers, from rows of a file; no config is read.\n\n"
+    "Rows are JSON Lines, JSON, CSV or Parquet with the fields of a dataset in the catalogue: "
+    "question; answers, or response and label; subject and property where known.",
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+RowsPath = Annotated[Path, typer.Option("--rows", help="File of rows.")]
+FieldColumns = Annotated[
+    list[str] | None,
+    typer.Option("--field", help="A column of another name, as answers=gold; may be repeated."),
+]
+OtherModel = Annotated[
+    str | None, typer.Option(help="Hub id or folder; by default the one it was fitted to.")
+]
+Device = Annotated[
+    Literal["cpu", "cuda"] | None, typer.Option(help="By default a GPU, where there is one.")
+]
+Dtype = Annotated[
+    Literal["bfloat16", "float16", "float32"] | None,
+    typer.Option(help="Format of the weights; by default as in fitting, there by the device."),
+]
+BatchTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")]
+OneReadout = Annotated[
+    str | None, typer.Option(help="resid/final for the variant of the residual stream.")
+]
+Folder = Annotated[Path, typer.Argument(help="Folder of the detector.")]
 
-@dataclass(frozen=True)
-class RowsFile:
-    """The rows of a file, and which column holds which field."""
 
-    path: Path
-    rows: list[dict[str, Any]]
-    fields: dict[str, Any] | None
-
-    @classmethod
-    def read(cls, path: Path, fields: Sequence[str] | None) -> RowsFile:
-        """Read a file of JSON Lines, JSON, CSV or Parquet; `fields` are such as `question=q`.
-
-        Raises AnchorscopeError: no such file, a broken row, a field that does not exist.
-        """
-        rows = [row for file in local_files(path, None, None) for row in file_rows(file)]
-        return cls(path, rows, _fields(fields) if fields else None)
-
-
+@app.command()
 def fit(
-    model: Loaded,
-    rows: RowsFile,
-    *,
-    style: str | None,
-    readout: str,
-    examples: Path | None = None,
+    model: Annotated[str, typer.Option(help="Hub id owner/name, or a folder.")],
+    rows: RowsPath,
+    out: Annotated[Path, typer.Option(help="Folder for the detector.")],
+    style: Annotated[
+        StyleName | None,
+        typer.Option(help="How the model is asked; chat where it has a template, else few_shot."),
+    ] = None,
+    readout: Annotated[str, typer.Option(help="<site>/final: mlp, attn or resid.")] = "mlp/final",
+    examples: Annotated[
+        Path | None, typer.Option(help="Rows to show as worked examples; else held back.")
+    ] = None,
+    field: FieldColumns = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of a hub model.")] = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    batch_tokens: BatchTokens = None,
     seed: int = 0,
-    batch_tokens: int | None = None,
-) -> Detector:
-    """Fit a detector; the style is guessed from the tokenizer where it is None."""
-    from anchorscope.detectors.saved import training
+    as_json: AsJson = False,
+) -> None:
+    """Fit a detector to labelled rows and write its folder: weights, config.json and a card.
 
+    Says what it beats: models of the text alone, and a probe that has not read the answer.
+    """
+    from anchorscope.detectors.saved import detector as saved, training
+
+    saved.check_free(out)  # before anything is computed
+    given, names = rows_of(rows, field)
+    loaded = load_model(model, dtype, device, revision)
     more: dict[str, Any] = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
-    return training.fit(
-        model.model,
-        model.tokenizer,
-        rows.rows,
-        style=style or styles.natural(model.tokenizer).name,
+    detector = training.fit(
+        loaded.model,
+        loaded.tokenizer,
+        given,
+        style=style or styles.natural(loaded.tokenizer).name,
         readout=readout,
         examples=None if examples is None else file_rows(examples),
-        fields=rows.fields,
-        source=rows.path,
+        fields=names,
+        source=rows,
         seed=seed,
         **more,
     )
+    source = {"name": model, "revision": revision or detector.source["revision"]}
+    replace(detector, source=source).save(out)
+    typer.echo(summary_of_fit(detector, out), err=True)
+    if as_json:
+        typer.echo(as_json_text(detector.report))
+
+
+@app.command("eval")
+def evaluate(
+    detector: Folder,
+    rows: RowsPath,
+    model: OtherModel = None,
+    readout: OneReadout = None,
+    field: FieldColumns = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    batch_tokens: BatchTokens = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a detector on labelled rows.
+
+    Prints AUROC, AUPRC, Brier score and accuracy at coverage, with clustered intervals. Rows that
+    share a question or subject with what it was fitted to are left out and counted.
+    """
+    saved, given, names, loaded = opened(detector, rows, field, model, dtype, device)
+    evaluation = saved.evaluate(
+        loaded.model,
+        loaded.tokenizer,
+        given,
+        fields=names,
+        source=rows,
+        readout=readout,
+        batch_tokens=batch_tokens,
+    )
+    made = as_json_text(evaluation.as_dict()) if as_json else summary_of_eval(evaluation)
+    typer.echo(made)
+
+
+@app.command()
+def score(
+    detector: Folder,
+    rows: RowsPath,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the scores; by default standard output.")
+    ] = None,
+    model: OtherModel = None,
+    readout: OneReadout = None,
+    field: FieldColumns = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    batch_tokens: BatchTokens = None,
+) -> None:
+    """Say of each row how likely its answer is wrong, as JSON Lines.
+
+    Rows without a response are answered by the model. No labels are needed.
+    """
+    saved, given, names, loaded = opened(detector, rows, field, model, dtype, device)
+    table = saved.score(
+        loaded.model,
+        loaded.tokenizer,
+        given,
+        fields=names,
+        source=rows,
+        readout=readout,
+        batch_tokens=batch_tokens,
+    )
+    if out is None:
+        typer.echo(json_lines(table), nl=False)
+    else:
+        with atomic(out) as draft:
+            draft.write_text(json_lines(table), encoding="utf-8")
+    typer.echo(summary_of_scores(table), err=True)
+
+
+def rows_of(
+    path: Path, fields: Sequence[str] | None
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The rows of a file of JSON Lines, JSON, CSV or Parquet, and which column holds which field.
+
+    `fields` are such as `question=q`. Raises AnchorscopeError: no such file, a broken row, a field
+    that does not exist.
+    """
+    rows = [row for file in local_files(path, None, None) for row in file_rows(file)]
+    return rows, _fields(fields) if fields else None
 
 
 def load_model(
@@ -94,20 +206,23 @@ def opened(
     model: str | None,
     dtype: str | None,
     device: str | None,
-) -> tuple[Detector, RowsFile, Loaded]:
-    """A saved detector, rows for it, and its model; what can be refused without a model is first.
+) -> tuple[Detector, list[dict[str, Any]], dict[str, Any] | None, Loaded]:
+    """A saved detector, rows for it and their fields (see `rows_of`), and its model.
+
+    What can be refused without a model is refused first.
 
     Raises AnchorscopeError: the folder, the file or the model cannot be read, or no model is known.
     """
     from anchorscope.detectors.saved import detector as saved
 
-    detector, given = saved.load(folder), RowsFile.read(rows, fields)
+    detector, (given, names) = saved.load(folder), rows_of(rows, fields)
     name, revision = model or detector.source["name"], detector.source["revision"]
     if name is None:
         what, do = "the detector does not say where its model is", "name it with --model"
         raise AnchorscopeError(what, folder, do, see="detector")
     dtype = dtype or detector.binding.dtype
-    return detector, given, load_model(name, dtype, device, None if model else revision)
+    loaded = load_model(name, dtype, device, None if model else revision)
+    return detector, given, names, loaded
 
 
 def summary_of_fit(detector: Detector, out: Path) -> str:
@@ -157,10 +272,8 @@ def json_lines(table: pd.DataFrame) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def write(text: str, path: Path) -> None:
-    """Write a text file, whole or not at all."""
-    with atomic(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+def as_json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _fields(given: Sequence[str]) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """The command `anchorscope`: what a person does around the workflow."""
 
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from anchorscope.config.sections import StyleName
+from anchorscope.cli import cli_detect
+from anchorscope.cli.cli_detect import AsJson, as_json_text
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.workflow import config, studies
@@ -44,7 +43,6 @@ ConfigFiles = Annotated[
         help="A file laid over config.yaml, as with `snakemake --configfile`; may be repeated.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 class UsageError(AnchorscopeError):
@@ -83,7 +81,9 @@ def check(
             typer.echo(f"{status} {finding.about:<8} {' '.join(text.split())}")
     ok = all(finding.status != "error" for finding in findings)
     if as_json:
-        typer.echo(_json({"ok": ok, "findings": [finding._asdict() for finding in findings]}))
+        typer.echo(
+            as_json_text({"ok": ok, "findings": [finding._asdict() for finding in findings]})
+        )
     if not ok:
         raise typer.Exit(1)
 
@@ -94,7 +94,7 @@ def list_(config_files: ConfigFiles = None, as_json: AsJson = False) -> None:
     from anchorscope.cli import cli_list
 
     tables = cli_list.catalogue(read(config_files))
-    typer.echo(_json(tables) if as_json else cli_list.text(tables))
+    typer.echo(as_json_text(tables) if as_json else cli_list.text(tables))
 
 
 @app.command()
@@ -117,156 +117,10 @@ def show(
             raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
     files = [str(path) for path in config_files or []]
     summary = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
-    typer.echo(_json(summary) if as_json else cell_summary.text(summary))
+    typer.echo(as_json_text(summary) if as_json else cell_summary.text(summary))
 
 
-detect = typer.Typer(
-    no_args_is_help=True,
-    help="Detectors of wrong answers, from rows of a file; no config is read.\n\n"
-    "Rows are JSON Lines, JSON, CSV or Parquet with the fields of a dataset in the catalogue: "
-    "question; answers, or response and label; subject and property where known.",
-)
-app.add_typer(detect, name="detect")
-RowsPath = Annotated[Path, typer.Option("--rows", help="File of rows.")]
-FieldColumns = Annotated[
-    list[str] | None,
-    typer.Option("--field", help="A column of another name, as answers=gold; may be repeated."),
-]
-OtherModel = Annotated[
-    str | None, typer.Option(help="Hub id or folder; by default the one it was fitted to.")
-]
-Device = Annotated[
-    Literal["cpu", "cuda"] | None, typer.Option(help="By default a GPU, where there is one.")
-]
-Dtype = Annotated[
-    Literal["bfloat16", "float16", "float32"] | None,
-    typer.Option(help="Format of the weights; by default as in fitting, there by the device."),
-]
-BatchTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")]
-OneReadout = Annotated[
-    str | None, typer.Option(help="resid/final for the variant of the residual stream.")
-]
-Folder = Annotated[Path, typer.Argument(help="Folder of the detector.")]
-
-
-@detect.command("fit")
-def detect_fit(
-    model: Annotated[str, typer.Option(help="Hub id owner/name, or a folder.")],
-    rows: RowsPath,
-    out: Annotated[Path, typer.Option(help="Folder for the detector.")],
-    style: Annotated[
-        StyleName | None,
-        typer.Option(help="How the model is asked; chat where it has a template, else few_shot."),
-    ] = None,
-    readout: Annotated[str, typer.Option(help="<site>/final: mlp, attn or resid.")] = "mlp/final",
-    examples: Annotated[
-        Path | None, typer.Option(help="Rows to show as worked examples; else held back.")
-    ] = None,
-    field: FieldColumns = None,
-    revision: Annotated[str | None, typer.Option(help="Commit of a hub model.")] = None,
-    dtype: Dtype = None,
-    device: Device = None,
-    batch_tokens: BatchTokens = None,
-    seed: int = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Fit a detector to labelled rows and write its folder: weights, config.json and a card.
-
-    Says what it beats: models of the text alone, and a probe that has not read the answer.
-    """
-    from anchorscope.cli import cli_detect
-    from anchorscope.detectors.saved.detector import check_free
-
-    check_free(out)  # before anything is computed
-    given = cli_detect.RowsFile.read(rows, field)
-    loaded = cli_detect.load_model(model, dtype, device, revision)
-    detector = cli_detect.fit(
-        loaded,
-        given,
-        style=style,
-        readout=readout,
-        examples=examples,
-        seed=seed,
-        batch_tokens=batch_tokens,
-    )
-    source = {"name": model, "revision": revision or detector.source["revision"]}
-    replace(detector, source=source).save(out)
-    typer.echo(cli_detect.summary_of_fit(detector, out), err=True)
-    if as_json:
-        typer.echo(_json(detector.report))
-
-
-@detect.command("eval")
-def detect_eval(
-    detector: Folder,
-    rows: RowsPath,
-    model: OtherModel = None,
-    readout: OneReadout = None,
-    field: FieldColumns = None,
-    dtype: Dtype = None,
-    device: Device = None,
-    batch_tokens: BatchTokens = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure a detector on labelled rows.
-
-    Prints AUROC, AUPRC, Brier score and accuracy at coverage, with clustered intervals. Rows that
-    share a question or subject with what it was fitted to are left out and counted.
-    """
-    from anchorscope.cli import cli_detect
-
-    saved, given, loaded = cli_detect.opened(detector, rows, field, model, dtype, device)
-    evaluation = saved.evaluate(
-        loaded.model,
-        loaded.tokenizer,
-        given.rows,
-        fields=given.fields,
-        source=given.path,
-        readout=readout,
-        batch_tokens=batch_tokens,
-    )
-    if as_json:
-        typer.echo(_json(evaluation.as_dict()))
-    else:
-        typer.echo(cli_detect.summary_of_eval(evaluation))
-
-
-@detect.command("score")
-def detect_score(
-    detector: Folder,
-    rows: RowsPath,
-    out: Annotated[
-        Path | None, typer.Option(help="File for the scores; by default standard output.")
-    ] = None,
-    model: OtherModel = None,
-    readout: OneReadout = None,
-    field: FieldColumns = None,
-    dtype: Dtype = None,
-    device: Device = None,
-    batch_tokens: BatchTokens = None,
-) -> None:
-    """Say of each row how likely its answer is wrong, as JSON Lines.
-
-    Rows without a response are answered by the model. No labels are needed.
-    """
-    from anchorscope.cli import cli_detect
-
-    saved, given, loaded = cli_detect.opened(detector, rows, field, model, dtype, device)
-    table = saved.score(
-        loaded.model,
-        loaded.tokenizer,
-        given.rows,
-        fields=given.fields,
-        source=given.path,
-        readout=readout,
-        batch_tokens=batch_tokens,
-    )
-    text = cli_detect.json_lines(table)
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        cli_detect.write(text, out)
-    typer.echo(cli_detect.summary_of_scores(table), err=True)
+app.add_typer(cli_detect.app, name="detect")
 
 
 @app.command()
@@ -294,10 +148,6 @@ def read(files: Sequence[Path] | None) -> RunConfig:
     return config.read([MAIN, *(files or [])])
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -307,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--json" in words:
             where = None if error.where is None else str(error.where)
             see = f"{PAGE}#{error.see}" if error.see else None
-            print(_json({"error": error.what, "where": where, "do": error.do, "see": see}))
+            print(as_json_text({"error": error.what, "where": where, "do": error.do, "see": see}))
         else:
             print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

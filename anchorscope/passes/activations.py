@@ -213,8 +213,8 @@ def read(
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
-    if one.prompt is not None:
-        partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"
+    partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"
+    if one.prompt is not None and partner in where:
         where = where[where[partner].notna()]
         if where.empty:
             _, clean = read(folder, readout, "clean")

@@ -73,7 +73,11 @@ def plan(
     if CROSSED in prompts:
         places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
         crossing = partners.crossing(table, places)
-        golds = gold_samples(table) if GOLD in prompts else {}
+        golds: dict[str, Sample] = {}
+        if GOLD in prompts:
+            golds = gold_samples(table)
+        else:
+            crossing = replace(crossing, golds_left_out={})
         source, notes = crossing.source, _swap(samples, golds, crossing, limits)
     noise_samples = {
         one.name: given["samples"]

@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
-from anchorscope.probes.fitting import Design, Fitted, out_of_fold
+from anchorscope.probes.fitting import Design, out_of_fold
 from anchorscope.probes.samples import kept
 
 COLUMNS = ("id", "fold", "floor", "c", "s")
@@ -205,29 +205,39 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     for column, kind in {part for floor in FLOORS.values() for part in floor}:
         known[column, kind] = Part.of(answers, column, kind).features(answers)
     fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
-    in_folds = replace(design, settings=_balanced(design.settings))
     frames = []
     for name, parts in FLOORS.items():
-        x = Rotated.of([known[part] for part in parts]).x
-        fitted = fitting.fit(x, in_folds, of_text=True)
-        s = out_of_fold(fitted, x, design.fold)[0]
-        frames.append(fixed.assign(floor=name, c=fitted.c[0, design.fold], s=s))
+        learned = learn([known[part] for part in parts], design, draws)
+        frames.append(fixed.assign(floor=name, c=learned.c, s=learned.s))
         if draws:
-            draws.floors[name] = _again(x, in_folds, fitted, draws)
+            draws.floors[name] = learned.again
     return pd.concat(frames, ignore_index=True)
 
 
-def _balanced(settings: fitting.Settings) -> fitting.Settings:
-    """The settings of the probes, but for what a floor does whatever they say."""
-    grid = settings.penalties.tolist()
+@dataclass(frozen=True)
+class Learned:
+    """What models of features say out of fold, at balanced classes."""
+
+    c: np.ndarray  # inverse penalty of the model that scored a sample, [n]
+    s: np.ndarray  # float64 [n]
+    again: np.ndarray  # by models learned from each of the draws, float32 [draws, n]
+
+
+def learn(
+    features: Sequence[sparse.csr_matrix], design: Design, draws: Draws | None = None
+) -> Learned:
+    """Fit models to features side by side, each [n, features], in the folds of a design."""
+    # Whatever the settings of the probes say of scoring and prior.
+    grid = design.settings.penalties.tolist()
     chosen = {"scoring": "calibrated", "prior": "balanced", "penalty": 1.0, "grid": grid}
-    return settings.model_copy(update=chosen)
-
-
-def _again(x: torch.Tensor, design: Design, fitted: Fitted, draws: Draws) -> np.ndarray:
-    """What models learned from each of the draws say out of fold, float32 [draws, n]."""
-    again = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
-    return out_of_fold(again, x, design.of_draws(len(draws)))[0].astype(np.float32)
+    design = replace(design, settings=design.settings.model_copy(update=chosen))
+    x = Rotated.of(features).x
+    fitted = fitting.fit(x, design, of_text=True)
+    s, again = out_of_fold(fitted, x, design.fold)[0], np.empty((0, len(design.z)))
+    if draws:
+        learned_anew = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
+        again = out_of_fold(learned_anew, x, design.of_draws(len(draws)))[0]
+    return Learned(fitted.c[0, design.fold], s, again.astype(np.float32))
 
 
 def _texts(answers: pd.DataFrame, column: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Power: how many samples a cell needs for its probe to be called a signal.
 
 The rule of `strength` asks that the AUC of the probe be surely above that of the text floors, on
-the same samples. How surely that can be told depends on n, on the balance of the classes, and on
-how alike probe and floor score a sample. `benchmarks/power.py` tries the rule itself.
+the same samples. How surely that can be told depends on n, on the balance of the classes, on how
+alike probe and floor score a sample, and on what their training adds. `benchmarks/power.py` tries
+the rule itself on probes and floors that it trains.
 """
 
 from math import ceil
@@ -12,6 +13,9 @@ from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
 """AUC of the hardest floor, and correlation of its AUC with the probe's, that a plan assumes."""
+WIDENED, VARIES = 1.7, 1.2
+"""By what factor refits widen the interval of the gain, and how much more than with a fixed probe
+and floor it varies indeed: the middle of `benchmarks/power.py`."""
 POWER, LEVEL = 0.8, 0.95
 """How often a signal that is there is to be called one, and the level of the interval."""
 MOST_GAIN = 0.1
@@ -35,7 +39,10 @@ def auc_error(auc: float, right: float, wrong: float) -> float:
 def gain_error(
     gain: float, n: float, wrong: float = 0.5, floor: float = FLOOR, alike: float = ALIKE
 ) -> float:
-    """Standard error of the gain in AUC over a floor, of n samples of which a share is wrong."""
+    """Standard error of the gain in AUC of a fixed probe over a fixed floor.
+
+    Of n samples, of which a share is wrong.
+    """
     counts = n * (1 - wrong), n * wrong
     errors = [auc_error(auc, *counts) for auc in (floor + gain, floor)]
     return float((errors[0] ** 2 + errors[1] ** 2 - 2 * alike * errors[0] * errors[1]) ** 0.5)
@@ -46,7 +53,7 @@ def chance(
 ) -> float:
     """How often a probe with this gain over its hardest floor is called a signal."""
     z = gain / gain_error(gain, n, wrong, floor, alike)
-    return float(ndtr(z - ndtri((1 + LEVEL) / 2)))
+    return float(ndtr((z - WIDENED * ndtri((1 + LEVEL) / 2)) / VARIES))
 
 
 def least_n(gain: float, wrong: float = 0.5, floor: float = FLOOR) -> int:

@@ -23,7 +23,7 @@ Fields = Mapping[str, Any]
 _MISSING = object()
 
 
-class Cells:
+class RowCells:
     """The cells of one row by the names of the schema; raises AnchorscopeError for a wrong type.
 
     `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is

@@ -4,25 +4,35 @@ Errors are told apart by type, never by their text. The cause is cut off, since 
 may hold the user's token.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from huggingface_hub import errors as client, get_session
+from huggingface_hub import constants, errors as client, get_session
 
 from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Result = TypeVar("Result")
+PAUSE = 2.0  # seconds between two tries
+PASSING = ("hub-unreachable", "hub-status")  # errors that may be gone at the next try
 SILENCE = 60.0  # seconds without a byte after which an attempt has failed
 
 
-def fetch(call: Callable[[], Result], kind: str, where: str) -> Result:
-    """The result of a call to the hub's client, which itself tries again where the hub is busy.
+def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> Result:
+    """The result of a call to the hub's client, tried again where the hub is silent or busy.
 
-    `where` is the id and what else says where it was looked for; for what is raised, see `errors`.
+    The client itself tries downloads again, but not the look-up of a commit before them. `where` is
+    the id and what else says where it was looked for; for what is raised, see `errors`.
     """
-    with errors(kind, where):
-        return call()
+    try:
+        with errors(kind, where):
+            return call()
+    except AnchorscopeError as error:
+        if constants.HF_HUB_OFFLINE or error.see not in PASSING or tries == 1:
+            raise
+    time.sleep(PAUSE)
+    return fetch(call, kind, where, tries - 1)
 
 
 def place(hub_id: str, revision: str | None) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
-from anchorscope.questions.fields import NAMED, Cells, Fields, Row, check_columns, digest
+from anchorscope.questions.fields import NAMED, Fields, Row, RowCells, check_columns, digest
 from anchorscope.questions.folds import key, named
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -52,7 +52,7 @@ def normalise(
     """
     check_columns(rows, fields, source)
     dropped, notes = Counter[str](), Counter[str]()
-    cells = [Cells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
+    cells = [RowCells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
     groups: dict[str, list[dict[str, Any]]] = {}
     for cell, own_id in zip(cells, ids, strict=True):
@@ -105,7 +105,7 @@ def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataF
     return _frame(chosen)
 
 
-def _entry(cells: Cells, own_id: str | None) -> dict[str, Any]:
+def _entry(cells: RowCells, own_id: str | None) -> dict[str, Any]:
     question = cells.question
     entry = {
         "id": own_id or (question and _hashed_id(question)),
@@ -132,7 +132,7 @@ def _unusable(entry: Mapping[str, Any], unlabelled: bool) -> str | None:
     return None if entry["answers"] or labelled or unlabelled else "no answers"
 
 
-def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]:
+def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | None]:
     """The id of each row, None where it has none or shares it; those are counted."""
     ids = [cell.text("id", number=True) for cell in cells]
     times = Counter(ids)

@@ -1,6 +1,5 @@
 """Checks before a run's first job."""
 
-import os
 import shutil
 import sys
 import tempfile
@@ -11,7 +10,6 @@ from typing import Any
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import resume
-from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.resources import activation_bytes
 from anchorscope.workflow.studies import Study
 
@@ -28,14 +26,11 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
         AnchorscopeError: results cannot be written, activations do not fit on the disk, a model's
             family is unknown, or jobs of an earlier run are in the cluster's queue.
     """
-    jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
     if on_a_cluster(workflow):
         resume.refuse_orphans(Path.cwd())
-    elif not gpus_here() and os.environ.get(ON_CPU) != "1":
-        on_gpu = ("answers", "activations", "scores")
-        warn_without_gpu(config, {j.wildcards.model for j in jobs if j.rule.name in on_gpu})
-    if sizes := [_added_bytes(job, studies) for job in jobs if job.rule.name == "activations"]:
+    measuring = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "activations"]
+    if sizes := [_added_bytes(job, studies) for job in measuring]:
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
 
@@ -46,13 +41,6 @@ def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
     present = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
     needed = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
     return max(0, needed - present)
-
-
-def warn_without_gpu(config: RunConfig, models: Iterable[str]) -> None:
-    """Print which of the models ask for a GPU; called where there is none."""
-    if on_gpu := sorted(name for name in models if config.models[name].resources.gpus):
-        names = ", ".join(on_gpu)
-        print(f"No GPU here: {names} will run on the CPU, which may take days.", file=sys.stderr)
 
 
 def check_writable(folder: str | Path) -> None:

@@ -49,7 +49,7 @@ def best_device(wanted: str, gpus: int = 1) -> str:
         return "cpu"
     if not torch.cuda.is_available():
         _check_none_due(str(torch.__version__))
-        log.warning("no GPU here: this runs on the CPU")
+        log.warning("no GPU here: this runs on the CPU, which may take days for a large model")
         return "cpu"
     if wanted == "cuda":
         return f"cuda:{_chosen(1)[0]}"

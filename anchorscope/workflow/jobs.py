@@ -6,7 +6,13 @@ from anchorscope.models.families import Loaded
 from anchorscope.models.loading import load
 from anchorscope.storage.files import read_json
 from anchorscope.workflow.devices import best_device
-from anchorscope.workflow.stage import use_threads
+
+
+def use_threads(snakemake: Any) -> None:
+    """Limit torch to the rule's number of threads."""
+    import torch
+
+    torch.set_num_threads(max(1, snakemake.threads))
 
 
 def device_of(snakemake: Any) -> str:

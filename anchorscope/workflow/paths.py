@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.method import named
+from anchorscope.detectors.method import Need as DetectionNeed, named
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
@@ -17,7 +17,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
 from anchorscope.styles import style_of
 from anchorscope.workflow import studies
-from anchorscope.workflow.pictures import View, pictures
+from anchorscope.workflow.pictures import Drawing, pictures
 
 DETECTOR_SETTINGS = (
     "anchors", "bootstrap", "finder", "generation",
@@ -120,16 +120,12 @@ class Paths:
                 raise AnchorscopeError(what, where, do, see="config")
         return self.of_figure("truth", ".parquet")(wildcards)
 
-    def held_cells(self) -> list[tuple[str, str]]:
-        """Model and dataset of every cell of the calibration, and of those that must be empty."""
-        return list(dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)]))
-
     def experiments_held(self) -> list[tuple[str, str, str]]:
         """Experiment, model and dataset of all that `calibration-experiments` measures."""
         return [
             (name, *cell)
             for name in registry.EXPERIMENTS
-            for cell in studies.calibration_cells_of(self.config, name)
+            for cell in studies.held_cells(self.config, name)
         ]
 
     def of_experiments(self) -> list[str]:
@@ -153,14 +149,13 @@ class Paths:
         models = self.config.figures[wildcards.figure].models
         return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
 
-    def p_true_if_needed(self, product: Callable[[Any], str]) -> Callable[[Any], str | list[str]]:
-        """Whether the model calls its answers true, if some method of detection asks; else nothing.
+    def detection_needs(self, *needs: DetectionNeed) -> bool:
+        """Whether some method of detection needs one of these.
 
         Raises AnchorscopeError: there is no such method.
         """
-        methods = named(self.config.detection.methods, METHODS)
-        needed = any("p-true" in method.needs for method in methods)
-        return lambda w: product(w) if needed else []
+        chosen = named(self.config.detection.methods, METHODS)
+        return any(need in method.needs for method in chosen for need in needs)
 
     def given_scores(self, wildcards: Any) -> list[str]:
         """The files of scores that are given for a cell; those that are not there, too."""
@@ -179,7 +174,7 @@ class Paths:
         main = [view for view, picture in self.views.items() if view and picture.grouped]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
-    def picture(self, wildcards: Any) -> View:
+    def picture(self, wildcards: Any) -> Drawing:
         """The picture that the wildcards name: `view` is a dot and its view, or nothing."""
         return self.views[wildcards.view.removeprefix(".")]
 

@@ -20,7 +20,7 @@ OF_FIGURE = ("", "controls", "contrasts", "crossing", "density")
 
 
 @dataclass(frozen=True)
-class View:
+class Drawing:
     """One picture; `draw` is given its view, its tables, the keywords of a chart, and the records
     of all products on the way to the first table."""
 
@@ -31,17 +31,17 @@ class View:
     grouped: bool = False  # whether it shows one grouping, that of the config
 
 
-def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
+def pictures(readouts: Mapping[str, str]) -> dict[str, Drawing]:
     """View → picture; the figure's own is the empty one. `readouts` are those with a view."""
     beside = ["controls", "crossing", "probes", *(["readouts"] if len(readouts) > 1 else [])]
-    found = {"": View(_figure, ("", "crossing", "strata"), "Figures", grouped=True)}
+    found = {"": Drawing(_figure, ("", "crossing", "strata"), "Figures", grouped=True)}
     for view in (*beside, *readouts.values()):
-        found[view] = View(_view, OF_FIGURE, "Controls and probes", grouped=True)
+        found[view] = Drawing(_view, OF_FIGURE, "Controls and probes", grouped=True)
     for stem, (name, view) in registry.pictures().items():
         title = registry.EXPERIMENTS[name].views[view]
-        found[stem] = View(_experiment, (name,), "Experiments", title)
+        found[stem] = Drawing(_experiment, (name,), "Experiments", title)
     for stem, one in detection.VIEWS.items():
-        found[stem] = View(_detection, one.tables, "Detection", one.title)
+        found[stem] = Drawing(_detection, one.tables, "Detection", one.title)
     return found
 
 

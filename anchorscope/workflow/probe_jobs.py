@@ -1,37 +1,15 @@
-"""What scripts do around the library for a job that plans passes for probes, or fits them."""
+"""What the script `scores` and tests do around the library to fit the probes of a cell."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from anchorscope.models.families import Loaded
-from anchorscope.models.vocabulary import check_tokens
-from anchorscope.passes.batches import Plan
 from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import bands, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
-from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
+from anchorscope.storage.files import write_parquet, write_parquet_parts
 from anchorscope.workflow.stage import log
-
-
-def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
-    """The passes of a cell.
-
-    Raises AnchorscopeError: the answers are another tokenizer's, or no probe could be fitted.
-    """
-    chosen, path = snakemake.params, snakemake.input.answers
-    answers = read_parquet(path)
-    check_tokens(loaded.tokenizer, answers, path)
-    # Not in `params` but for the partners: other folds need no new passes otherwise.
-    probe = snakemake.config.get("probe") or {}
-    return fitting.plan_passes(
-        loaded,
-        answers,
-        path,
-        conditions=chosen.conditions,
-        probe=fitting.Settings(**{**probe, "seed": chosen.seed}),
-    )
 
 
 def write_scores(

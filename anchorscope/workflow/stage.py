@@ -40,7 +40,6 @@ def stage(snakemake: Any) -> Iterator[None]:
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
     error is a bug of ours: exit code 2, with its traceback.
     """
-    thresholds = gc.get_threshold()
     gc.set_threshold(OBJECTS)
     _log_to(*snakemake.log[:1])
     try:
@@ -64,7 +63,6 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(1) from None
     finally:
         Progress.job = ""
-        gc.set_threshold(*thresholds)
 
 
 def _log_to(path: str | None = None) -> None:
@@ -89,10 +87,3 @@ def share_library(folder: str) -> None:
     """Make scripts, which run in other processes and environments, import the library here."""
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-
-
-def use_threads(snakemake: Any) -> None:
-    """Limit torch to the rule's number of threads."""
-    import torch
-
-    torch.set_num_threads(max(1, snakemake.threads))

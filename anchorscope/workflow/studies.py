@@ -57,7 +57,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """A model on a dataset in a study."""
 
     study: Study
@@ -130,12 +130,13 @@ def null_cells(config: RunConfig) -> list[tuple[str, str]]:
     return [(null.model, null.dataset) for null in config.calibration.nulls.values()]
 
 
-def calibration_cells_of(config: RunConfig, experiment: str) -> list[tuple[str, str]]:
-    """(model, dataset) of the cells in which `calibration-experiments` measures an experiment.
+def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[str, str]]:
+    """(model, dataset) of the cells held against the truth, and of those that must be empty.
 
-    Null cells: only experiments that follow the pair.
+    Those in which an experiment is measured: null cells only by experiments that follow the pair.
     """
-    nulls = null_cells(config) if registry.EXPERIMENTS[experiment].follows_pair else []
+    every = experiment is None or registry.EXPERIMENTS[experiment].follows_pair
+    nulls = null_cells(config) if every else []
     return list(dict.fromkeys([*config.calibrated(), *nulls]))
 
 
@@ -144,7 +145,7 @@ def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
     return list(dict.fromkeys(cell for figure in config.targets for cell in config.cells(figure)))
 
 
-def cells_of(config: RunConfig, target: str) -> list[Cell]:
+def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     """The cells that a figure or another of `TARGETS` measures; some measure none.
 
     Raises AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
@@ -156,7 +157,7 @@ def cells_of(config: RunConfig, target: str) -> list[Cell]:
     if target in ("all", "controls", "detection", "detectors", "report", *registry.EXPERIMENTS):
         return _cells([main], shown_cells(config))
     if target in ("calibration", "calibration-experiments"):
-        return _cells([calibration], [*config.calibrated(), *null_cells(config)])
+        return _cells([calibration], held_cells(config))
     if target == "null-controls":
         return _cells([calibration], null_cells(config))
     if target == "sensitivity":
@@ -186,8 +187,8 @@ def check_targets(config: RunConfig, workflow: Any) -> None:
             raise unknown(config, target)
 
 
-def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[Cell]:
-    cells = [Cell(study, *cell) for study in studies for cell in dict.fromkeys(named)]
+def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[StudyCell]:
+    cells = [StudyCell(study, *cell) for study in studies for cell in dict.fromkeys(named)]
     for cell in cells:
         config = cell.study.config
         if cell.model not in config.models or cell.dataset not in config.datasets:

@@ -92,9 +92,9 @@ def test_a_field_that_there_is_not_is_named(clone):
     write(clone / "few.jsonl", rows(2))
     for text in ("qestion=q", "question", "question="):
         with pytest.raises(AnchorscopeError, match="names no column"):
-            cli_detect.RowsFile.read(Path("few.jsonl"), [text])
-    read = cli_detect.RowsFile.read(Path("few.jsonl"), ["answers=a", "answers=b", "question=q"])
-    assert read.fields == {"answers": ["a", "b"], "question": "q"}
+            cli_detect.rows_of(Path("few.jsonl"), [text])
+    _, fields = cli_detect.rows_of(Path("few.jsonl"), ["answers=a", "answers=b", "question=q"])
+    assert fields == {"answers": ["a", "b"], "question": "q"}
 
 
 def test_the_style_is_guessed_from_the_tokenizer(load):

@@ -133,7 +133,8 @@ def test_a_long_experiment_may_measure_some_samples_only(
     if not issubclass(experiment.settings, SampledSettings):
         return
     prompts = prompts_of(small.answers)
-    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, prompts=prompts)
+    given = {"prompts": prompts, "activations": small.folder}
+    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, **given)
     sampled = cell.sampled(10)
     assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
     assert {*sampled.left_out} == {*cell.samples} - {*sampled.samples}

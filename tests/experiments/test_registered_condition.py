@@ -11,7 +11,7 @@ from figure_tables import crossing_of
 from instrument import answers_table, planned
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import controls, curve, strata
+from anchorscope.experiments.knockout import contrasts, controls, curve, strata
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import activations, interventions, planning
@@ -100,12 +100,13 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
 
     made = {
         made.__name__: analysis.table(made, table, measured, draws=20, refits=drawn)
-        for made in (curve.curve, curve.contrasts, strata.report)
+        for made in (curve.curve, contrasts.contrasts, strata.report)
     }
-    curves, contrasts = made["curve"], made["contrasts"]
-    both = contrasts.query("contrast == 'first-first-random' and quantity == 'share'")
+    curves, paired = made["curve"], made["contrasts"]
+    both = paired.query("contrast == 'first-first-random' and quantity == 'share'")
     assert (both["n"] == (~few).sum()).all() and (both["estimate"] > 0).all()
-    assert {"first", "first-random", "knockout-random"} < set(contrasts["contrast"])
+    assert set(paired["contrast"]) == {"first-first-random", "knockout-random"}
+    assert set(paired["effect"]) == {contrasts.REPORTED}, "a control of other tokens claims nothing"
     assert set(made["report"]["condition"]) == {"knockout", "random", "first", "first-random"}
     mine = curves.query("condition == 'first' and anchor == 'all'")
     assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
@@ -131,10 +132,14 @@ def test_a_control_that_was_not_run_is_complete_nowhere(byte_level: Any) -> None
 
 
 def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
-    assert interventions.in_contrasts() == ("knockout", "random")
-    assert interventions.arms() == ("crossed",)
+    swapped = {"knockout": "crossed-knockout", "random": "crossed-random"}
+    assert {one.name: other.name for one, other in interventions.swapped()} == swapped
+    assert interventions.in_contrasts() == (*swapped, *swapped.values())
     pairing = {name: interventions.pairing_control(name) for name in REGISTRY}
-    paired = {name for name, control in pairing.items() if control is REGISTRY["random"]}
-    assert paired == {"knockout", "random", "question", "noop"}
+    for control, expected in (
+        ("random", {"knockout", "random", "question", "noop"}),
+        ("crossed-random", {"crossed-knockout", "crossed-random"}),
+    ):
+        assert {name for name, one in pairing.items() if one is REGISTRY[control]} == expected
     assert {name for name in REGISTRY if scores.has_refit(name, 0)} == {"knockout"}
     assert not scores.has_refit("knockout", 1)

@@ -1,6 +1,7 @@
 """Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
 
 import warnings
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from instrument import greedy
 from anchorscope.anchors import answer_anchors, sentences, tokens
 from anchorscope.models import answers, families, generation, inputs
 from anchorscope.models.answers import Settings, answer, trim
-from anchorscope.models.generation import Ending, settled
+from anchorscope.models.generation import Ending, Written, settled
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import STYLES
@@ -339,7 +340,7 @@ def test_gold_answers_do_not_move_anything_but_the_label(llama: Any) -> None:
     golds = [{"answers": [text or "x"]} for text in first["ea_text"]]
     second, _ = _run(llama, rows=golds, max_new_tokens=12)
     assert not first["label"].equals(second["label"])
-    of_golds = ["label", "golds"]
+    of_golds = ["label", "outcome", "golds", "gold_ids", "gold_start", "gold_end"]
     pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 
 
@@ -362,9 +363,14 @@ def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
         _run(llama, tables=(prompts, questions[:7]))
 
 
+def wrote(ids: Sequence[int]) -> Written:
+    """What a model wrote whose tokens were not worth a word."""
+    return Written(tuple(ids), (-1.0,) * len(ids))
+
+
 def _said(llama: Any, texts: list[str], caplog: pytest.LogCaptureFixture) -> Any:
     """What becomes of replies of the model."""
-    ids = [tuple(tokens.continuation(llama.tokenizer, text)) for text in texts]
+    ids = [wrote(tokens.continuation(llama.tokenizer, text)) for text in texts]
     with pytest.MonkeyPatch.context() as patched, caplog.at_level("WARNING"):
         patched.setattr(answers, "generate", lambda asked, *_, **__: ids[: len(asked)])
         return _run(llama, "few_shot", no_answer="drop")
@@ -389,7 +395,7 @@ def test_replies_that_give_an_examples_answer_again_are_counted(
 ) -> None:
     tables = _tables("few_shot")
     tables[0]["shown"] = [["Anna Lund", "The Paris"]] * len(ASKED)
-    ids = [tuple(tokens.continuation(llama.tokenizer, f" {said}\n")) for said in
+    ids = [wrote(tokens.continuation(llama.tokenizer, f" {said}\n")) for said in
            ("Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo")]  # fmt: skip
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(answers, "generate", lambda *_, **__: ids)

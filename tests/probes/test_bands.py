@@ -11,8 +11,9 @@ import pytest
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import curve
-from anchorscope.passes.interventions import arms
+from anchorscope.experiments.knockout.contrasts import contrasts
+from anchorscope.experiments.knockout.curve import curve
+from anchorscope.passes.interventions import RECORDS
 from anchorscope.probes import bands
 from anchorscope.probes.bands import Draws
 
@@ -77,7 +78,7 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
     ratio = np.maximum(1, np.std(moved, axis=0) / np.std(fixed, axis=0))
     assert ratio[0] > 1.1
     narrow, wide = (
-        analysis.table(curve.curve, table(), answers(), draws=100, refits=one).query(
+        analysis.table(curve, table(), answers(), draws=100, refits=one).query(
             f"condition == 'knockout' and grouping == 'per_layer' and anchor == 'Q' and "
             f"layer == {layer}"
         )
@@ -92,7 +93,7 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
     assert bands_of[1] == pytest.approx(bands_of[0] * ratio[0], rel=1e-4)
 
 
-@pytest.mark.parametrize("made", [curve.curve, curve.contrasts])
+@pytest.mark.parametrize("made", [curve, contrasts])
 def test_refits_that_say_what_the_probes_say_change_no_number(made: Any) -> None:
     same = refitted(shift=0.0)
     found = [analysis.table(made, table(), answers(), draws=40, refits=d) for d in (None, same)]
@@ -101,25 +102,27 @@ def test_refits_that_say_what_the_probes_say_change_no_number(made: Any) -> None
 
 def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
     draws = refitted()
-    narrow = analysis.table(curve.contrasts, table(), answers(), draws=100)
-    wide = analysis.table(curve.contrasts, table(), answers(), draws=100, refits=draws)
+    narrow = analysis.table(contrasts, table(), answers(), draws=100)
+    wide = analysis.table(contrasts, table(), answers(), draws=100, refits=draws)
     for low, high in (("ci_low", "ci_high"), ("ci90_low", "ci90_high"), ("band_low", "band_high")):
         width = (narrow[high] - narrow[low]) * wide["inflation"]
         assert np.allclose(wide[high] - wide[low], width)
     assert (wide["inflation"] >= 1).all() and wide["inflation"].max() > 1.1
     back = Draws(draws.ids[::-1], draws.weights[:, ::-1])
     back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
-    again = analysis.table(curve.contrasts, table()[::-1], answers()[::-1], draws=100, refits=back)
+    again = analysis.table(contrasts, table()[::-1], answers()[::-1], draws=100, refits=back)
     pd.testing.assert_frame_equal(wide, again)
 
 
-def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
+def test_other_prompts_that_nobody_was_passed_behind_change_no_table() -> None:
     draws = refitted()
     without = dict.fromkeys(["crossed_partner", "partner_source"])
-    tables = (curve.curve, curve.contrasts, crossing.report)
+    tables = (curve, contrasts, crossing.report)
     expected = [analysis.table(made, table(), answers(), draws=40, refits=draws) for made in tables]
-    for arm in arms():
-        draws.add("mlp/final", (arm, 0), np.array([], dtype=int), np.empty((LAYERS, REFITS, 0)))
+    for one in RECORDS:
+        if one.prompt is not None:
+            empty = np.array([], dtype=int), np.empty((LAYERS, REFITS, 0))
+            draws.add("mlp/final", (one.name, 0), *empty)
     for made, other in zip(tables, expected, strict=True):
         given = table(), answers().assign(**without)
         found = analysis.table(made, *given, draws=40, refits=draws)
@@ -135,7 +138,7 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
     assert bands.inflation(gone, np.array([[50.0], [0.0], [4.0]])) == pytest.approx([2])
     rounding = np.array([[-21.0], [-21.0 * (1 + 1e-16)], [np.nextafter(-21.0, 0)]])
     assert bands.inflation(rounding, np.array([[-20.0], [-25.0], [3.0]])) == 1.0
-    wide = analysis.table(curve.curve, table(), answers(), draws=100, refits=refitted(shift=5.0))
+    wide = analysis.table(curve, table(), answers(), draws=100, refits=refitted(shift=5.0))
     shares = wide[["share_ci_low", "share_ci_high", "flip_low", "flip_high"]]
     assert shares.min(axis=None) == 0 and shares.max(axis=None) == 1
 

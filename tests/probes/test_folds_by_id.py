@@ -75,9 +75,9 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
 
     real = planning.partners.crossing
 
-    def spy(table: pd.DataFrame, seed: int, folds_of: dict[str, int], *more: Any) -> Any:
+    def spy(table: pd.DataFrame, folds_of: dict[str, int]) -> Any:
         cut.append(folds_of)
-        return real(table, seed, folds_of, *more)
+        return real(table, folds_of)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning.partners, "crossing", spy)

@@ -1,22 +1,19 @@
-"""Power: the formula agrees with the tool's own rule, and says which cells are too small."""
+"""Power: which cells are too small to be called a signal, and how often one is called."""
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from anchorscope.probes import intervals, power
-from benchmarks.power import FLOOR, called, separation
+from benchmarks.power import TOWARDS, called
 
 
-@pytest.mark.parametrize(("n", "gain"), [(300, 0.10), (300, 0.04), (100, 0.15)])
-def test_the_formula_is_about_how_often_the_rule_calls_a_signal(n: int, gain: float) -> None:
-    (share,) = called(n, 0.5, (gain,), tries=80, draws=200)
-    assert power.chance(gain, n, 0.5, FLOOR) == pytest.approx(share, abs=0.16)
-
-
-def test_a_probe_without_a_gain_is_hardly_ever_called() -> None:
-    (share,) = called(200, 0.5, (0.0,), tries=100, draws=200)
-    assert share <= 0.06
+def test_a_signal_is_hardly_ever_called_where_the_text_knows_as_much() -> None:
+    """Both trained, on a few of the data sets of `benchmarks/power.py`."""
+    assert 57 in TOWARDS
+    found = called(57, 900, 0.0, tries=12)
+    assert found["rule"].sum() <= 2
+    assert (found["factor"] >= 1).all() and found["factor"].median() > 1.3
 
 
 @pytest.mark.parametrize(("auc", "right", "wrong"), [(0.7, 150, 150), (0.8, 60, 240)])
@@ -25,7 +22,7 @@ def test_the_error_of_an_auc_is_that_of_worlds_drawn_anew(
 ) -> None:
     random = np.random.default_rng(0)
     z = np.repeat([0, 1], [right, wrong])
-    worlds = separation(auc) * z + random.normal(size=(2000, right + wrong))
+    worlds = np.sqrt(2) * norm.ppf(auc) * z + random.normal(size=(2000, right + wrong))
     found = [intervals.auc(s, z) for s in worlds]
     assert np.mean(found) == pytest.approx(auc, abs=0.005)
     assert power.auc_error(auc, right, wrong) == pytest.approx(np.std(found), rel=0.12)
@@ -43,19 +40,20 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
 
 
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
+    usual = f"a gain of .05 takes about {power._round(power.least_n(0.05)):,}."
     assert power.least_gain(4) is None
     assert power.too_small(4) == (
-        "With 4 samples no probe is called a signal in 8 of 10 cells; a gain of .05 takes about "
-        "1,100."
+        f"With 4 samples no probe is called a signal in 8 of 10 cells; {usual}"
     )
-    assert power.too_small(100) == (
-        "With 100 samples a probe is called a signal in 8 of 10 cells only if its AUC is .15 above "
-        "the hardest text floor; a gain of .05 takes about 1,100."
+    assert power.too_small(300) == (
+        "With 300 samples a probe is called a signal in 8 of 10 cells only if its AUC is .14 above "
+        f"the hardest text floor; {usual}"
     )
-    assert power.too_small(300) is None
-    assert power.too_small(300, 0.95) is not None
+    assert power.too_small(900) is None
+    assert power.too_small(900, 0.95) is not None
 
 
-def test_chance_grows_from_the_tail_of_the_interval_to_certainty() -> None:
-    assert power.chance(0.0, 300) == pytest.approx(norm.cdf(norm.ppf(0.025)))
+def test_chance_grows_from_less_than_the_tail_of_the_interval_to_certainty() -> None:
+    fixed = norm.cdf(norm.ppf(0.025))
+    assert 0 < power.chance(0.0, 300) < fixed
     assert power.chance(0.2, 3000) > 0.999

@@ -45,6 +45,34 @@ def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:
     assert (found["gain_low"] < found["gain"]).all() and (found["gain"] < found["gain_high"]).all()
 
 
+def test_a_gain_that_training_makes_uncertain_is_no_signal() -> None:
+    """The interval is stretched by how much more the gain varies with models learned anew."""
+    clean = np.stack([scores(0.5), scores(2.0)])
+    of_text = floors(answer=0.0, text=0.1)
+    by_floor = strength.scores(of_text, ANSWERS)
+    learned_from = samples.bootstrap(ANSWERS, 20, 1)
+
+    def again(noise: float) -> strength.Again:
+        """Models that a draw turns by chance, the floor and the probe of a layer alike."""
+        random = np.random.default_rng(2)
+        told = random.normal(size=(20, 1, 1)) * noise * (2 * Z - 1)
+        s = clean + told
+        return strength.Again(
+            learned_from, s, {name: np.tile(one, (20, 1)) for name, one in by_floor.items()}
+        )
+
+    def found(given: strength.Again | None) -> strength.Strength:
+        return strength.of_scores(clean, "final", ANSWERS, of_text, DRAWN, 0.95, given)
+
+    fixed, same, unsure = found(None), found(again(0.0)), found(again(0.5))
+    for name in ("gain", "gain_low", "gain_high"):
+        assert same[name] == pytest.approx(fixed[name])
+    assert fixed["signal"].tolist() == [True, True]
+    assert unsure["signal"].tolist() == [False, True]
+    assert unsure["gain"] == pytest.approx(fixed["gain"])
+    assert (unsure["gain_low"] < fixed["gain_low"] - 0.05)[0]
+
+
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)

@@ -63,6 +63,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
         return Rows({"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5))
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
+    monkeypatch.setattr("anchorscope.questions.hub.PAUSE", 0.0)
     monkeypatch.setattr(reading, "hub_split", hub_split)
     monkeypatch.chdir(tmp_path)
     return asked

@@ -48,6 +48,7 @@ def test_what_fails_is_told_by_its_type_without_the_token(
     monkeypatch: pytest.MonkeyPatch, error: Exception, cause: Exception | None, said: str
 ) -> None:
     error.__cause__ = cause
+    monkeypatch.setattr(hub, "PAUSE", 0.0)
     monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=error))
     monkeypatch.setattr("huggingface_hub.auth_check", Mock(side_effect=cause))
     with pytest.raises(AnchorscopeError) as raised:
@@ -55,6 +56,16 @@ def test_what_fails_is_told_by_its_type_without_the_token(
     assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
     assert TOKEN not in str(raised.value)
     assert raised.value.__suppress_context__, "the cause may hold the token"
+
+
+def test_a_hub_that_is_silent_for_a_moment_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "PAUSE", 0.0)
+    ask = Mock(side_effect=[ConnectionError(), refusal(503), "commit"])
+    assert hub.fetch(ask, "dataset", "a/b") == "commit"
+    refused = Mock(side_effect=GATED)
+    with pytest.raises(AnchorscopeError, match="gated"):
+        hub.fetch(refused, "dataset", "a/b")
+    assert refused.call_count == 1
 
 
 def test_a_bug_is_not_taken_for_the_hubs() -> None:

@@ -8,6 +8,7 @@ from workflow import PROJECT, SHIPPED, merged
 
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.settings import RunConfig
+from anchorscope.workflow import studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths
 
@@ -87,7 +88,7 @@ def test_null_cells_whose_question_tells_of_the_label_measure_what_follows_the_p
     by_cell: dict[tuple[str, str], set[str]] = {}
     for name, model, dataset in held:
         by_cell.setdefault((model, dataset), set()).add(name)
-    assert {*by_cell} == {*paths.held_cells()}
+    assert {*by_cell} == {*studies.held_cells(paths.config)}
     assert by_cell["calibration-llama", "world-relation"] == {*EXPERIMENTS}
     assert by_cell["null-question", "null-question"] == {*EXPERIMENTS}
     assert by_cell["null-network", "null-surname"] == {"patching"}

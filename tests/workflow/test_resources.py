@@ -118,13 +118,6 @@ def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeyp
     assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)
 
 
-def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none(capsys):
-    around.warn_without_gpu(config(), ["calibration-llama"])
-    assert not capsys.readouterr().err
-    around.warn_without_gpu(config(), ["llama-3.2-1b", "calibration-llama"])
-    assert capsys.readouterr().err.startswith("No GPU here: llama-3.2-1b will run on the CPU")
-
-
 def test_a_run_that_cannot_end_well_stops_before_its_first_job(fresh, tmp_path):
     clone = fresh.copy(tmp_path / "clone")
     done = clone.run("llama-3.2", change={"sample_size": 10_000_000_000})

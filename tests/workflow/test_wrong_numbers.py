@@ -246,9 +246,9 @@ TABLES: dict[str, dict[str, Any]] = {
     "table": CELLS,
     "calibration_table": CELLS,
     "null_controls": {"nulls": {}},
-    "sensitivity": CELLS | {"variants": [], "readout": "mlp/final"},
+    "sensitivity_table": CELLS | {"variants": [], "readout": "mlp/final"},
 }
-"""Each script that puts cells together, with its parameters."""
+"""Each rule that puts cells together, with its parameters."""
 
 
 class Given(list[str]):
@@ -264,12 +264,12 @@ class Given(list[str]):
         return list(self) if isinstance(key, str) else super().__getitem__(key)
 
 
-@pytest.mark.parametrize("script", TABLES)
-def test_no_table_takes_cells_of_different_settings(tmp_path, script, capsys):
-    told = {"input": Given(mixed(tmp_path)), "params": SimpleNamespace(**TABLES[script])}
-    path = PROJECT / "scripts" / f"{script}.py"
+@pytest.mark.parametrize("rule", TABLES)
+def test_no_table_takes_cells_of_different_settings(tmp_path, rule, capsys):
+    told = {"input": Given(mixed(tmp_path)), "params": SimpleNamespace(**TABLES[rule])}
+    path = PROJECT / "scripts" / "table.py"
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(path), init_globals={"snakemake": job(tmp_path, script, log=[], **told)})
+        runpy.run_path(str(path), init_globals={"snakemake": job(tmp_path, rule, log=[], **told)})
     assert ended.value.code == 1
     assert "`folds` of scores is 5 and 10" in capsys.readouterr().err
 

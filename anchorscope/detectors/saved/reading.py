@@ -20,7 +20,7 @@ from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
 from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import questions
-from anchorscope.questions.fields import Cells
+from anchorscope.questions.fields import RowCells
 from anchorscope.styles import Around
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _as_given(
     first: dict[tuple[str, str | None], str] = {}
     places, ids, responses, notes = [], [], [], Counter[str]()
     for number, row in enumerate(given):
-        cells = Cells(row, names, f"{source}, row {number + 1}", notes)
+        cells = RowCells(row, names, f"{source}, row {number + 1}", notes)
         key = questions.folded_text(cells.question or ""), cells.text("response")
         places.append(first.setdefault(key, row[ROW]))
         ids.append(cells.text("id", number=True) or str(number + 1))

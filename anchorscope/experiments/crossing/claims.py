@@ -71,10 +71,7 @@ class Answers:
         )
 
     def term(self, which: np.ndarray) -> np.ndarray:
-        """A term of the scores, and then of each refit: [1 + refits, pairs].
-
-        Of scores of several layers, [4, layers, pairs]: [1 + refits, layers, pairs].
-        """
+        """A term of the scores, and then of each refit: [1 + refits, pairs]."""
         refits = np.empty((4, 0, *self.scores.shape[1:])) if self.refits is None else self.refits
         return term(which, np.concatenate([self.scores[:, None], refits], axis=1))
 
@@ -189,12 +186,13 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) ->
 
     Where a score loses a share behind a strange question, its pair term grows with its mean; where
     it is a gain times an answer's score, with the product of question and answer term; where it
-    follows the log-probability, with that one's pair term, and on a curve with that of its square.
+    follows the log-probability, with that one's pair term, and on a curve with those of its powers.
     """
     products = [one.term(QUESTION) * one.term(ANSWER) for one in (gold, wrong)]
     log_p = np.stack([gold.log_p, wrong.log_p])
-    likely, squared = (power[0] - power[1] for power in (log_p, (log_p - log_p.mean()) ** 2))
-    texts = [term(PAIR, likely), term(PAIR, squared), gold.imitated - wrong.imitated]
+    log_p -= log_p.mean()
+    texts = [term(PAIR, log_p[0] ** power - log_p[1] ** power) for power in (1, 2, 3)]
+    texts.append(gold.imitated - wrong.imitated)
     scores = [gold.term(which) - wrong.term(which) for which in (PAIR, MEAN)]
     every = [*scores, products[0] - products[1], *texts]
     columns = np.stack(np.broadcast_arrays(*every), axis=-1)

@@ -66,6 +66,22 @@ Groups = Mapping[str, Answers]
 """`right`, `wrong`, `gold`, and of the first two also `right_cut` and so on, at all layers."""
 
 
+def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
+    """The rows of a figure's cells, with each claim's p corrected for their number (Holm).
+
+    Over the cells of one read-out, where a claim is judged; verdicts follow.
+    """
+    table = table.copy()
+    for _, places in table.groupby(["site", "position"]).groups.items():
+        for claim in CLAIMS:
+            told = table.loc[places, claim].isin([claims.YES, claims.NO])
+            rows = places[told.to_numpy(dtype=bool)]
+            p = estimates.holm(table.loc[rows, f"{claim}_p"].to_numpy(dtype=np.float64))
+            table.loc[rows, f"{claim}_p"] = p
+            table.loc[rows, claim] = np.where(p < 1 - level, claims.YES, claims.NO)
+    return table
+
+
 def _groups(pairs: Swapped, scores: Mapping[Arm, np.ndarray]) -> dict[str, Answers]:
     """The answers of all pairs that are right, or wrong, in every arm measured."""
     imitated = pairs.imitated({arm: scores[arm] for arm in (OWN, GOLD) if arm in scores})

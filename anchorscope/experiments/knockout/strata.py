@@ -49,7 +49,7 @@ def report(analysis: Analysis) -> pd.DataFrame:
     def groups(readout: Readout) -> list[Group]:
         groups = []
         for condition, effects in readout.effects.items():
-            counted = np.ones(len(answers), dtype=bool)
+            counted = effects.measured
             if REGISTRY[condition].role == "control":
                 counted = complete(readout, answers, condition)
             for stratum, of_sample in strata.items():

@@ -1,6 +1,7 @@
 """The knowledge boundary: refusals, certainty, and differences of groups worked out by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from anchorscope.experiments.boundary import EXPERIMENT, Boundary, figure, measu
 from anchorscope.experiments.boundary.table import difference
 from anchorscope.experiments.tables import Products, join, of_cell
 from anchorscope.models import answers
+from anchorscope.models.generation import Written
+from anchorscope.passes.activations import OUTPUTS
 from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import Bootstrap as Drawn
 from anchorscope.questions import prompts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import write_parquet
 from anchorscope.styles import INSTRUCTION
 from anchorscope.workflow.config import load as read_config
 
@@ -124,12 +128,12 @@ def test_a_refusal_is_one_once_the_prompt_allows_it(
     said = ["I don't know.", "painter .", "unknown .", ""]
     seen = []
 
-    def play(prompts: Any, loaded: Any, *rest: Any, **how: Any) -> list[list[int]]:
+    def play(prompts: Any, loaded: Any, *rest: Any, **how: Any) -> list[Written]:
         tokenizer = loaded.tokenizer
         seen.extend(tokenizer.decode(ids, skip_special_tokens=True) for ids in prompts)
         end = [tokenizer.eos_token_id]  # written to the end, not cut off
         bodies = [tokenizer(f" {text}", add_special_tokens=False)["input_ids"] for text in said]
-        return [body + end for body in bodies]
+        return [Written((*body, *end), (-1.0,) * len(body + end)) for body in bodies]
 
     monkeypatch.setattr(answers, "generate", play)
     unknown = measure.refusals(cell, Boundary())
@@ -146,10 +150,10 @@ def test_a_prompt_that_gets_too_long_is_not_taken_for_an_answer(load: Any) -> No
     assert unknown.isna().all()
 
 
-def test_certainty_is_the_mean_over_the_exact_answer(
-    load: Any, monkeypatch: pytest.MonkeyPatch
+def test_certainty_is_the_mean_over_the_exact_answer_of_the_clean_pass(
+    load: Any, tmp_path: Path
 ) -> None:
-    cell = cell_of(load("llama"), n=2)
+    cell = replace(cell_of(load("llama"), n=2), activations=tmp_path)
     first, second = cell.samples
     tokens = pd.DataFrame(
         {
@@ -161,7 +165,9 @@ def test_certainty_is_the_mean_over_the_exact_answer(
             "entropy": [9.0, 1.0, 2.0, 0.5],
         }
     )
-    monkeypatch.setattr(measure.outputs, "of_answers", lambda *_, **__: tokens)
+    crossed = tokens.assign(condition="crossed", logprob=-20.0)
+    written = pd.concat([tokens.assign(condition="clean"), crossed])
+    write_parquet(written, tmp_path / OUTPUTS)
     table = measure.certainty(cell)
     assert table["logprob"].to_dict() == {first: -2.0, second: -4.0}
     assert table["entropy"].to_dict() == {first: 1.5, second: 0.5}

@@ -1,4 +1,4 @@
-"""Pair terms by sample, signed towards the truth of the sample's answer."""
+"""Pair terms by sample, signed towards the label of the sample's answer."""
 
 import numpy as np
 import pandas as pd
@@ -27,13 +27,13 @@ def cell(fold: dict[str, int] | None = None) -> tuple[pd.DataFrame, pd.DataFrame
     return scores, answers
 
 
-def test_a_pair_that_speaks_for_the_truth_of_both_answers_is_above_0() -> None:
+def test_a_pair_that_speaks_for_the_label_of_both_answers_is_above_0() -> None:
     rows = per_sample(*cell()).set_index("id")
     # towards right: (a + e - b - c) / 4 of two answers and two questions; scores are of `wrong`
     right = -(CLEAN["a"] + CLEAN["b"] - CROSSED["a"] - CROSSED["b"]) / 4
     wrong = -(CLEAN["c"] + CLEAN["d"] - CROSSED["c"] - CROSSED["d"]) / 4
-    assert rows.loc[["a", "b"], "truth"].tolist() == pytest.approx([right, right])
-    assert rows.loc[["c", "d"], "truth"].tolist() == pytest.approx([-wrong, -wrong])
+    assert rows.loc[["a", "b"], "term"].tolist() == pytest.approx([right, right])
+    assert rows.loc[["c", "d"], "term"].tolist() == pytest.approx([-wrong, -wrong])
     assert (rows["layer"] == 1).all() and tuple(rows.reset_index()[list(COLUMNS)]) == COLUMNS
 
 
@@ -55,4 +55,4 @@ def test_without_crossing_there_are_no_rows() -> None:
     scores, answers = cell()
     rows = per_sample(scores[scores["condition"] == "clean"], answers)
     assert rows.empty and tuple(rows) == COLUMNS
-    assert not np.isnan(per_sample(scores, answers)["truth"]).any()
+    assert not np.isnan(per_sample(scores, answers)["term"]).any()

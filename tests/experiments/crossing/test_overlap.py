@@ -1,48 +1,55 @@
-"""The text model of a pair: it sees overlap and kinds, and nothing where there is neither."""
+"""What the text imitator sees of question and answer together."""
 
 import numpy as np
 import pytest
 
-from anchorscope.experiments.crossing import overlap
-from anchorscope.experiments.crossing.split import split
+from anchorscope.anchors.asking import kind_of
+from anchorscope.experiments.crossing import imitator, overlap
+from anchorscope.experiments.crossing.terms import PAIR, term
+
+PAIRS = 120
+ONE, OTHER = np.arange(2 * PAIRS).reshape(-1, 2).T
+TOLD = np.arange(PAIRS) % 2 == 0
+"""The pairs whose texts may tell which answer belongs to which question."""
 
 
-def pairs(n: int, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Labels, folds and partners of samples: two and two of one label and one fold."""
-    z = np.random.default_rng(seed).permutation(np.arange(n // 2) % 2).repeat(2)
-    return z, np.arange(n) // 2 % 3, np.arange(n).reshape(-1, 2)[:, ::-1].ravel()
+def explained(questions: list[str], answers: list[str]) -> np.ndarray:
+    """What texts explain of the pair terms of a probe that has one of 1 in the pairs told of."""
+    features = np.stack(
+        [
+            overlap.features([questions[i] for i in asked], [answers[i] for i in said])
+            for asked, said in ((ONE, ONE), (OTHER, ONE), (ONE, OTHER), (OTHER, OTHER))
+        ]
+    )
+    scores = 4 * PAIR[:, None] * TOLD
+    assert term(PAIR, scores).tolist() == TOLD.tolist()
+    fold = np.arange(PAIRS) // 2 % 3
+    return imitator.pair_terms(scores, features, np.zeros(PAIRS), fold)
 
 
-def pair_term(questions: list[str], answers: list[str], *given: np.ndarray) -> np.ndarray:
-    z, _, partner = given
-    clean, crossed = overlap.scores(questions, answers, *given)
-    return split(clean[None], crossed[None], partner).pair[0, z == 0]
+def names(seed: int) -> list[str]:
+    random = np.random.default_rng(seed)
+    return ["".join(random.choice([*"abdegiklmnorstu"], 6)) for _ in range(2 * PAIRS)]
 
 
-def test_an_answer_whose_letters_its_question_holds_has_a_pair_term() -> None:
-    given, random = pairs(240), np.random.default_rng(1)
-    names = ["".join(random.choice([*"abdegiklmnorstu"], 6)) for _ in range(480)]
-    questions = [f"Who is {name}?" for name in names[:240]]
-    others = [name[:5] if right else other for name, other, right in
-              zip(names, names[240:], given[0] == 0, strict=False)]  # fmt: skip
-    assert pair_term(questions, others, *given).mean() > 1
-    assert abs(pair_term(questions, names[240:], *given).mean()) < 0.1
+def test_an_answer_whose_letters_its_question_holds_is_explained() -> None:
+    asked, others = names(0), names(1)
+    questions = [f"Who is {name}?" for name in asked]
+    answers = [
+        name[:5] if told else other
+        for name, other, told in zip(asked, others, TOLD.repeat(2), strict=True)
+    ]
+    found = explained(questions, answers)
+    assert found[TOLD].mean() > 0.8 and abs(found[~TOLD].mean()) < 0.2
+    assert abs(explained(questions, others)[TOLD].mean()) < 0.2
 
 
-def test_a_date_behind_a_who_has_a_pair_term() -> None:
-    given = pairs(240)
-    when = np.arange(240) % 2  # of a pair, one asks when and the other who
-    right = np.where(given[0] == 0, when, 1 - when)
+def test_a_date_behind_a_who_is_explained() -> None:
+    when = np.arange(2 * PAIRS) % 2  # of a pair, one asks when and the other who
     questions = [("Who came?", "When was it?")[kind] for kind in when]
-    answers = [("Ada", "1871")[kind] for kind in right]
-    assert pair_term(questions, answers, *given).mean() > 1
-
-
-def test_it_says_nothing_where_a_fold_leaves_one_class_to_learn_from() -> None:
-    z, partner = np.array([0, 0, 1, 1]), np.array([1, 0, 3, -1])
-    clean, crossed = overlap.scores(list("abcd"), list("efgh"), z, z, partner)
-    assert clean.tolist() == [0, 0, 0, 0]
-    assert np.isnan(crossed).tolist() == [False, False, False, True]
+    answers = [("Ada", "1871")[kind] for kind in np.where(TOLD.repeat(2), when, 1 - when)]
+    found = explained(questions, answers)
+    assert (found[TOLD] - found[~TOLD]).mean() > 0.8
 
 
 @pytest.mark.parametrize(
@@ -57,4 +64,4 @@ def test_it_says_nothing_where_a_fold_leaves_one_class_to_learn_from() -> None:
     ],
 )
 def test_letters_tell_the_kind_of_an_answer(answer: str, kind: str) -> None:
-    assert overlap.kind_of(answer) == kind
+    assert kind_of(answer) == kind
