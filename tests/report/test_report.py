@@ -242,7 +242,9 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
 def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> None:
     said = page.text.index("1 of 4 cells has no signal.")
     assert "second on hard" in page.text[said : said + 300]
-    shown = page.text[page.text.index("The comparison that the claim") :].split("What the columns mean")
+    shown = page.text[page.text.index("The comparison that the claim") :].split(
+        "What the columns mean"
+    )
     for rows in shown[:5]:
         assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
     assert shown[0].count(NOT_INTERPRETABLE) == 6  # three contrasts, two quantities
@@ -251,8 +253,10 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
 
 def test_the_summary_says_what_flips_and_what_is_compared(page: Page) -> None:
     assert "In 3 of 3 cells with a signal, significantly more of the probe's" in page.text
-    assert "compares answer and question in 4 of 4 cells in which that can be told, through the " \
+    assert (
+        "compares answer and question in 4 of 4 cells in which that can be told, through the "
         "exact question tokens in 4 of 4; it scores right answers" in page.text
+    )
     assert "above its own wrong ones in 4 of 4." in page.text
     assert "above the hardest floor" in page.text
     assert "n = 1,000 samples a cell; bands: pointwise 95 % intervals" in page.text
