@@ -272,6 +272,17 @@ def test_what_the_overlap_of_the_words_explains_is_not_claimed() -> None:
     assert head["interaction"] == head["own_answer"] == "no"
 
 
+def test_the_p_of_a_figures_cells_are_corrected_by_read_out() -> None:
+    one = planted(truth=1.0, own=0.5)
+    cells = [one.assign(interaction_p=p, own_answer="too few", own_answer_p=np.nan)
+             for p in (0.02, 0.03, 0.04)]  # fmt: skip
+    other = one.assign(position="last_answer", interaction_p=0.04)
+    found = table.corrected(pd.concat([*cells, other], ignore_index=True), 0.95).query("headline")
+    assert found["interaction_p"].tolist() == pytest.approx([0.06, 0.06, 0.06, 0.04])
+    assert found["interaction"].tolist() == ["no"] * 3 + ["yes"]
+    assert found["own_answer"].tolist() == ["too few"] * 3 + ["yes"]
+
+
 def test_pairs_of_two_folds_do_not_count() -> None:
     given = answers()
     scores = long(reading(given["label"].to_numpy(), truth=2.0))
