@@ -1,17 +1,22 @@
-"""The experiment that docs/architecture.md shows in full, as files."""
+"""The experiment and the method of detection that docs/architecture.md shows in full, as files."""
 
 import re
 from pathlib import Path
 
 from workflow import PROJECT
 
+from anchorscope.detectors.method import Method
+
+PAGE = (PROJECT / "docs/architecture.md").read_text(encoding="utf-8")
 NAME = "doubled"
 FILE = re.compile(rf"^`({NAME}/\w+\.py)`[^\n]*\n\n```python\n(.*?)```", re.M | re.S)
+MODULE = re.compile(r"`methods/(\w+\.py)`:\n\n```python\n(.*?)```", re.S)
+RECORD = re.compile(r"```python\n(Method\(.*?\))\n```", re.S)
 
 
 def write(folder: Path) -> None:
-    """Write its package below a folder of packages."""
-    files = FILE.findall((PROJECT / "docs/architecture.md").read_text(encoding="utf-8"))
+    """Write the experiment's package below a folder of packages."""
+    files = FILE.findall(PAGE)
     assert len(files) == 4
     for name, text in files:
         (folder / name).parent.mkdir(exist_ok=True)
@@ -27,3 +32,11 @@ def register(folder: Path) -> None:
     text = text.replace(records, f"{records}{NAME}.EXPERIMENT, ", 1)
     assert text.count(NAME) == 2
     registry.write_text(text, encoding="utf-8")
+
+
+def write_method(folder: Path) -> Method:
+    """Write the method's module into a folder of methods; its record."""
+    ((name, text),), (record,) = MODULE.findall(PAGE), RECORD.findall(PAGE)
+    (folder / name).write_text(text, encoding="utf-8")
+    method: Method = eval(record, {"Method": Method})
+    return method

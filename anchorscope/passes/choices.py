@@ -43,13 +43,15 @@ def choices(
     head = cache.pass_head(loaded.model, samples[0].input_ids[: plan.head], loaded.device)
     both = np.empty((len(prompts), 2))
 
-    def fill(batch: Batch, numbers: Sequence[int]) -> None:
-        for part in by_length(plan, narrowed(batch, numbers)):
-            both[list(part.samples)] = _of_batch(loaded, plan, part, tokens, head)
+    def passed(batch: Batch, numbers: Sequence[int]) -> list[tuple[list[int], np.ndarray]]:
+        parts = by_length(plan, narrowed(batch, numbers))
+        return [(list(one.samples), _of_batch(loaded, plan, one, tokens, head)) for one in parts]
 
     with Progress(total=len(samples), desc="choices") as progress:
         for batch in plan.batches:
-            room.run(batch.samples, batch.tokens, partial(fill, batch))
+            for parts in room.run(batch.samples, batch.tokens, partial(passed, batch)):
+                for places, logits in parts:
+                    both[places] = logits
             progress.update(len(batch.samples))
     if len(bad := np.flatnonzero(~np.isfinite(both).all(1))):
         raise not_finite("the logits of a choice are not finite", f"prompt {bad[0]}")

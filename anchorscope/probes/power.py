@@ -13,9 +13,9 @@ from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
 """AUC of the hardest floor, and correlation of its AUC with the probe's, that a plan assumes."""
-WIDENED, VARIES = 1.8, 1.25
+WIDENED, VARIES = 1.7, 1.2
 """By what factor refits widen the interval of the gain, and how much more than with a fixed probe
-and floor it varies indeed: medians of `benchmarks/power.py`."""
+and floor it varies indeed: the middle of `benchmarks/power.py`."""
 POWER, LEVEL = 0.8, 0.95
 """How often a signal that is there is to be called one, and the level of the interval."""
 MOST_GAIN = 0.1

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from anchorscope.calibration import calibration
 from anchorscope.calibration.calibration import CROSSED
+from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -35,6 +36,11 @@ class Cell:
         crossed = {name: np.arange(LAYERS) + place for place, name in enumerate(CROSSED)}
         where = {"site": "mlp", "position": "final", "layer": range(LAYERS)}
         self.crossing = pd.DataFrame(where | crossed)
+        own = where | {"contrast": OWN, "quantity": "share", "ci_low": 20.0 + np.arange(LAYERS)}
+        self.contrasts = pd.DataFrame(own | {"estimate": 30.0 + np.arange(LAYERS)})
+        others = [{"contrast": PUBLISHED}, {"quantity": "delta_p"}]
+        beside = [self.contrasts.assign(**one, estimate=-1.0) for one in others]
+        self.contrasts = pd.concat([*beside, self.contrasts], ignore_index=True)
         subjects = [f"s{number // 2}" for number in range(self.n)]
         asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
         self.answers = pd.DataFrame(asked)
@@ -78,7 +84,8 @@ class Cell:
         return pd.concat(parts, ignore_index=True)
 
     def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
-        given = self.truth, self.answers, self.controls, self.crossing, self.floors
+        given: list[pd.DataFrame] = [self.truth, self.answers, self.controls]
+        given += [self.contrasts, self.crossing, self.floors]
         fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
         scores = self.scores() if scores is None else scores
         return calibration.cell(scores, *given, fixed=fixed, **{"draws": 20} | settings)
@@ -211,14 +218,17 @@ def test_a_condition_that_was_not_measured_gives_blanks(cell: Cell) -> None:
     assert blank["random_flip_share"].isna().all()
 
 
-def test_what_crossing_shows_of_a_layer_stands_in_all_its_rows(
+def test_what_swapping_answers_shows_of_a_layer_stands_in_all_its_rows(
     cell: Cell, table: pd.DataFrame
 ) -> None:
     for place, name in enumerate(CROSSED):
         assert (table[name] == table["layer"] + place).all()
-    cell.crossing, kept = cell.crossing.head(0), cell.crossing
-    assert cell.table()[[*CROSSED]].isna().all(axis=None)
-    cell.crossing = kept
+    assert (table["own_crossed"] == table["layer"] + 30).all()
+    assert (table["own_crossed_low"] == table["layer"] + 20).all()
+    bare = Cell()
+    bare.crossing, bare.contrasts = cell.crossing.head(0), cell.contrasts.head(0)
+    blank = bare.table()[[*CROSSED, "own_crossed", "own_crossed_low"]]
+    assert blank.isna().all(axis=None)
 
 
 def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:

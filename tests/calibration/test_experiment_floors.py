@@ -18,7 +18,7 @@ GOOD = {
     ("saliency", "answer", "flow"): {"auc": 0.9, "auc_gain_low": 0.1},
     **{("dose", arm, "step"): {"contrast_high": 0.2} for arm in ("0", "0.25", "0.5")},
 }
-NULL = {"model": "n", "dataset": "d", "shuffled": False, "question": False}
+NULL = {"model": "n", "dataset": "d", "shuffled": False}
 EMPTY = {"contrast": 0.01, "contrast_low": -0.02, "contrast_high": 0.04, "control": 0.1, "n": 50}
 
 
@@ -41,14 +41,6 @@ def table(**changed: float) -> pd.DataFrame:
 def placed(records: list[dict[str, object]]) -> pd.DataFrame:
     rows = pd.DataFrame(records).assign(site="mlp", position="final", layer=7)
     return rows.reindex(columns=list(COLUMNS))
-
-
-def null(experiment: str = "dose", arm: str = "0", measure: str = "flip", **values: float) -> bool:
-    """Whether one measure of a null control comes out empty."""
-    key = {"experiment": experiment, "arm": arm, "measure": measure, "model": "n", "dataset": "d"}
-    rows = judged(placed([key | EMPTY | values]), [], {"null": NULL})
-    (holds,) = rows.loc[rows["scope"] == "empty", "holds"]
-    return bool(holds)
 
 
 def test_cells_that_reach_every_floor_hold() -> None:
@@ -87,44 +79,37 @@ def test_a_cell_that_was_not_measured_holds_nothing() -> None:
     assert not floors.loc[floors["scope"] == "mean", "holds"].any()
 
 
-def test_a_difference_to_the_control_is_empty_around_0_or_within_the_margin() -> None:
-    assert null()
-    assert null(contrast_low=0.01, contrast_high=0.05)
-    assert not null(contrast_low=0.01, contrast_high=0.06)
-    assert not null(contrast_low=-0.2, contrast_high=-0.01)
-    assert null(contrast_low=-0.2, contrast_high=0.01)
-
-
-def test_the_margin_of_a_flow_is_a_part_of_its_control() -> None:
-    assert null("saliency", "answer", "flow", contrast_low=0.001, contrast_high=0.004)
-    assert not null("saliency", "answer", "flow", contrast_low=0.001, contrast_high=0.006)
-
-
-def test_where_the_question_tells_of_the_label_only_matched_is_judged() -> None:
+def test_matched_patches_alone_must_be_empty_in_a_null_control() -> None:
     rows = [
-        {"experiment": name, "arm": arm, "measure": "flip", "model": "n", "dataset": "d"}
+        {"experiment": name, "arm": arm, "measure": measure, "model": "n", "dataset": "d"}
         | EMPTY
-        | {"contrast_low": 0.3, "contrast_high": 0.5, "value": 0.2}
-        for name, arm in (("dose", "0"), ("patching", "matched"), ("patching", "placebo"))
+        | {"contrast_low": 0.3, "contrast_high": 0.5}
+        for name, arm, measure in (
+            ("dose", "0", "flip"),
+            ("patching", "matched", "flip"),
+            ("patching", "placebo", "flip"),
+            ("saliency", "answer", "flow"),
+        )
     ]
     for value, holds in ((0.2, False), (0.15, True)):
         frame = placed(rows).assign(value=value)
-        floors = judged(frame, [], {"null": NULL | {"question": True}})
+        floors = judged(frame, [], {"null": NULL})
         (empty,) = floors[floors["scope"] == "empty"].to_dict("records")
         assert empty["floor"] == "patching matched: flips" and empty["holds"] == holds
 
 
 def test_probes_of_shuffled_labels_are_not_judged() -> None:
-    key = {"experiment": "dose", "arm": "0", "measure": "flip", "model": "n", "dataset": "d"}
+    key = {"experiment": "patching", "arm": "matched", "measure": "flip"}
+    key |= {"model": "n", "dataset": "d", "value": 0.9}
+    assert len(judged(placed([key | EMPTY]), [], {"null": NULL})) == 1
     assert judged(placed([key | EMPTY]), [], {"null": NULL | {"shuffled": True}}).empty
 
 
-@pytest.mark.parametrize("question", [False, True])
-def test_what_no_sample_of_a_null_control_measures_is_counted(question: bool) -> None:
+def test_what_no_sample_of_a_null_control_measures_is_counted() -> None:
     key = {"measure": "flip", "model": "n", "dataset": "d"} | EMPTY | {"value": 0.1}
     arms = [("matched", 50), ("matched", 0)]
     records = [key | {"experiment": "patching", "arm": arm, "n": n} for arm, n in arms]
-    floors = judged(placed(records), [], {"null": NULL | {"question": question}})
+    floors = judged(placed(records), [], {"null": NULL})
     assert in_words(floors) == "1 of 1 floors hold. In null cells, not measured: 1."
     assert floors["holds"].isna().tolist() == floors["measured"].isna().tolist() == [False, True]
 

@@ -1,4 +1,4 @@
-"""Calibration of the experiments: against planted truth, and against the truth of pairs."""
+"""Calibration of the experiments: against planted truth, and against pair terms."""
 
 import numpy as np
 import pandas as pd
@@ -51,18 +51,18 @@ def test_an_experiment_that_measured_nothing_has_no_rows() -> None:
     assert of_experiment(per_sample, answers, None).empty
 
 
-def pairs_of(truth: list[float]) -> pd.DataFrame:
+def pairs_of(term: list[float]) -> pd.DataFrame:
     """Samples 0 and 1 are a pair, 2 and 3 the next, ...; a pair term for each sample."""
     place = {"site": "mlp", "position": "final", "layer": 3}
-    pair = [n // 2 for n in range(len(truth))]
-    return pd.DataFrame({"id": IDS[: len(truth)], "pair": pair, "truth": truth}).assign(**place)
+    pair = [n // 2 for n in range(len(term))]
+    return pd.DataFrame({"id": IDS[: len(term)], "pair": pair, "term": term}).assign(**place)
 
 
 def test_the_rank_correlation_is_spearmans_over_samples_that_have_both() -> None:
-    truth = [2.0, 2.5, 0.1, -0.3, 0.4, -1.0]
-    row = held(None, pairs_of(truth))
+    term = [2.0, 2.5, 0.1, -0.3, 0.4, -1.0]
+    row = held(None, pairs_of(term))
     assert row["n_pair"] == 6
-    assert row["rank"] == pytest.approx(spearmanr(FLIPS[:6], truth).statistic)
+    assert row["rank"] == pytest.approx(spearmanr(FLIPS[:6], term).statistic)
     assert -1 <= row["rank_low"] <= row["rank"] <= row["rank_high"] <= 1
 
 
@@ -77,15 +77,15 @@ def test_a_measure_that_does_not_vary_has_no_rank_correlation() -> None:
 
 
 def many(n: int, linked: int) -> pd.Series:
-    """A measure with some relation to the truth of pairs, of which `linked` samples are alike."""
+    """A measure with some relation to the pair term, of which `linked` samples are alike."""
     generator = np.random.default_rng(0)
     ids, groups = [f"s{i}" for i in range(n)], np.arange(n) // linked
-    truth = generator.normal(size=n)[groups]
-    value = truth + 2 * generator.normal(size=n)[groups]
+    term = generator.normal(size=n)[groups]
+    value = term + 2 * generator.normal(size=n)[groups]
     place = {"site": "mlp", "position": "final", "layer": 3}
     rows = pd.DataFrame({"id": ids, "value": value, "control": 0.0}).assign(**place)
     answers = pd.DataFrame({"id": ids, "question": ids, "label": 0, "dropped": None})
-    pairs = pd.DataFrame({"id": ids, "pair": groups, "truth": truth}).assign(**place)
+    pairs = pd.DataFrame({"id": ids, "pair": groups, "term": term}).assign(**place)
     rows = rows.assign(arm="a", measure="flow")
     return of_experiment(rows, answers, None, pairs, BootstrapSettings(draws=400)).squeeze()
 

@@ -10,7 +10,7 @@ import yaml
 from workflow import PROJECT, SHIPPED
 
 from anchorscope.calibration import reproduction
-from anchorscope.experiments.knockout.curve import NO
+from anchorscope.experiments.knockout.contrasts import NO, RANDOM
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage import files
@@ -43,7 +43,7 @@ class Figure:
         self.table = pd.concat(parts, ignore_index=True)
         self.contrasts = self.table[["model", "dataset", "site", "position", "layer"]]
         self.contrasts = self.contrasts.drop_duplicates().assign(
-            contrast="random", quantity="delta_p", ci90_low=-1.5, ci90_high=0.5, effect=NO
+            contrast=RANDOM, quantity="delta_p", ci90_low=-1.5, ci90_high=0.5, effect=NO
         )
 
     def _cell(self, model: str, dataset: str, layers: int) -> pd.DataFrame:
@@ -176,7 +176,7 @@ def test_random_tokens_must_have_no_effect_at_every_layer() -> None:
     figure.contrasts.loc[one, ["effect", "ci90_low"]] = ["unclear", -5.6]
     outside = {(model, "nq") for model in ("llama-3.2-1b", "llama-3.2-3b")}
     assert figure.other_than_within("random-tokens") == outside
-    figure.contrasts = figure.contrasts[figure.contrasts["contrast"] != "random"]
+    figure.contrasts = figure.contrasts[figure.contrasts["contrast"] != RANDOM]
     assert set(figure.verdicts("random-tokens").values()) == {"not run"}
 
 

@@ -9,17 +9,27 @@ import pandas as pd
 import pytest
 
 from anchorscope.calibration import requirements
+from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.experiments.knockout.curve import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
 
-def calibrated(**changed: float) -> pd.DataFrame:
+def calibrated(**changed: Any) -> pd.DataFrame:
     """The rows that floors look at, of two models on two datasets; all hold unless changed."""
-    values = {"verdict_accuracy": 0.99, "probe_auc": 0.99, "seal": 0.0, "random_flip_share": 0.01}
+    values: dict[str, Any] = {
+        "verdict_accuracy": 0.99,
+        "probe_auc": 0.99,
+        "seal": 0.0,
+        "random_flip_share": 0.01,
+    }
     values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
     values |= {"pair_right": 1.8, "pair_right_low": 1.5, "pair_wrong": -1.4, "share_pair": 0.45}
-    values |= {"pair_wrong_high": -1.1}
-    early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01}
+    values |= {"pair_wrong_high": -1.1, "pair_gold": 0.9, "pair_right_cut": 0.01}
+    values |= {"pair_right_random": 1.7, "own_crossed": 22.0, "own_crossed_low": 15.0}
+    values |= {"truth": "yes", "through_eq": "yes"}
+    early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01, "pair_gold": -0.01}
+    early |= {"truth": None, "through_eq": None}
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
         | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 3}
@@ -43,8 +53,8 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     assert list(found.columns) == columns
     assert found["holds"].all()
-    assert len(found[found["scope"] == "cell"]) == 19 * 4
-    assert len(found[found["scope"] == "mean"]) == 6 * 2
+    assert len(found[found["scope"] == "cell"]) == 29 * 4
+    assert len(found[found["scope"] == "mean"]) == 7 * 2
     assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
 
 
@@ -59,7 +69,9 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
         ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
         ("pair_right", 0.99, {"cell"}), ("pair_right_low", -0.01, {"cell"}),
         ("pair_wrong", -0.79, {"cell"}), ("pair_wrong_high", 0.01, {"cell"}),
-        ("share_pair", 0.29, {"cell"}),
+        ("share_pair", 0.29, {"cell"}), ("pair_gold", 0.59, {"cell"}),
+        ("pair_right_cut", 0.06, {"cell"}), ("own_crossed", 1.0, {"mean"}),
+        ("own_crossed_low", -0.1, {"cell"}),
     ],
 )  # fmt: skip
 def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
@@ -73,9 +85,31 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
     assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "floor"),
+    [
+        ("truth", "no", "truth"), ("through_eq", "too few", "through E_Q"),
+        ("pair_right_random", 1.5, "part of the pair term with random tokens cut"),
+    ],
+)  # fmt: skip
+def test_a_claim_must_be_made_and_random_tokens_must_leave_the_pair_term(
+    column: str, value: Any, floor: str
+) -> None:
+    lost = requirements.floors(calibrated(**{column: value})).query("not holds")
+    assert lost[["floor", "model", "dataset"]].to_numpy().tolist() == [[floor, "a", "x"]]
+
+
+@pytest.mark.parametrize("column", ["pair_right", "pair_gold"])
+def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> None:
+    table = calibrated()
+    table.loc[table["layer"] == 1, column] = 0.06
+    lost = requirements.floors(table).query("not holds")["floor"]
+    assert lost.str.endswith(" at layer 1").all() and len(lost) == 4
+
+
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
     words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("86 of 88 floors hold.")
+    assert words.startswith("128 of 130 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
@@ -110,12 +144,25 @@ def curve() -> pd.DataFrame:
     return table.fillna(0.77)
 
 
+def contrasts(**changed: Any) -> pd.DataFrame:
+    """Own less partner's question, headline at 1; `changed` at the headline of mlp."""
+    columns = {"estimate": 0.4, "ci_low": -2.0, "ci_high": 2.8, "ceiling": 40.0}
+    keys = itertools.product(("mlp", "attn"), range(3), (OWN, PUBLISHED), ("share", "delta_p"))
+    rows = []
+    for site, layer, contrast, quantity in keys:
+        own = layer == 1 and contrast == OWN and quantity == "share"
+        row = {"site": site, "position": "final", "layer": layer, "contrast": contrast}
+        row |= {"quantity": quantity} | (columns if own else dict.fromkeys(columns, 30.0))
+        rows.append(row | (changed if own and site == "mlp" else {}))
+    return pd.DataFrame(rows)
+
+
 def crossing(**changed: Any) -> pd.DataFrame:
     """What crossing shows, headline at 1; `changed` at the headline of mlp."""
-    columns: dict[str, Any] = {"n_right": 40, "pair_right": 0.01, "share_question": 0.9}
-    columns |= {"pair_right_low": -0.1, "pair_right_high": 0.12, "reads": "not shown"}
-    columns |= {"truth": 0.0, "truth_low": -0.1, "truth_high": 0.1}
-    other = dict.fromkeys(columns, 0.99) | {"reads": "truth"}
+    columns: dict[str, Any] = {"n_right": 40, "n_gold": 70, "pair_right": 0.01}
+    columns |= {"pair_right_low": -0.1, "pair_right_high": 0.12, "pair_wrong": 0.0}
+    columns |= {"pair_gold": 0.0, "share_question": 0.9} | dict.fromkeys(CLAIMS, "no")
+    other = dict.fromkeys(columns, 0.99) | dict.fromkeys(CLAIMS)
     rows = [
         {"site": site, "position": "final", "layer": layer}
         | (columns if layer == 1 else other)
@@ -126,18 +173,24 @@ def crossing(**changed: Any) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+EVERYTHING = ("signal", "effect", *CLAIMS)
+
+
 def judged(
     *names: str,
     without: str = "",
+    contrasted: pd.DataFrame | None = None,
     crossed: pd.DataFrame | None = None,
-    forbids: Sequence[str] = ("signal", "pair"),
+    forbids: Sequence[str] = EVERYTHING,
     **changed: Any,
 ) -> pd.DataFrame:
     """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
     entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "forbids": forbids}
     nulls = {name: entry | {"shuffled": name == "shuffled"} for name in names}
-    others = curve().query(f"condition != '{without}'"), crossing() if crossed is None else crossed
-    tables = ([table] * len(names) for table in (controls(**changed), *others))
+    curves = curve().query(f"condition != '{without}'")
+    others = contrasts() if contrasted is None else contrasted
+    pairs = crossing() if crossed is None else crossed
+    tables = ([one] * len(names) for one in (controls(**changed), curves, others, pairs))
     return requirements.null_controls(nulls, *tables)
 
 
@@ -154,8 +207,10 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     row = mlp()
     assert (row["model"], row["expectation"]) == ("m", "nothing is there")
     assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
-    assert (row["probe_auc"], row["delta_p_q"]) == (0.62, -41.0)
-    assert (row["n_right"], row["pair_right"], row["reads"]) == (40, 0.01, "not shown")
+    assert (row["probe_auc"], row["delta_p_q"], row["own_crossed"]) == (0.62, -41.0, 0.4)
+    assert (row["n_right"], row["n_gold"], row["pair_right"], row["truth"]) == (40, 70, 0.01, "no")
+    assert (row["empty"], row["made"]) == (True, "")
+    assert row["forbids"] == "signal, effect, interaction, own_answer, truth, through_eq"
 
 
 @pytest.mark.parametrize("signal", [True, False])
@@ -167,38 +222,43 @@ def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> No
     assert row["n_signal"] == 2 + (not signal)
 
 
-def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids() -> None:
-    frame = pd.DataFrame({"signal": [True, False, False], "reads_pair": [False, False, True]})
-    assert requirements._empty(frame, ["signal", "pair"]).tolist() == [False, True, False]
-    assert requirements._empty(frame, ["pair"]).tolist() == [True, True, False]
-    assert requirements._empty(frame, ["signal"]).tolist() == [False, True, True]
-    assert mlp(cell_signal=True)["forbids"] == "signal, pair"
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids(claim: str) -> None:
+    crossed = crossing(**{claim: "yes"})
+    row = mlp(crossed=crossed)
+    assert (row["empty"], row["made"]) == (False, claim)
+    assert mlp(crossed=crossing(**{claim: "too few"}))["empty"]
+    others = [name for name in EVERYTHING if name != claim]
+    assert mlp(crossed=crossed, forbids=others)["empty"]
+    assert mlp(crossed=crossed, cell_signal=True)["made"] == f"signal, {claim}"
 
 
-def test_a_control_is_not_called_empty_where_no_forbidden_claim_was_measured() -> None:
-    assert judged("shuffled", forbids=["pair"])["empty"].isna().all()
-    assert judged("familiar", cell_signal=True, forbids=["pair"])["empty"].all()
+@pytest.mark.parametrize(
+    ("low", "high", "effect"),
+    [(12.0, 30.0, True), (-30.0, -12.0, True), (1.0, 9.0, False), (-12.0, 30.0, False)],
+)
+def test_an_effect_lies_beyond_0_and_not_within_a_quarter_of_the_ceiling(
+    low: float, high: float, effect: bool
+) -> None:
+    contrasted = contrasts(ci_low=low, ci_high=high, estimate=(low + high) / 2)
+    row = mlp(contrasted=contrasted)
+    assert (row["effect"], row["empty"]) == (effect, not effect)
+    assert mlp(contrasted=contrasted, forbids=["signal"])["empty"]
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    row = mlp("shuffled", cell_low=0.97, cell_auc=0.99)
+    given = {"crossed": crossing(truth="yes"), "forbids": ["signal"]}
+    row = mlp("shuffled", cell_low=0.97, cell_auc=0.99, **given)
     assert row["empty"] and not row["signal"]
     assert (row["probe_auc"], row["auc_low"], row["auc_high"]) == (0.51, 0.44, 0.58)
-    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "delta_p_q")
+    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "delta_p_q", "own_crossed")
     assert all(np.isnan(row[name]) for name in blank)
-    assert not mlp("shuffled", auc_shuffled_low=0.61)["empty"]
+    assert not mlp("shuffled", auc_shuffled_low=0.61, **given)["empty"]
 
 
-@pytest.mark.parametrize("reads", ["pair", "truth", "not shown", "too few"])
-def test_a_cell_whose_probe_reads_the_pair_is_not_empty(reads: str) -> None:
-    row, claimed = mlp(crossed=crossing(reads=reads)), reads in ("pair", "truth")
-    assert row["empty"] == (not claimed)
-    assert row["n_layers_read"] == 2 + claimed  # two other layers of the table read truth
-
-
-def test_what_is_crossed_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
-    row = mlp(crossed=crossing().head(0))
-    assert np.isnan(row["pair_right"]) and row["empty"]
+def test_what_is_swapped_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
+    row = mlp(crossed=crossing().head(0), contrasted=contrasts().head(0))
+    assert np.isnan(row["pair_right"]) and np.isnan(row["own_crossed"]) and row["empty"]
     assert np.isnan(mlp(without="random")["random_flip_share"])
 
 

@@ -219,10 +219,8 @@ def test_passes_of_the_calibration_are_counted_in_the_cells_that_it_measures(mon
     counted = {text.split(":")[0]: text for _, _, text, *_ in findings}
     for name in registry.EXPERIMENTS:
         measured = [cell for of, *cell in Paths(config, PROJECT).experiments_held() if of == name]
-        assert counted[name].endswith(f" in {len(measured)} cells")
-    questions = {(n.model, n.dataset) for n in config.calibration.nulls.values() if n.question}
+        assert measured and counted[name].endswith(f" in {len(measured)} cells")
     assert counted["patching"].endswith(f" in {len(cells)} cells")
-    assert counted["dose"].endswith(f" in {len(cells) - len(questions)} cells")
 
 
 def built(clone: Path) -> None:

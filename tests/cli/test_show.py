@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 from figure_tables import contrasts_of, controls_of, crossing_of, curve_of
 
+from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import write_csv
@@ -49,15 +51,28 @@ def test_show_says_what_the_tables_hold(run, built):
     assert found["floor"] == {"name": head["cell_floor"], "auc": head["cell_floor_auc"]}
     assert found["layers_without_signal"] == list(beside["layer"][~beside["signal"]])
     at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
-    paired = at[at["contrast"] == "knockout-random"].iloc[0]
-    difference = found["flips"]["knockout_minus_random"]
-    assert difference["value"] == pytest.approx(paired["estimate"] / 100)
-    assert difference["low"] == pytest.approx(paired["ci_low"] / 100)
-    flips = {"knockout", "random", "knockout_minus_random", "pairs", "effect"}
-    assert set(found["flips"]) == flips
+    of_own, of_random = (at[at["contrast"] == name].iloc[0] for name in (OWN, PUBLISHED))
+    assert found["flips"] == {
+        "own": pytest.approx(of_own["under"] / 100),
+        "partner": pytest.approx(of_own["beside"] / 100),
+        "difference": pytest.approx(
+            {
+                end: of_own[column] / 100
+                for end, column in (("value", "estimate"), ("low", "ci_low"), ("high", "ci_high"))
+            }
+        ),
+        "samples": 900,
+        "effect": "yes",
+    }
+    shown = {"exact": of_random["under"] / 100, "random": of_random["beside"] / 100}
+    assert found["published"] == pytest.approx(shown)
     crossing = found["crossing"]
-    assert (crossing["reads"], crossing["n_right"], crossing["truth_from"]) == ("truth", 210, 3)
+    assert (crossing["n_right"], crossing["n_wrong"], crossing["n_gold"]) == (210, 190, 150)
+    assert crossing["claims"] == {
+        claim: {"verdict": "yes", "p": 0.001, "why": ""} for claim in CLAIMS
+    }
     assert crossing["pair_right"] == pytest.approx({"value": 1.9, "low": 1.8, "high": 2.0})
+    assert crossing["gold_wrong"] == pytest.approx({"value": 0.5, "low": 0.4, "high": 0.6})
     assert crossing["shares"] == {"question": 0.25, "answer": 0.2, "pair": 0.45}
     lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
     here = lines[lines["layer"] == head["layer"]].set_index("anchor")
@@ -74,10 +89,12 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "15 left out of the answers: no answer anchor",
         "noted: 3 empty golds left out",
         "The probe knows more than these text models: AUC",
-        "effect on the mean ΔP: no (within ±5 points)",
-        "The probe compares the answer with the question and tells truth by that: pair term 1.90 "
-        "logits [1.80, 2.00] of right and −1.10 [−1.20, −1.00] of wrong answers, truth 1.50 "
-        "[1.40, 1.60] (210 and 190 pairs); at every layer from 3 on.",
+        "behind the own question, 5.0 % behind the partner's",
+        "900 samples with a partner; effect: yes",
+        "pair term of right answers 1.90 logits [1.80, 2.00]. It passes through the exact question "
+        "tokens (90 % [80, 100] of it). It scores right answers that the model did not give above",
+        "gold answers 0.90 logits [0.80, 1.00], 0.50 [0.40, 0.60] above the model's own "
+        "(150 pairs).",
     ):
         assert part in said
     assert "another label" not in said
@@ -88,7 +105,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     weak = " ".join(run("show", "near", "rows").out.split())
     assert "No signal: AUC" in weak and "No signal" not in said
     assert "Nothing of this cell's figure can be interpreted." in weak
-    assert weak.count("not interpretable") == 2 and "effect on" not in weak
+    assert "difference not interpretable" in weak and "effect: " not in weak
     assert "no provenance" in weak
 
 
@@ -98,3 +115,24 @@ def test_a_cell_that_is_not_built_names_the_command_that_builds_it(run, clone):
     assert said.code == 1
     command = "snakemake --cores all elsewhere/delta_p/near/rows.csv --configfile more.yaml"
     assert command in said.err and "Traceback" not in said.err
+
+
+def test_what_cannot_be_told_of_swapped_answers_is_said_with_its_reason(run, built):
+    reasons = {"truth_why": object, "through_eq_why": object}
+    table = pd.read_csv(built / "rows.crossing.csv").astype(reasons)
+    head = table["headline"]
+    table.loc[head, ["truth", "through_eq"]] = ["too few", "not measured"]
+    table.loc[head, ["truth_why", "through_eq_why"]] = ["12 of 50 pairs", "no pass with tokens cut"]
+    write_csv(table, built / "rows.crossing.csv")
+    said = " ".join(run("show", "near", "rows").out.split())
+    assert (
+        "Whether it passes through the exact question tokens cannot be told: not measured "
+        "(no pass with tokens cut)."
+    ) in said
+    assert (
+        "Whether it prefers right answers which the model did not give cannot be told: too few "
+        "(12 of 50 pairs)."
+    ) in said
+    write_csv(table.head(0), built / "rows.crossing.csv")
+    assert run("show", "near", "rows", "--json").json["crossing"] is None
+    assert "No answers were swapped, or no two could be." in run("show", "near", "rows").out

@@ -54,7 +54,7 @@ def test_the_shipped_config_holds_every_published_model_dataset_and_figure():
     ]
     small += [f"qwen3-{size}{kind}" for size in ("0.6b", "1.7b", "4b") for kind in ("", "-base")]
     assert drawn | {*needed, *others, *small} == set(config.models)
-    assert (len(config.models), len(config.figures), len(others)) == (36, 9, 2)
+    assert (len(config.models), len(config.figures), len(others)) == (35, 9, 2)
     assert len({entry.hub for entry in config.models.values() if entry.hub}) == 24
     assert config.targets == ["demo"]
     assert all(config.models[name].train for name in config.figures["demo"].models)

@@ -16,6 +16,7 @@ from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation, reads
 from anchorscope.detectors.tables.transfer import LabelledCell, table as transfer_table
 from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
@@ -71,7 +72,9 @@ def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd
     assert table.loc["question", "share_question"] == pytest.approx(1)
     shares = table[["share_question", "share_answer", "share_pair"]].sum(axis=1)
     assert np.allclose(shares, 1)
-    assert (table["reads"] == "not shown").all()  # the states of crossed answers are their own
+    # three answers serve all samples, so that pairs are worth few independent ones
+    assert (table["clusters_right"] < LEAST_CLUSTERS).all()
+    assert (table[["interaction", "own_answer"]] == TOO_FEW).all(axis=None)
 
 
 def test_given_scores_keep_their_direction_and_are_counted(small: Planted) -> None:

@@ -1,4 +1,4 @@
-"""Token probabilities equal what `transformers` gives for one row at a time."""
+"""What is made of token probabilities, and whether the model calls its answers true."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,79 +7,40 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import ALL_FAMILIES
 from small_cell import answers_of
 
 from anchorscope.detectors import token_probabilities
-from anchorscope.detectors.methods.output import FEATURES
+from anchorscope.detectors.methods.output import FEATURES, QUANTITIES
 from anchorscope.detectors.token_probabilities import ASKS, COLUMNS
 from anchorscope.models import loading
-from anchorscope.passes import outputs
-from anchorscope.passes.batches import Sample
-from anchorscope.passes.planning import behind, sample_of
 from anchorscope.storage.errors import AnchorscopeError
 
 
-def samples_of(answers: pd.DataFrame) -> list[Sample]:
-    return [sample_of(row) for row in answers.to_dict("records")]
-
-
-def alone(loaded: Any, sample: Sample) -> dict[str, float]:
-    """The same quantities, written out."""
-    with torch.inference_mode():
-        logits = loaded.model(input_ids=torch.tensor([sample.input_ids])).logits[0].double()
-    log_p = logits.log_softmax(-1)
-    start, ids = sample.answer_start, sample.input_ids
-    first, last = sample.positions["before_answer"] + 1, sample.positions["last_answer"]
-    written = range(start, last + 1)
-    each = {
-        "logprob": [log_p[at - 1, ids[at]].item() for at in written],
-        "logit": [logits[at - 1, ids[at]].item() for at in written],
-        "entropy": [-(log_p[at - 1].exp() * log_p[at - 1]).sum().item() for at in written],
-    }
-    found = {"exact_tokens": last + 1 - first, "answer_tokens": len(written)}
-    for span, skipped in (("exact", first - start), ("answer", 0)):
-        for name, values in each.items():
-            part = np.array(values[skipped:])
-            found |= {
-                f"{span}_{name}_{how}": getattr(part, how)() for how in ("mean", "min", "max")
-            }
-    return {name: float(found[name]) for name in FEATURES}
-
-
-@pytest.mark.parametrize("family", ALL_FAMILIES)
-def test_in_batches_as_one_row_at_a_time(load: Callable[..., Any], family: str) -> None:
-    loaded = load(family)
-    answers = answers_of(loaded.tokenizer, 12).assign(ea_start=lambda rows: rows["ea_end"] - 1)
-    samples = samples_of(answers)
-    together = token_probabilities.probabilities(loaded, samples, batch_tokens=400)
-    assert together["id"].tolist() == [sample.id for sample in samples]
-    for sample, found in zip(samples, together.to_dict("records"), strict=True):
-        assert {name: found[name] for name in FEATURES} == pytest.approx(
-            alone(loaded, sample), abs=2e-4
-        )
-
-
-def test_logits_are_held_for_few_answers_at_a_time(
-    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = load("llama")
-    samples = samples_of(answers_of(loaded.tokenizer, 12))
-    whole = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
-    sizes: list[int] = []
-    head = loaded.model.get_output_embeddings()
-    hook = head.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
-    monkeypatch.setattr(outputs, "LOGITS_AT_ONCE", 8 * head.weight.shape[0])
-    parts = token_probabilities.probabilities(loaded, samples, batch_tokens=10_000)
-    hook.remove()
-    assert len(sizes) > 1 and max(sizes) <= 8
-    assert np.allclose(parts[list(FEATURES)], whole[list(FEATURES)], atol=1e-4)
+def test_features_are_statistics_of_the_exact_tokens_and_of_all_that_was_written() -> None:
+    rng, rows = np.random.default_rng(0), []
+    for condition, id_, lead, tokens in (("clean", "a", 2, 3), ("clean", "b", 0, 1),
+                                         ("crossed", "a", 2, 3)):  # fmt: skip
+        for place in range(lead + tokens):
+            row = {"id": id_, "condition": condition, "place": place, "exact": place >= lead}
+            rows.append(row | {name: rng.normal() for name in QUANTITIES})
+    written = pd.DataFrame(rows).sample(frac=1, random_state=0)
+    found = token_probabilities.features(written).set_index(["condition", "id"])
+    assert len(found) == 3 and {*found} == {*FEATURES}
+    for key in found.index:
+        whole = [row for row in rows if (row["condition"], row["id"]) == key]
+        spans = {"exact": [row for row in whole if row["exact"]], "answer": whole}
+        for span, some in spans.items():
+            assert found.loc[key, f"{span}_tokens"] == len(some)
+            for name in QUANTITIES:
+                values = [row[name] for row in some]
+                for how, value in (("mean", np.mean), ("min", np.min), ("max", np.max)):
+                    assert found.loc[key, f"{span}_{name}_{how}"] == pytest.approx(value(values))
 
 
 def test_p_true_is_the_mean_of_both_orders(load: Callable[..., Any]) -> None:
     loaded = load("qwen3")
     asked = [("Who wrote it?", "Ann"), ("When was it born, then?", "1932")]
-    found = token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
+    found = token_probabilities.ask(loaded, asked, style="plain")
     for (question, answer), p_true in zip(asked, found, strict=True):
         means = []
         for place, (first, second) in enumerate((("True", "False"), ("False", "True"))):
@@ -100,44 +61,29 @@ def test_both_letters_follow_the_same_tokens(load: Callable[..., Any]) -> None:
         assert [text.rstrip()[-1] for text in decoded] == ["A", "B"]
 
 
-def test_crossed_answers_stand_behind_their_partners_questions(load: Callable[..., Any]) -> None:
+def test_answers_are_asked_about_behind_their_own_and_their_partners_questions(
+    load: Callable[..., Any],
+) -> None:
     loaded = load("llama")
     answers = answers_of(loaded.tokenizer, 8).assign(crossed_partner=None)
     answers.loc[[0, 2], "crossed_partner"] = ["s02", "s00"]
-    table = token_probabilities.table(loaded, answers, style="plain", batch_tokens=400)
+    table = token_probabilities.p_true(loaded, answers, style="plain")
     assert tuple(table) == COLUMNS
     assert table["condition"].value_counts().to_dict() == {"clean": 8, "crossed": 2}
-    own, partner = samples_of(answers.iloc[[0, 2]])
-    moved = behind(own, partner)
-    text = loaded.tokenizer.decode(moved.input_ids)
-    assert answers["question"][2] in text
-    assert text.rstrip(" .").endswith(answers["ea_text"][0])
-    row = table[(table["id"] == "s00") & (table["condition"] == "crossed")].iloc[0]
-    assert row["exact_logprob_mean"] == pytest.approx(
-        alone(loaded, moved)["exact_logprob_mean"], abs=2e-4
-    )
-
-
-def test_a_model_that_is_not_asked_says_nothing_of_truth(load: Callable[..., Any]) -> None:
-    loaded = load("llama")
-    answers = answers_of(loaded.tokenizer, 4).assign(crossed_partner=None)
-    how = {"style": "plain", "batch_tokens": 400}
-    whole = token_probabilities.table(loaded, answers, **how)
-    without = token_probabilities.table(loaded, answers, p_true=False, **how)
-    assert tuple(without) == COLUMNS[:-1]
-    pd.testing.assert_frame_equal(without, whole[list(without)])
+    values = table.set_index(["condition", "id"])["p_true"]
+    asked = [(answers["question"][at], answers["ea_text"][0]) for at in (0, 2)]
+    own, behind_partner = token_probabilities.ask(loaded, asked, style="plain")
+    assert own != pytest.approx(behind_partner, abs=1e-4)
+    assert values["clean", "s00"] == pytest.approx(own, abs=1e-5)
+    assert values["crossed", "s00"] == pytest.approx(behind_partner, abs=1e-5)
 
 
 def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) -> None:
     loaded = loading.load(checkpoint("qwen2"))
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")
-    with pytest.raises(AnchorscopeError, match="log-probability is not finite"):
-        answers = answers_of(loaded.tokenizer, 4)
-        token_probabilities.probabilities(loaded, samples_of(answers), batch_tokens=10_000)
     with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
-        asked = [("Who wrote it?", "Ann")]
-        token_probabilities.ask(loaded, asked, style="plain", batch_tokens=400)
+        token_probabilities.ask(loaded, [("Who wrote it?", "Ann")], style="plain")
 
 
 def test_nobody_asked_says_nothing(load: Callable[..., Any]) -> None:
-    assert len(token_probabilities.ask(load("llama"), [], style="plain", batch_tokens=400)) == 0
+    assert len(token_probabilities.ask(load("llama"), [], style="plain")) == 0

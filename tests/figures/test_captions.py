@@ -86,7 +86,7 @@ def test_every_choice_of_a_page_has_at_most_four_lines_and_the_essentials() -> N
             assert len(lines) <= LINES
             assert "n\u00a0=" in text and "At the headline" in text
             grey = "Hollow grey: layers without a signal"
-            assert grey in text or details[0].startswith(grey) and width < 1000
+            assert grey in text or (details[0].startswith(grey) and width < 1000)
 
 
 @pytest.mark.parametrize("characters", [30, 60, 100, 240])

@@ -15,7 +15,7 @@ from figure_tables import contrasts_of, controls_of, crossing_of, curve_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
-from anchorscope.experiments.knockout import curve
+from anchorscope.experiments.knockout.contrasts import NOT_INTERPRETABLE
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
 from anchorscope.storage import provenance
@@ -242,17 +242,22 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
 def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> None:
     said = page.text.index("1 of 4 cells has no signal.")
     assert "second on hard" in page.text[said : said + 300]
-    shown = page.text[page.text.index("The comparisons that") :].split("What the columns mean")
+    shown = page.text[page.text.index("The comparison that the claim") :].split(
+        "What the columns mean"
+    )
     for rows in shown[:5]:
         assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
-    assert shown[0].count(curve.NOT_INTERPRETABLE) == 6  # three contrasts, two quantities
+    assert shown[0].count(NOT_INTERPRETABLE) == 6  # three contrasts, two quantities
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
 
 
 def test_the_summary_says_what_flips_and_what_is_compared(page: Page) -> None:
     assert "In 3 of 3 cells with a signal, significantly more of the probe's" in page.text
-    assert "show that the probe compares answer and question in 4 of 4 cells" in page.text
-    assert "in 4 that it tells truth by that" in page.text
+    assert (
+        "compares answer and question in 4 of 4 cells in which that can be told, through the "
+        "exact question tokens in 4 of 4; it scores right answers" in page.text
+    )
+    assert "above its own wrong ones in 4 of 4." in page.text
     assert "above the hardest floor" in page.text
     assert "n = 1,000 samples a cell; bands: pointwise 95 % intervals" in page.text
 

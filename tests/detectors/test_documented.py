@@ -1,0 +1,48 @@
+"""The method that docs/architecture.md adds does all that every method does, and can be saved."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import documented as page
+import pytest
+import test_leaks
+import test_methods
+import test_saved_training
+from planted import Planted, planted
+
+from anchorscope.detectors import methods
+from anchorscope.detectors.methods import probe
+from anchorscope.detectors.registry import METHODS
+
+
+@pytest.fixture(scope="module")
+def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The method's name in the registry, while the tests of this module run."""
+    folder = tmp_path_factory.mktemp("methods")
+    method = page.write_method(folder)
+    methods.__path__.append(str(folder))
+    METHODS[method.name] = method
+    yield method.name
+    del METHODS[method.name]
+    methods.__path__.remove(str(folder))
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
+
+
+def test_it_scores_each_sample_by_itself_and_alike_each_time(name: str, small: Planted) -> None:
+    train = probe.with_probes(small.cell.training(0))
+    test_methods.test_a_sample_alone_scores_as_among_others(small, train, name)
+    test_methods.test_fitting_twice_gives_the_same(small, train, name)
+
+
+def test_it_knows_nothing_of_what_it_scores(name: str, small: Planted) -> None:
+    test_leaks.test_no_method_knows_what_it_scores(small, name)
+
+
+def test_it_is_saved_and_loaded(name: str, load: Any, tmp_path: Path) -> None:
+    saved = test_saved_training
+    saved.test_every_method_that_is_linear_in_the_states_is_saved_and_loaded(load, tmp_path, name)
