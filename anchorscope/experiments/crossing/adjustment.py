@@ -1,10 +1,11 @@
 """Means over pairs, other things equal: intercepts of regressions.
 
-`at_equal`: columns, float64 [..., pairs, columns], are a difference, that in the mean score, and those in other
-things, at least one. Difference and mean are contrasts of the same scores, whose noise is as large
-in both, and uncorrelated. Least squares would take the mean's noise for variation and make its
-slope too small, so the slope is that of the orthogonal regression (Deming 1943); at most half of
-what the other things leave of the mean's variance is taken for noise. They have none themselves.
+The columns of `at_equal`, float64 [..., pairs, columns], are a difference, that in the mean score,
+and those in other things, at least one. Difference and mean are contrasts of the same scores, whose
+noise is as large in both, and uncorrelated. Least squares would take the mean's noise for variation
+and make its slope too small, so the slope is that of the orthogonal regression (Deming 1943); at
+most half of what the other things leave of the mean's variance is taken for noise. They have none
+themselves.
 """
 
 import numpy as np
@@ -49,7 +50,8 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What is left of y [..., pairs] where all x [pairs, columns] are 0, by least squares.
 
-    Gives the intercept, [...], and what each pair adds to its error, [..., pairs], by the jackknife.
+    Returns the intercept, [...], and what each pair adds to its error, [..., pairs], by the
+    jackknife.
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])
