@@ -109,10 +109,11 @@ def _claim(own: Answers, name: str, level: float) -> Claim:
 def truth(wrong: Answers, gold: Answers | None, level: float = LEVEL) -> Claim:
     """Gold answers have a pair term that own wrong ones of the same pairs lack, other things equal.
 
-    That of the golds is above 0, above the imitator's, and so is what their log-probability leaves
-    `unexplained` of it; and it is above that of the own answers, also `at_equal` mean, product of
-    question and answer term, log-probability and imitator. Pairs without log-probability are left
-    out.
+    That of the golds is above 0, above the imitator's, and above that of the own answers, also
+    `at_equal` mean, product of question and answer term, log-probability and imitator. And it is
+    not read off the log-probability with a slope or curve of its own: that leaves something
+    `unexplained`, or the own answers' pair term, which it would make positive, is below 0. Pairs
+    without log-probability are left out.
     """
     if gold is None:
         return Claim(NOT_MEASURED, reason="gold answers were not scored")
@@ -127,9 +128,13 @@ def truth(wrong: Answers, gold: Answers | None, level: float = LEVEL) -> Claim:
     steps["gold_wrong"] = _mean(above, pairs, level)
     n = int(rows.sum())
     few = shortage(n, pairs.clusters, LEAST_GOLD)
-    steps["gold_unexplained"] = NOTHING if few else _unexplained(gold, pairs, level)
     steps["gold_wrong_equal"] = NOTHING if few else _at_equal(wrong, gold, pairs, level)
-    return _judged(steps, n, pairs.clusters, LEAST_GOLD, level)
+    found = _judged(steps, n, pairs.clusters, LEAST_GOLD, level)
+    unexplained = NOTHING if few else _unexplained(gold, pairs, level)
+    one_of = min(unexplained.p, _mean(-wrong.term(PAIR), pairs, level).p)
+    p = float(max(found.p, min(1.0, 2 * one_of)))  # Bonferroni
+    verdict = found.verdict if few else YES if p < 1 - level else NO
+    return replace(found, verdict=verdict, p=p, steps={**steps, "gold_unexplained": unexplained})
 
 
 def through(
