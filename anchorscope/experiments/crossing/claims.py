@@ -131,7 +131,7 @@ def truth(wrong: Answers, gold: Answers | None, level: float = LEVEL) -> Claim:
     steps["gold_wrong_equal"] = NOTHING if few else _at_equal(wrong, gold, pairs, level)
     found = _judged(steps, n, pairs.clusters, LEAST_GOLD, level)
     unexplained = NOTHING if few else _unexplained(gold, pairs, level)
-    one_of = min(unexplained.p, _mean(-wrong.term(PAIR), pairs, level).p)
+    one_of = min(float(unexplained.p), float(_mean(-wrong.term(PAIR), pairs, level).p))
     p = float(max(found.p, min(1.0, 2 * one_of)))  # Bonferroni
     verdict = found.verdict if few else YES if p < 1 - level else NO
     return replace(found, verdict=verdict, p=p, steps={**steps, "gold_unexplained": unexplained})
