@@ -160,7 +160,7 @@ def _effect(columns: Columns, low: np.ndarray, high: np.ndarray, signal: np.ndar
         [
             ~signal,
             columns["thin"],
-            (low >= -margin) & (high <= margin),
+            (margin > 0) & (low >= -margin) & (high <= margin),
             (columns["ci_low"] > 0) | (columns["ci_high"] < 0),
         ],
         [NOT_INTERPRETABLE, UNCLEAR, NO, YES],

@@ -78,7 +78,9 @@ def test_labels_without_gold_answers_leave_truth_unmeasured_and_all_else_stands(
     assert (head["truth"], head["n_gold"]) == ("not measured", 0)
     assert head["truth_why"] == "gold answers were not scored"
     assert head["n_right"] + head["n_wrong"] > 10
-    assert np.isfinite(head[["pair_wrong", "loss_wrong", "wrong_random_cut"]].astype(float)).all()
+    assert np.isfinite(
+        head[["pair_wrong", "pair_wrong_cut", "wrong_random_cut"]].astype(float)
+    ).all()
     assert labelled["contrasts"]["contrast"].eq(OWN_CONTRAST).any()
     assert not labelled["curve"]["condition"].str.contains("gold").any()
     said = details(drawn(figure_main.chart, labelled["curve"], labelled["crossing"]))

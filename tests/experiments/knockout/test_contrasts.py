@@ -66,6 +66,12 @@ def test_the_own_question_is_set_against_the_partners_sample_by_sample() -> None
     assert row[["estimate", "under", "beside", "ceiling"]].tolist() == pytest.approx(
         [np.mean(own - crossed), own.mean(), crossed.mean(), points("question", "clean").mean()]
     )
+    for quantity, label in (("logit_right", 0), ("logit_wrong", 1)):
+        row, some = found.loc[OWN, quantity], (answers["label"] == label).to_numpy()
+        under, beside = wide["clean"] - wide["knockout"], wide["crossed"] - wide["crossed-knockout"]
+        expected = [some.sum(), under[some].mean(), beside[some].mean()]
+        assert row[["n", "under", "beside"]].tolist() == pytest.approx(expected)
+        assert row["estimate"] == pytest.approx((under - beside)[some].mean())
     row = found.loc[OWN, "share"]
     assert row[["under", "beside"]].tolist() == pytest.approx([100 / 3, 100 / 120])
     assert row["estimate"] == pytest.approx(100 / 3 - 100 / 120) and row["effect"] == YES
@@ -107,7 +113,7 @@ def test_an_effect_is_judged_by_a_quarter_of_the_ceilings(
     moved: dict[str, float], own: str, random: str
 ) -> None:
     found = made(*cell(240, **moved))["effect"]
-    assert [*found[OWN], *found[RANDOM]] == [own] * 2 + [random] * 2
+    assert [*found[OWN], *found[RANDOM]] == [own] * 4 + [random] * 4
     assert set(found[PUBLISHED]) == {REPORTED}
 
 
@@ -146,7 +152,8 @@ def test_no_effect_is_not_said_of_few_samples_that_all_stay(n: int, enough: bool
 def test_clusters_hold_all_samples_that_pairs_and_subjects_link() -> None:
     scores, answers = cell(120, knockout=4.0)
     # four samples are two pairs of the same two subjects; what crosses nothing knows subjects only
-    n = made(scores, answers)["n_clusters"]
+    found = made(scores, answers).query("quantity == 'share'")
+    n = found["n_clusters"]
     assert (n[OWN] == 30).all() and (n[PUBLISHED] == 60).all()
     one = answers.assign(subject="one")
     found = made(scores, one).loc[OWN, "share"]
