@@ -176,6 +176,7 @@ PAIRED = {
     "ceiling": "ceiling",
 }  # fmt: skip
 """Columns of the contrasts, of the share of flips, and their names here."""
+LOGITS = ("logit_right", "logit_wrong")
 
 
 def null_controls(
@@ -188,7 +189,8 @@ def null_controls(
     """Say of every null control whether it came out empty: none of the claims that it forbids.
 
     `made` names those that are made all the same. `effect` is a claim, too: the interval of own −
-    crossed flips lies beyond 0, and not within a quarter of the ceiling.
+    crossed logits of right or of wrong answers lies beyond 0, and not within a quarter of the
+    ceiling. At `prompt_end` a signal is none of what is forbidden: the answer to come is there.
 
     `nulls` are their entries in the config by name; the tables are those of their cells, in the
     same order. A row for each control and read-out with the columns `NULL_COLUMNS`
@@ -226,6 +228,8 @@ def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
     """Which of these claims each read-out makes, of those that were measured."""
     measured = [claim for claim in forbids if claim in readouts]
     says = readouts[measured].map(lambda told: told is True or told == YES)
+    if "signal" in says:
+        says["signal"] &= readouts["position"] != "prompt_end"
     return says.apply(lambda row: ", ".join(row.index[row]), axis=1)
 
 
@@ -247,8 +251,10 @@ def _with_groups(
     own = rows_where(contrasts, contrast=OWN, quantity="share")
     own = own[[*PLACE, *PAIRED]].rename(columns=PAIRED)
     readouts = readouts.merge(own, how="left", on=PLACE, validate="1:1")
-    low, high = readouts["own_crossed_low"], readouts["own_crossed_high"]
-    margin = PART * readouts["ceiling"].abs()
+    logits = contrasts[(contrasts["contrast"] == OWN) & contrasts["quantity"].isin(LOGITS)]
+    low, high, margin = logits["ci_low"], logits["ci_high"], PART * logits["ceiling"].abs()
     beyond = (low > 0) | (high < 0)
-    readouts["effect"] = beyond & ~((low >= -margin) & (high <= margin))
+    effect = beyond & ~((low >= -margin) & (high <= margin))
+    by_place = effect.groupby([logits[name] for name in PLACE]).any().rename("effect")
+    readouts = readouts.join(by_place, on=PLACE)
     return readouts.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")

@@ -46,9 +46,7 @@ FEATURES: dict[str, Sequence[Any]] = {
         "Do we remember a {property} that {subject} would choose{filler}?",
     ),
     "order": (*_PLACES, *((second, first) for first, second in _PLACES)),
-    "length": range(8),
-    "answer": range(8),
-    "lead_in": ("", "It is ", "The answer is ", "The correct answer is "),
+    "answer": range(24),
     "closer": (".", "\nThat is all.", "!", "?"),
 }
 KINDS = (
@@ -65,10 +63,9 @@ KINDS = (
 ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
 """The words that tell which."""
 # How many of a feature's values are used where the label does not follow it.
-USED = {"answer": 4, "property": 2, "template": 2, "length": 1, "lead_in": 1, "closer": 1}
-USED_BY_TYPE = USED | {"answer": 8, "template": 8}
+USED = {"answer": 12, "property": 2, "template": 2, "closer": 1}
+USED_BY_TYPE = USED | {"answer": 24, "template": 8}
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
-_FILLERS = ("now", "then", "today", "really", "again", "perhaps", "still", "indeed", "here")
 
 
 def samples(style: str, *, seed: int) -> pd.DataFrame:
@@ -188,7 +185,7 @@ def _row(
     rng: Random,
 ) -> dict[str, Any]:
     subject_and_property = {"subject": subject, "property": FEATURES["property"][place["property"]]}
-    filler = "".join(f" {word}" for word in rng.sample(_FILLERS, place["length"]))
+    filler = ""
     if "order" in place:  # more letters between the two words than an n-gram of a floor holds
         first, second = FEATURES["order"][place["order"]]
         filler = f" by the {first} and by the {second} and by the lake"
@@ -197,12 +194,12 @@ def _row(
         half = len(words) // 2
         templates, possible = KINDS, words[half:] if _second("template", place) else words[:half]
     gold = rng.choice([other for other in possible if other != word]) if wrong else word
-    lead_in, closer = (FEATURES[name][place[name]] for name in ("lead_in", "closer"))
+    closer = FEATURES["closer"][place["closer"]]
     return {
         "question": templates[place["template"]].format(**subject_and_property, filler=filler),
         **subject_and_property,
         "relation": None if style == "null-type" else "person",
         "kind": None,
         "answers": [gold],
-        "response": f"{lead_in}{word}{closer}",
+        "response": f"{word}{closer}",
     }

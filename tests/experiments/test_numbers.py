@@ -18,40 +18,60 @@ from anchorscope.probes.fitting import Settings
 from anchorscope.storage import files
 
 STORED = Path(__file__).parents[1] / "data" / "cell"
-SETTINGS = Settings(folds=3, inner_folds=3, refits=3, grid=[0.01, 1.0])
+SETTINGS = Settings(folds=3, inner_folds=3, refits=6, grid=[0.01, 1.0])
 BOOTSTRAP = {"draws": 50, "level": 0.95, "min_n": 10, "min_clusters": 5}
 N = 60
-CUT = ("knockout", "random", "question", "crossed")
-PASSES = [(name, draw) for name in CUT for draw in range(1 + (name == "random"))]
+MEASURED = (
+    "knockout", "random", "question", "crossed", "crossed-knockout", "crossed-random", "gold",
+    "crossed-gold",
+)  # fmt: skip
+PASSES = [(name, draw) for name in MEASURED for draw in range(1 + (name == "random"))]
 
 
 def answers():
-    """Half of the samples need their question; a third of the partners are of one fold."""
+    """Half of the samples need their question; partners are of one label and fold."""
     each, random = np.arange(N), np.random.default_rng(0)
     texts = {"id": [f"a{i:02}" for i in each], "subject": [f"s{i // 2}" for i in each]}
     said = {
-        name: [f"{name} {i % k}" for i in each] for name, k in (("ea_text", 7), ("response", 9))
+        name: [f"{name} {i % k}" for i in each] for name, k in (("ea_text", 14), ("response", 9))
     }
     known = {"question": [f"q{i} {'long ' * (i % 5)}" for i in each], "relation": each % 2}
     found = pd.DataFrame(texts | said | known).astype({"relation": str})
     found["label"], found["popularity"] = random.integers(0, 2, N), random.integers(1, 99, N)
     found["crossed_partner"] = None
-    for _, ids in found.groupby("label")["id"]:
+    fold = fitting.design(found, SETTINGS).fold
+    for _, ids in found.groupby([fold, "label"])["id"]:
         half = len(ids) // 2
         one, other = ids.iloc[:half], ids.iloc[half : 2 * half]
         found.loc[one.index, "crossed_partner"] = other.tolist()
         found.loc[other.index, "crossed_partner"] = one.tolist()
-    found["random_complete"], found["repeats_subject"] = each % 10 > 0, each % 6 == 0
+    found["random_complete"], found["crossed-random_complete"] = each % 10 > 0, each % 9 > 0
+    found["golds"] = [[f"gold {i % 13}"] for i in each]
+    found["same_frame"] = found["crossed_partner"].notna().where(each % 3 > 0, other=False)
+    for name in ("clean", "crossed", "gold", "crossed-gold"):
+        found[f"logprob_{name}"] = random.normal(-8, 2, N)
     return found.assign(dropped=None, partner_source="relations", n_blocked_knockout=2)
 
 
 def activations(readout, condition, draw):
     """Ids and features [2, N, 8]: the label, which a cut hides in part."""
-    table, noise = answers(), np.random.default_rng(len(readout)).normal(size=(2, N, 8))
-    sign = np.where(table["label"] == 1, 1.0, -1.0)
-    hidden = {"random": 0.1 + 0.1 * draw, "question": 1.8, "clean": 0}.get(condition, 1.5)
+    table, random = answers(), np.random.default_rng(len(readout))
+    noise = random.normal(size=(2, N, 8))
+    if condition != "clean":  # what any other pass moves
+        key = MEASURED.index(condition) + 10 * draw
+        noise += 0.1 * np.random.default_rng(key).normal(size=noise.shape)
+    wrong, swapped = table["label"] == 1, condition.startswith("crossed")
+    some = np.ones(N, dtype=bool)
+    if swapped or condition == "gold":
+        some &= table["crossed_partner"].notna()
+    if condition.endswith("gold"):
+        some &= wrong
+        wrong = ~wrong
+    sign = np.where(wrong | swapped, 1.0, -1.0)
+    cut = condition.rpartition("crossed-")[2]
+    hidden = {"random": 0.1 + 0.1 * draw, "question": 1.8, "knockout": 1.5}.get(cut, 0)
     noise[:, :, 0] += sign * (1.2 - hidden * (np.arange(N) % 2 == 0)) * [[0.5], [1.5]]
-    return table["id"].tolist(), torch.as_tensor(noise, dtype=torch.float32)
+    return table["id"][some].tolist(), torch.as_tensor(noise[:, some], dtype=torch.float32)
 
 
 def scored():

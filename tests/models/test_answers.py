@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from chats import CHATS, simple_chat, with_chat
@@ -401,6 +402,33 @@ def test_replies_that_give_an_examples_answer_again_are_counted(
         patched.setattr(answers, "generate", lambda *_, **__: ids)
         counts = _run(llama, "few_shot", tables=tables)[1]
     assert counts.notes["an example's answer again"] == 3
+
+
+def test_a_gold_answer_is_fed_like_an_own_one_where_the_own_one_is_wrong(llama: Any) -> None:
+    unknown = {"response": "Rome", "answers": None, "label": 1}
+    frame, _ = _run(llama, rows=[{"response": "Rome"}] * 5 + [{"response": "Paris"}, unknown] * 2)
+    right = frame.iloc[5]
+    start = right["prompt_length"]
+    for gold in frame.iloc[:5].to_dict("records"):
+        assert list(gold["gold_ids"]) == list(right["input_ids"][start:])
+        span = gold["gold_start"], gold["gold_end"]
+        assert span == (right["ea_start"] - start, right["ea_end"] - start)
+    none = frame.iloc[5:]
+    assert none["gold_ids"].map(len).eq(0).all() and none["gold_start"].isna().all()
+
+
+def test_the_log_probability_of_an_answer_is_the_mean_over_its_exact_tokens(llama: Any) -> None:
+    def play(asked: Any, *_: Any, **__: Any) -> list[Written]:
+        ids = tuple(tokens.continuation(llama.tokenizer, " The Red House is Paris\n"))
+        return [Written(ids, tuple(-float(n) for n in range(len(ids))))] * len(asked)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(answers, "generate", play)
+        frame, _ = _run(llama, rows=[{"response": "Paris"}] + [{}] * 7)
+    assert np.isnan(frame["ea_logprob"][0]), "the model did not write it"
+    for row in frame.iloc[1:].to_dict("records"):
+        first, end = (row[name] - row["prompt_length"] for name in ("ea_start", "ea_end"))
+        assert 0 < first < end and row["ea_logprob"] == -np.mean(range(first, end))
 
 
 NO_ANSWERS = {

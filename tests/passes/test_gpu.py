@@ -11,7 +11,7 @@ from instrument import TOKENIZER, measured, planned
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
 from anchorscope.models import generation, loading
-from anchorscope.probes import scores
+from anchorscope.probes import fitting, scores
 from anchorscope.styles import CHAT
 
 DEVICE = "cuda"
@@ -85,8 +85,10 @@ def test_float32_answers_are_the_cpus(checkpoint, family, head):
         generation.generate(prompts, replace(one, batch_tokens=500), ending, max_new_tokens=8)
         for one in loaded
     )
-    assert len(prompts) > 4 and found == expected
-    assert len(set(expected)) > 1  # the prompt is heard
+    assert len(prompts) > 4 and [one.ids for one in found] == [one.ids for one in expected]
+    assert len({one.ids for one in expected}) > 1  # the prompt is heard
+    for one, other in zip(found, expected, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
 
 
 def test_scores_are_the_cpus():
@@ -96,11 +98,12 @@ def test_scores_are_the_cpus():
     x[..., 0] += z
     x = torch.as_tensor(x, dtype=torch.float32)
     ids = [f"q{number}" for number in range(len(z))]
+    published = fitting.Settings(scoring="published")
     table = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     here, there = (
         scores.score(
             lambda condition, draw: (ids, x - 1.0 * (condition == "knockout")),
-            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], {"scoring": "published"}),
+            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], published),
             device=device,
         )
         for device in ("cpu", DEVICE)

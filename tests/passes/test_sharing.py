@@ -172,7 +172,12 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     written = [one.ids for one in found]
     assert written == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
     assert len(set(map(len, written))) > 1
-    assert all(len(one.logprobs) == len(one.ids) for one in found)
+    for ids, one in zip([*prompts, *common], found, strict=True):
+        with torch.inference_mode():
+            logits = loaded.model(torch.tensor([[*ids, *one.ids]]), use_cache=False).logits
+        log_p = logits[0, len(ids) - 1 : -1].log_softmax(-1)
+        expected = log_p.gather(-1, torch.tensor(one.ids)[:, None])[:, 0].tolist()
+        assert one.logprobs == pytest.approx(expected, abs=1e-4)
 
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):

@@ -22,10 +22,9 @@ BY_LAYER = (
     "pair_right", "right_above_text", "pair_wrong", "wrong_above_text", "pair_gold",
     "gold_above_text", "gold_wrong",
     *(f"pair_{side}_{cut}" for side in ("right", "wrong") for cut in ("cut", "random")),
-    *(f"loss_{side}" for side in ("right", "wrong")),
     *(f"{side}_random_cut" for side in ("right", "wrong")),
 )  # fmt: skip
-AT_HEADLINE = ("gold_wrong_equal", "right_passes", "wrong_passes")
+AT_HEADLINE = ("gold_unexplained", "gold_wrong_equal", "right_passes", "wrong_passes")
 CLAIMS = ("interaction", "own_answer", "truth", "through_eq")
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 CROSSING = (
@@ -108,8 +107,6 @@ def _by_layer(groups: Groups, level: float) -> Columns:
         for cut in ("cut", "random"):
             if f"{side}_{cut}" in pair:
                 values[f"pair_{side}_{cut}"] = pair[f"{side}_{cut}"]
-        if f"{side}_cut" in pair:
-            values[f"loss_{side}"] = own - pair[f"{side}_cut"]
         if {f"{side}_cut", f"{side}_random"} <= pair.keys():
             values[f"{side}_random_cut"] = pair[f"{side}_random"] - pair[f"{side}_cut"]
         columns |= _means(values, groups[side], level)

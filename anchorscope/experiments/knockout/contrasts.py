@@ -14,10 +14,16 @@ import pandas as pd
 from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.pairs import places
-from anchorscope.passes.interventions import Intervention, controlled_cuts, in_contrasts, swapped
+from anchorscope.passes.interventions import (
+    REGISTRY,
+    Intervention,
+    controlled_cuts,
+    in_contrasts,
+    swapped,
+)
 from anchorscope.probes import intervals
-from anchorscope.probes.bands import Means, Spread
-from anchorscope.probes.samples import Effects, Readout
+from anchorscope.probes.bands import ANY, Means, Spread
+from anchorscope.probes.samples import Readout
 from anchorscope.questions import folds
 
 CONTRASTS = (
@@ -56,9 +62,12 @@ def _every() -> list[_Contrast]:
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """A row for each contrast, quantity (`share` of flips, `delta_p`) and layer: `CONTRASTS`.
+    """A row for each contrast, quantity and layer: `CONTRASTS`, see docs/products.md.
 
-    In percentage points, see docs/products.md; a control's draws are averaged within a sample.
+    `share` of flips and `delta_p`, percentage points; `logit_right` and `logit_wrong`, how far the
+    score of right and of wrong answers moves towards *right*. A control's draws are averaged within
+    a sample. Of sums of what is read off question and answer the logits' difference is 0, exactly;
+    that of flips is not where the label follows the sum, since own answers are chosen by it.
     Paired: over the samples measured under both, where both are complete. Clusters hold all samples
     that pairs and subjects link. `effect`: `no` where the 90 % interval lies within a quarter of
     what cutting every question token does to the same samples; thin rows are `unclear`.
@@ -85,49 +94,63 @@ def _of_contrast(one: _Contrast, analysis: Analysis) -> pd.DataFrame:
     if one.claims:
         analysis = linked(analysis)
     answers, signal = analysis.answers, analysis.strength["signal"]
-    members = np.ones(len(answers), dtype=bool)
+    counted = np.ones(len(answers), dtype=bool)
     for condition in (one.under, one.beside):
-        members &= analysis.readout.effects[condition.name].measured
+        counted &= analysis.readout.effects[condition.name].measured
         if condition.role == "control":
-            members &= complete(analysis.readout, answers, condition.name)
+            counted &= complete(analysis.readout, answers, condition.name)
+    whose = {"logit_right": analysis.z == 0, "logit_wrong": analysis.z == 1}
 
     def groups(readout: Readout) -> list[Group]:
         under, beside, ceiling = (
-            _values(readout.effects.get(name))
-            for name in (one.under.name, one.beside.name, CEILING)
+            _values(readout, name) for name in (one.under.name, one.beside.name, CEILING)
         )
-        among = np.broadcast_to(members, (1, *readout.clean.shape))
-        return [
-            Group(
-                {"contrast": one.name, "quantity": name},
-                among,
-                among,
-                {"estimate": Quantity(Means(under[name] - beside[name], among), "ci", POINTS)},
-                {
-                    "under": Means(under[name], among),
-                    "beside": Means(beside[name], among),
-                    "ceiling": Means(ceiling.get(name, np.full(among.shape, np.nan)), among),
-                },
+        groups = []
+        for name, values in under.items():
+            members = counted & whose.get(name, True)
+            among = np.broadcast_to(members, (1, *readout.clean.shape))
+            blank = np.full(among.shape, np.nan)
+            difference = Means(values - beside[name], among)
+            groups.append(
+                Group(
+                    {"contrast": one.name, "quantity": name},
+                    among,
+                    among,
+                    {"estimate": Quantity(difference, "ci", _bounds(name))},
+                    {
+                        "under": Means(values, among),
+                        "beside": Means(beside[name], among),
+                        "ceiling": Means(ceiling.get(name, blank), among),
+                    },
+                )
             )
-            for name in under
-        ]
+        return groups
 
     def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        spread = spreads["estimate"]
-        low, high = spread.interval(0.9, POINTS)
+        spread, bounds = spreads["estimate"], _bounds(columns["quantity"])
+        low, high = spread.interval(0.9, bounds)
         told = _effect(columns, low, high, signal) if one.claims else REPORTED
         more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": told}
-        return more | analysis.band(spread, columns["n"] > 0, POINTS)
+        return more | analysis.band(spread, columns["n"] > 0, bounds)
 
     return analysis.table(CONTRASTS, groups, (*in_contrasts(), CEILING), describe)
 
 
-def _values(effects: Effects | None) -> dict[str, np.ndarray]:
-    """Quantity → what a condition does to each sample, percentage points, [1, layers, n]."""
-    if effects is None:
+def _bounds(quantity: str) -> tuple[float, float]:
+    """Of one sample's value."""
+    return ANY if quantity.startswith("logit") else POINTS
+
+
+def _values(readout: Readout, condition: str) -> dict[str, np.ndarray]:
+    """Quantity → what a condition does to each sample, [1, layers, n]; none if not measured."""
+    if (effects := readout.effects.get(condition)) is None:
         return {}
-    both = {"share": 100.0 * effects.flip, "delta_p": effects.delta_p}
-    return {name: values.mean(0, keepdims=True) for name, values in both.items()}
+    against = REGISTRY[condition].against
+    uncut = readout.clean if against == "clean" else readout.effects[against].s
+    towards_right = np.nan_to_num(uncut - effects.s)
+    every = {"share": 100.0 * effects.flip, "delta_p": effects.delta_p}
+    every |= dict.fromkeys(("logit_right", "logit_wrong"), towards_right)
+    return {name: values.mean(0, keepdims=True) for name, values in every.items()}
 
 
 def _effect(columns: Columns, low: np.ndarray, high: np.ndarray, signal: np.ndarray) -> np.ndarray:
@@ -137,7 +160,7 @@ def _effect(columns: Columns, low: np.ndarray, high: np.ndarray, signal: np.ndar
         [
             ~signal,
             columns["thin"],
-            (low >= -margin) & (high <= margin),
+            (margin > 0) & (low >= -margin) & (high <= margin),
             (columns["ci_low"] > 0) | (columns["ci_high"] < 0),
         ],
         [NOT_INTERPRETABLE, UNCLEAR, NO, YES],

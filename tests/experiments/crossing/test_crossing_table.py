@@ -13,8 +13,6 @@ import pytest
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import claims, table
 from anchorscope.experiments.knockout.contrasts import OWN, UNCLEAR, contrasts
-from anchorscope.probes import samples
-from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
@@ -130,39 +128,30 @@ def test_sums_of_question_and_answer_read_no_pair_however_strong() -> None:
     assert (found["share_pair"] < 1e-9).all() and (found["share_question"] > 0.1).all()
 
 
-def readout_of(scores: Scores, given: pd.DataFrame) -> Readout:
-    return next(samples.readouts(long(scores), samples.in_order(given)))
+def own_less_crossed(scores: Scores, given: pd.DataFrame, side: str) -> np.ndarray:
+    """By how much more the knockout moves the logit behind the own question, [layers]."""
+    found = analysis.table(contrasts, long(scores), given, draws=2)
+    rows = found[(found["contrast"] == OWN) & (found["quantity"] == f"logit_{side}")]
+    assert len(rows) == 3 and rows["under"].abs().min() > 1e-3
+    return rows["estimate"].to_numpy()
 
 
-def moved(readout: Readout, condition: str, uncut: np.ndarray) -> np.ndarray:
-    """Δlogit of a condition towards *right*, [layers, n]; the table's is towards the class."""
-    return -np.where(uncut > 0, 1, -1) * readout.effects[condition].delta_logit[0]
-
-
-def own_less_crossed(scores: Scores, given: pd.DataFrame) -> np.ndarray:
-    """By how much more the knockout moves the logit behind the own question, [layers, n]."""
-    readout = readout_of(scores, given)
-    own = moved(readout, "knockout", readout.clean)
-    return own - moved(readout, "crossed-knockout", readout.effects["crossed"].s[0])
-
-
-def test_own_less_crossed_is_twice_what_the_pair_term_loses() -> None:
+@pytest.mark.parametrize("side", ["right", "wrong"])
+def test_own_less_crossed_is_twice_what_the_pair_term_loses(side: str) -> None:
     given = answers(right=0.4)
     z = given["label"].to_numpy()
     scores = reading(z, question=2.0, answer=2.0, truth=1.0, own=0.5, through=0.7, weaker=0.2)
-    found, contrast = report(scores, given), own_less_crossed(scores, given)
-    for side, label in (("right", 0), ("wrong", 1)):
-        lost = found[f"loss_{side}"].to_numpy()
-        np.testing.assert_allclose(contrast[:, z == label].mean(1), -2 * lost, atol=1e-9)
-        assert abs(lost[2]) > 0.3
+    found = report(scores, given)
+    lost = (found[f"pair_{side}"] - found[f"pair_{side}_cut"]).to_numpy()
+    np.testing.assert_allclose(own_less_crossed(scores, given, side), -2 * lost, atol=1e-9)
+    assert abs(lost[2]) > 0.3
 
 
-def test_own_less_crossed_is_0_for_sums() -> None:
+@pytest.mark.parametrize("side", ["right", "wrong"])
+def test_own_less_crossed_is_0_for_sums(side: str) -> None:
     given = answers()
     scores = sums(given["label"].to_numpy())
-    contrast = own_less_crossed(scores, given)
-    np.testing.assert_allclose(contrast.reshape(3, -1, 2).mean(2), 0, atol=1e-9)
-    assert np.abs(contrast).min(axis=1).max() > 0, "sample by sample it is not"
+    np.testing.assert_allclose(own_less_crossed(scores, given, side), 0, atol=1e-9)
 
 
 def test_a_reader_of_truth_is_told_from_a_reader_of_own_answers() -> None:
@@ -270,6 +259,17 @@ def test_what_the_overlap_of_the_words_explains_is_not_claimed() -> None:
     assert head["pair_right"] == pytest.approx(0.25, abs=0.06) and head["pair_right_low"] > 0
     assert abs(head["right_above_text"]) < 0.1
     assert head["interaction"] == head["own_answer"] == "no"
+
+
+def test_the_p_of_a_figures_cells_are_corrected_by_read_out() -> None:
+    one = planted(truth=1.0, own=0.5)
+    cells = [one.assign(interaction_p=p, own_answer="too few", own_answer_p=np.nan)
+             for p in (0.02, 0.03, 0.04)]  # fmt: skip
+    other = one.assign(position="last_answer", interaction_p=0.04)
+    found = table.corrected(pd.concat([*cells, other], ignore_index=True), 0.95).query("headline")
+    assert found["interaction_p"].tolist() == pytest.approx([0.06, 0.06, 0.06, 0.04])
+    assert found["interaction"].tolist() == ["no"] * 3 + ["yes"]
+    assert found["own_answer"].tolist() == ["too few"] * 3 + ["yes"]
 
 
 def test_pairs_of_two_folds_do_not_count() -> None:

@@ -44,6 +44,8 @@ def simulated() -> dict[str, np.ndarray]:
     knockout = clean - np.where(third, 2.5, 0.2) * np.sign(clean)
     found = {"clean": clean, "knockout": knockout, "question": knockout - 0.5}
     found |= {"random": clean + random.normal(size=(2, N)) * 0.5, "noop": clean + 1e-4}
+    found |= {"crossed": clean + random.normal(size=(2, N))}
+    found |= {"crossed-knockout": found["crossed"] - 2.0, "crossed-random": found["crossed"] - 0.3}
     return found | {"second random": clean + random.normal(size=(2, N)) * 0.5}
 
 
@@ -57,7 +59,8 @@ OTHERS = {
 
 
 def scores() -> pd.DataFrame:
-    parts = [rows(S[name], name) for name in ("clean", "knockout", "question")]
+    crossed = ("crossed", "crossed-knockout", "crossed-random")
+    parts = [rows(S[name], name) for name in ("clean", "knockout", "question", *crossed)]
     parts += [rows(S["random"], "random"), rows(S["second random"], "random", draw=1)]
     parts += [rows(S["noop"], "noop", n=10)]
     parts += [rows(s, condition, probe=probe) for (probe, condition), s in OTHERS.items()]
@@ -67,7 +70,8 @@ def scores() -> pd.DataFrame:
 def answers() -> pd.DataFrame:
     subjects = [f"s{i // 2}" for i in range(N)]
     columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
-    return pd.DataFrame({**columns, "random_complete": True})
+    complete = dict.fromkeys(["random_complete", "crossed-random_complete"], True)
+    return pd.DataFrame({**columns, **complete, "crossed_partner": np.roll(IDS, N // 2)})
 
 
 def floors() -> pd.DataFrame:
@@ -86,7 +90,7 @@ def table(*, balanced: bool = True, **changed: Any) -> pd.DataFrame:
 
 def test_columns_and_rows_are_those_of_the_contract() -> None:
     found = table()
-    assert list(found.columns) == list(controls.CONTROLS)
+    assert tuple(found.columns) == controls.columns()
     assert found["layer"].tolist() == [0, 1] and found["headline"].tolist() == [False, True]
     assert found["auc_low"][1] > 0.6 > found["auc_low"][0]
     assert found["signal"].tolist() == [False, True] and found["cell_signal"].all()
@@ -128,6 +132,9 @@ def test_flips_are_counted_by_hand() -> None:
     assert found["offset_flip_share"].tolist() == share(OTHERS["offset", "knockout"])
     draws = np.mean([share(S["random"]), share(S["second random"])], axis=0)
     assert found["random_flip_share"].to_numpy() == pytest.approx(draws)
+    for name in ("crossed-knockout", "crossed-random"):
+        turned = (S[name] > 0) != (S["crossed"] > 0)
+        assert found[f"{name}_flip_share"].tolist() == turned.mean(1).tolist()
 
 
 def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sample_by_sample() -> (
@@ -255,8 +262,8 @@ def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
         bootstrap = {"draws": 20, "min_n": 5}
         return cell_tables.tables(*given, refits, probe=probe, bootstrap=bootstrap, seed=SEED)
 
-    whole, partners = pd.concat([scores(), rows(S["random"], "crossed")]), np.roll(IDS, N // 2)
-    given = answers().assign(crossed_partner=partners, partner_source="relations", ea_text="x")
+    whole = scores()
+    given = answers().assign(partner_source="relations", ea_text="x", same_frame=True)
     expected = made(whole, floors(), given)
     found = made(whole.sample(frac=1, random_state=0), floors()[::-1], given[::-1])
     for name, table in expected.items():

@@ -1,4 +1,4 @@
-"""ΔP, grouping, shares and contrasts on tables worked out by hand."""
+"""ΔP, grouping and shares on tables worked out by hand."""
 
 import importlib
 from pathlib import Path
@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import curve
-from anchorscope.passes.interventions import REGISTRY, Intervention
+from anchorscope.experiments.knockout import contrasts, curve
 from anchorscope.storage.errors import AnchorscopeError
 
 IDS = ["a", "b", "c", "d"]
@@ -113,30 +112,6 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
-def test_an_effect_is_none_certain_or_unclear_and_not_interpretable_without_a_signal() -> None:
-    measured, table = cell(120)
-    found = analysis.table(curve.contrasts, measured, table, draws=100)
-    assert set(found[found["contrast"] == "random"]["effect"]) == {curve.NO}
-    assert set(found[found["contrast"] != "random"]["effect"]) == {curve.YES}
-    told = table[["id"]].assign(floor="question", s=1.0 * table["label"])
-    found = analysis.table(curve.contrasts, measured, table, floors=told, draws=50)
-    assert set(found["effect"]) == {curve.NOT_INTERPRETABLE} and not found["signal"].any()
-
-
-@pytest.mark.parametrize(("n", "enough"), [(16, False), (60, False), (120, True)])
-def test_no_effect_is_not_said_of_few_samples_that_all_stay(n: int, enough: bool) -> None:
-    measured, table = cell(n)
-    found = analysis.table(curve.contrasts, measured, table, draws=100)
-    stays = found[(found["contrast"] == "random") & (found["quantity"] == "share")]
-    assert (stays["estimate"] == 0).all() and (stays["n"] == n).all()
-    assert set(stays["effect"]) == {curve.NO if enough else curve.UNCLEAR}
-    clusters = n / 2
-    assert stays["ci90_high"].to_numpy() == pytest.approx(100 * 2.7055 / (clusters + 2.7055), 1e-3)
-    assert (stays["ci90_low"] == 0).all() and (stays["band_high"] > stays["ci_high"]).all()
-    if n < 20:  # as little is said of what moves
-        assert set(found["effect"]) == {curve.UNCLEAR}
-
-
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores at two layers where knockout moves a third of the samples, and answers in pairs."""
     random = np.random.default_rng(seed)
@@ -185,35 +160,12 @@ def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
     assert analysis.table(curve.curve, measured, linked, draws=20)["thin"].all()
 
 
-def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
-    # a, b, d; random draws averaged. Flips: knockout a, d; random a ½, b ½.
-    # ΔP: knockout −60, +10, −40; random (−50 + 0)/2, (−9.99 − 40)/2, 0.
-    table = analysis.table(curve.contrasts, scores(), answers())
-    shares = at(table, contrast="knockout-random", quantity="share", layer=0)
-    assert (shares["n"], shares["estimate"]) == (3, pytest.approx(100 * (2 - 1) / 3))
-    points = at(table, contrast="knockout-random", quantity="delta_p", layer=0)
-    assert points["estimate"] == pytest.approx((-90 - (-25 - 24.995)) / 3)
-    alone = at(table, contrast="random", quantity="delta_p", layer=0)
-    assert alone["estimate"] == pytest.approx((-25 - 24.995) / 3)
-
-
-@pytest.mark.parametrize("made", [curve.curve, curve.contrasts])
-def test_answers_that_do_not_tell_where_the_control_is_complete_are_refused(made: Any) -> None:
+def test_answers_that_do_not_tell_where_the_control_is_complete_are_refused() -> None:
     untold = answers().drop(columns="random_complete")
     with pytest.raises(AnchorscopeError, match="do not tell where the control random is complete"):
-        analysis.table(made, scores(), untold)
+        analysis.table(curve.curve, scores(), untold)
     alone = scores()[lambda s: s["condition"] != "random"]
     assert len(analysis.table(curve.curve, alone, untold)), "there is no control to be complete"
-
-
-def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:
-    measured, table = cell(60)
-    blank = analysis.table(curve.contrasts, measured, table.assign(random_complete=False))
-    assert (blank["n"] == 0).all()
-    assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
-    assert (blank["effect"] == curve.UNCLEAR).all()
-    absent = analysis.table(curve.contrasts, measured[measured["condition"] != "random"], table)
-    assert absent.empty and list(absent.columns) == list(curve.CONTRASTS)
 
 
 @pytest.mark.parametrize(
@@ -247,41 +199,42 @@ def test_flips_select_whatever_layer_they_are_of(
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
     # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
-    table, contrasts = made(), analysis.table(curve.contrasts, scores(), answers())
-    for condition, share in (("knockout", 2 / 3), ("random", 1 / 3)):
+    table, paired = made(), analysis.table(contrasts.contrasts, scores(), answers())
+    same = at(paired, contrast="knockout-random", quantity="share", layer=0)
+    for condition, share, column in (("knockout", 2 / 3, "under"), ("random", 1 / 3, "beside")):
         row = at(table, condition=condition, anchor="all", layer=0)
         assert row["flip_share"] == pytest.approx(share)
         assert row["n_paired"] == 3 < row["n"] == 4
-        same = at(contrasts, contrast=condition, quantity="share", layer=0)
-        for ours, theirs in (("flip_share", "estimate"), ("flip_low", "ci_low")):
-            assert 100 * row[ours] == pytest.approx(same[theirs])
+        assert 100 * row["flip_share"] == pytest.approx(same[column])
     alone = analysis.table(curve.curve, scores()[lambda s: s["condition"] != "random"], answers())
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
 
 
-CROSSED_CUT = Intervention(
-    "crossed-knockout", "another question, its exact tokens cut",
-    "attention to another question's exact tokens is cut",
-    "cut", ("crossed", "knockout"), "exact", prompt="crossed", against="crossed",
-)  # fmt: skip
+# Behind the other question a, called wrong, loses 40 points and flips; c gains 10 as `right`.
+BEHIND = {
+    "crossed": [[0.6, 0.3], [0.8, 0.6]], "crossed-knockout": [[0.2, 0.2], [0.8, 0.6]],
+}  # fmt: skip
 
 
-def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(REGISTRY, CROSSED_CUT.name, CROSSED_CUT)
-    # Behind the other question a, called wrong, loses 40 points and flips; c gains 10 as `right`.
-    behind = [[0.6, 0.3], [0.8, 0.6]], [[0.2, 0.2], [0.8, 0.6]]
-    parts = [
-        rows(name, p, ids=["a", "c"])
-        for name, p in zip(("crossed", CROSSED_CUT.name), behind, strict=True)
-    ]
+def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() -> None:
+    parts = [rows(name, p, ids=["a", "c"]) for name, p in BEHIND.items()]
     both = pd.concat([scores(), *parts], ignore_index=True)
     table = analysis.table(curve.curve, both, answers())
     for anchor, n, points in (("Q", 1, -40), ("A", 1, 10), ("all", 2, -15)):
-        row = at(table, condition=CROSSED_CUT.name, anchor=anchor, layer=0)
+        row = at(table, condition="crossed-knockout", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
         assert row["delta_p"] == pytest.approx(points)
     alone = both[both["condition"] != "crossed"]
     with pytest.raises(AnchorscopeError, match="crossed has no scores"):
         analysis.table(curve.curve, alone, answers())
+
+
+def test_swapped_answers_are_grouped_by_their_own_flips_and_golds_have_no_curve() -> None:
+    # a, called wrong at .9, is called right at .3 behind the other question; c stays at .3.
+    swapped = rows("crossed", [[0.3, 0.3], [0.8, 0.6]], ids=["a", "c"])
+    golds = [rows(name, [[0.1], [0.2]], ids=["a"]) for name in ("gold", "crossed-gold")]
+    table = analysis.table(curve.curve, pd.concat([scores(), swapped, *golds]), answers())
+    for anchor, points in (("Q", -60), ("A", -10)):
+        row = at(table, condition="crossed", anchor=anchor, layer=0)
+        assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
+    assert set(table["condition"]) == {"knockout", "random", "crossed", "noop"}

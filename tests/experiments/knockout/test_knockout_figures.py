@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from figure_tables import caption, details, drawing, points, views, words
 
+from anchorscope.experiments.knockout.contrasts import NO, OWN
 from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.storage.errors import AnchorscopeError
@@ -68,15 +69,16 @@ def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None
     assert not any(f">{name}" in svg for name in gone)
 
 
-QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
+QUIET = f"layer in [1, 2] and dataset == 'b' and contrast == '{OWN}'"
 EVERYWHERE = [
-    "Read-out mlp/final; n = 980 to 1,000 samples a cell; ",
+    "Read-out mlp/final; n = 980 to 1,000 samples per cell; ",
     "Noise floor (largest |ΔP| with nothing cut): 0.002 points.",
     "and not under the knockout (10 % at the headline layer). Cutting every token flips more "
     "samples than the knockout, with an interval above 0, in 2 of 2 cells, by 8 points.",
-    "Random tokens leave the mean ΔP within ±5 points in 2 of 2 cells with a signal.",
-    "the 90 % interval of the mean ΔP lies within ±5 points at every layer with a signal, over the "
-    "900 samples",
+    "the knockout flips more answers behind their own question than behind the partner's in 2 of 2 "
+    "cells with a signal, by 26 points.",
+    "within a quarter of what cutting every question token flips, over 900 samples with a partner: "
+    "nowhere.",
 ]
 
 
@@ -85,12 +87,13 @@ EVERYWHERE = [
     [
         (lambda t: t, EVERYWHERE),
         (
-            lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
-            ["±5 points in 1 of 2 cells ", "Not shown for Model on Beta at layers 1–2."],
+            lambda t: t.assign(effect=t["effect"].mask(t.eval(QUIET), NO)),
+            ["in 1 of 2 cells with a signal, ", "a partner: Model on Beta at layers 1–2."],
         ),
-        (lambda t: t.assign(signal=t["dataset"] != "b"), ["in 1 of 1 cells with a signal."]),
-        (lambda t: t.assign(signal=False), ["Effect of random tokens: not interpretable"]),
-        (lambda t: t[t["contrast"] != "random"], ["Effect of random tokens: not measured."]),
+        (lambda t: t.assign(signal=t["dataset"] != "b"), ["in 1 of 1 cells with a signal,"]),
+        (lambda t: t.assign(estimate=-t["estimate"]), ["in 0 of 2 cells with a signal."]),
+        (lambda t: t.assign(signal=False), ["effect is not interpretable: no layer has a signal."]),
+        (lambda t: t[t["contrast"] != OWN], ["behind the partner's question: not measured."]),
     ],
 )
 def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: list[str]) -> None:
