@@ -66,7 +66,8 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert set(measured.crossing["source"]) == {"wording"}
     assert (measured.controls["n"] == 24).all() and measured.controls["headline"].sum() == 2
     assert set(measured.contrasts["contrast"]) == {OWN, RANDOM, PUBLISHED}
-    assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
+    quantities = {"share", "delta_p", "logit_right", "logit_wrong"}
+    assert set(measured.contrasts["quantity"]) == quantities
 
 
 def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:

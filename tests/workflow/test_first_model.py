@@ -127,6 +127,6 @@ def test_the_model_answers_under_its_chat_template(
         for row in rows[:20]
     ]
     asked = {"style": "chat", "examples": shown}
-    answers, _ = answer_rows(loaded.model, loaded.tokenizer, questions, chosen, **asked)
+    answers, _ = answer_rows(loaded, questions, chosen, **asked)
     assert answers["answer"].str.contains(r"\w").sum() == len(answers) > CHAT / 2
     assert set(answers["outcome"]) <= {"right", "wrong", "no answer"}
