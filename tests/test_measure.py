@@ -13,6 +13,7 @@ from anchorscope import Measured
 from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.table import CROSSING
 from anchorscope.experiments.knockout import curve
+from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED, RANDOM
 from anchorscope.measure import answer_rows
 from anchorscope.passes import planning
 from anchorscope.storage.errors import AnchorscopeError
@@ -58,12 +59,13 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert tuple(measured.table) == ("model", "dataset", *curve.CURVE)
     assert set(measured.table["model"]) == {"tiny"} and set(measured.table["dataset"]) == {"mine"}
     assert set(measured.table["site"]) == {"mlp", "resid"}
-    conditions = {"knockout", "random", "question", "crossed", "noop"}
+    conditions = {"knockout", "random", "question", "noop"}
+    conditions |= {"crossed", "crossed-knockout", "crossed-random"}
     assert set(measured.table["condition"]) == conditions
     assert tuple(measured.crossing) == ("model", "dataset", *CROSSING)
     assert set(measured.crossing["source"]) == {"wording"}
     assert (measured.controls["n"] == 24).all() and measured.controls["headline"].sum() == 2
-    assert "knockout-random" in set(measured.contrasts["contrast"])
+    assert set(measured.contrasts["contrast"]) == {OWN, RANDOM, PUBLISHED}
     assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
 
 

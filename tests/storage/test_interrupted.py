@@ -130,8 +130,11 @@ def test_halved_batches_of_answers_say_the_same_and_stay_counted(load: Any, tmp_
     call = (prompts, replace(loaded, batch_tokens=4 * 9), ENDING)
     whole = generation.generate(*call, max_new_tokens=5)
     with short_of_memory(loaded.model, 2):
-        assert generation.generate(*call, max_new_tokens=5, keep=tmp_path, room=room) == whole
-    assert generation.generate(*call, max_new_tokens=5, keep=tmp_path, room=again) == whole
+        halved = generation.generate(*call, max_new_tokens=5, keep=tmp_path, room=room)
+    assert [one.ids for one in halved] == [one.ids for one in whole]
+    for one, other in zip(halved, whole, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+    assert generation.generate(*call, max_new_tokens=5, keep=tmp_path, room=again) == halved
     assert again.halved == room.halved == 2
 
 

@@ -19,8 +19,10 @@ CELL = "tiny-llama/tiny-world"
 LAYERS = 4
 SAMPLES = 112
 READOUTS = ("mlp/final", "mlp/prompt_end")
-RANDOM_DRAWS = 3
-CONDITIONS = ("knockout", "random", "question", "crossed", "noop")
+SWAPPED = ("crossed", "crossed-knockout", "crossed-random")
+GOLD = ("gold", "crossed-gold")
+CONDITIONS = ("knockout", "random", "question", *SWAPPED, "noop")
+"""Those of the curve."""
 PRODUCTS = (
     "data/tiny-world.parquet", f"prompts/{CELL}.parquet", f"answers/{CELL}.parquet",
     f"scores/{CELL}.parquet", f"activations/{CELL}", f"delta_p/{CELL}.csv", "tables/tiny.csv",
@@ -51,9 +53,10 @@ def answers(tiny_run: Workspace) -> pd.DataFrame:
 def measured(tiny_run: Workspace, answers: pd.DataFrame) -> dict[str, int]:
     """How many samples each condition was measured for; partners are not found for all."""
     table = activations.measured(answers, tiny_run.results / f"activations/{CELL}")
-    crossed = int(table["crossed_partner"].notna().sum())
-    assert 0 < crossed < SAMPLES and crossed % 2 == 0
-    return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), "crossed": crossed, "noop": 8}
+    crossed, gold = (int(table[f"{one}_partner"].notna().sum()) for one in ("crossed", "gold"))
+    assert 0 < gold <= crossed < SAMPLES and crossed % 2 == gold % 2 == 0
+    partial = dict.fromkeys(SWAPPED, crossed) | dict.fromkeys(GOLD, gold) | {"noop": 8}
+    return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), **partial}
 
 
 def test_answers_are_frozen_anchored_and_labelled(answers):
@@ -76,9 +79,8 @@ def test_the_model_learned_what_was_planted(answers, tiny_run):
 def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(tiny_run, measured):
     passes = provenance(tiny_run, f"activations/{CELL}")["passes"]
     assert passes["samples"] == SAMPLES
-    expected = measured | {"random": RANDOM_DRAWS * SAMPLES}
-    assert passes["rows_by_condition"] == expected
-    assert passes["rows"] == sum(expected.values())
+    assert passes["rows_by_condition"] == measured
+    assert passes["rows"] == sum(measured.values())
 
 
 def test_scores_hold_every_sample_layer_and_condition_once(tiny_run, measured):
@@ -91,8 +93,7 @@ def test_scores_hold_every_sample_layer_and_condition_once(tiny_run, measured):
     assert set(scores["readout"]) == set(READOUTS)
     layers = LAYERS * len(READOUTS)
     sizes = defined.groupby("condition").size().to_dict()
-    expected = {name: n * layers for name, n in measured.items()}
-    assert sizes == expected | {"random": RANDOM_DRAWS * SAMPLES * layers}
+    assert sizes == {name: n * layers for name, n in measured.items()}
     others = scores[scores["probe"] != "clean"].groupby(["probe", "condition"]).size().to_dict()
     more = {"refit": "knockout", "offset": "knockout", "shuffled": "clean"}
     assert others == {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from workflow import PROJECT, SHIPPED, merged
 
+from anchorscope.config.readouts import READOUTS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.workflow import studies
@@ -58,7 +59,7 @@ def test_products_of_variants_come_study_by_study(paths):
 def test_calibration_measures_more_of_the_same_answers(paths):
     study, shipped = paths.studies["results/calibration"], config()
     assert study.owns("activations") and not study.owns("answers")
-    assert len(study.config.readouts) == 12
+    assert {*study.config.readouts} == {*READOUTS}
     conditions = study.config.conditions
     assert conditions.random and conditions.random.draws == shipped.calibration.random_draws
     assert conditions.crossed is not None

@@ -1,10 +1,11 @@
-"""A mean difference over pairs, other things equal: the intercept of a regression.
+"""Means over pairs, other things equal: intercepts of regressions.
 
-Columns, float64 [..., pairs, columns], are a difference, that in the mean score, and those in other
-things, at least one. Difference and mean are contrasts of the same scores, whose noise is as large
-in both, and uncorrelated. Least squares would take the mean's noise for variation and make its
-slope too small, so the slope is that of the orthogonal regression (Deming 1943); at most half of
-what the other things leave of the mean's variance is taken for noise. They have none themselves.
+The columns of `at_equal`, float64 [..., pairs, columns], are a difference, that in the mean score,
+and those in other things, at least one. Difference and mean are contrasts of the same scores, whose
+noise is as large in both, and uncorrelated. Least squares would take the mean's noise for variation
+and make its slope too small, so the slope is that of the orthogonal regression (Deming 1943); at
+most half of what the other things leave of the mean's variance is taken for noise. They have none
+themselves.
 """
 
 import numpy as np
@@ -44,3 +45,18 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
     noise = np.minimum((x + y) / 2 - np.hypot((x - y) / 2, both), x / 2)
     slope = both / np.maximum(x - noise, 1e-9)
     return slopes[..., -1, 0] - slope * slopes[..., -1, 1]
+
+
+def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is left of y [..., pairs] where all x [pairs, columns] are 0, by least squares.
+
+    Returns the intercept, [...], and what each pair adds to its error, [..., pairs], by the
+    jackknife.
+    """
+    size = x.std(0)
+    rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])
+    inverse = np.linalg.inv(rows.T @ rows + 1e-9 * np.eye(rows.shape[1]))
+    weights = y @ rows @ inverse
+    left = y - weights @ rows.T
+    leverage = np.einsum("ni,ij,nj->n", rows, inverse, rows)
+    return weights[..., 0], left * (rows @ inverse[0]) / np.fmax(1 - leverage, 1e-2)

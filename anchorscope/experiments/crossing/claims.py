@@ -29,6 +29,8 @@ YES, NO, TOO_FEW, NOT_MEASURED = "yes", "no", "too few", "not measured"
 LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
 """A claim needs as many pairs, `truth` as many with gold answers, and clusters of them."""
 LEVEL = 0.95
+POWERS = (1, 2, 3)
+"""Of the log-probability, whose curve a score may follow."""
 NOTHING = Estimate(*np.full(5, np.nan))
 """What is not estimated, since pairs are too few or it has no meaning."""
 
@@ -108,7 +110,9 @@ def truth(wrong: Answers, gold: Answers | None, level: float = LEVEL) -> Claim:
     """Gold answers have a pair term that own wrong ones of the same pairs lack, other things equal.
 
     That of the golds is above 0, above the imitator's, and above that of the own answers, also
-    `at_equal` mean, product of question and answer term, log-probability and imitator. Pairs
+    `at_equal` mean, product of question and answer term, log-probability and imitator. And it is
+    not read off the log-probability with a slope or curve of its own: that leaves something
+    `unexplained`, or the own answers' pair term, which it would make positive, is below 0. Pairs
     without log-probability are left out.
     """
     if gold is None:
@@ -125,7 +129,12 @@ def truth(wrong: Answers, gold: Answers | None, level: float = LEVEL) -> Claim:
     n = int(rows.sum())
     few = shortage(n, pairs.clusters, LEAST_GOLD)
     steps["gold_wrong_equal"] = NOTHING if few else _at_equal(wrong, gold, pairs, level)
-    return _judged(steps, n, pairs.clusters, LEAST_GOLD, level)
+    found = _judged(steps, n, pairs.clusters, LEAST_GOLD, level)
+    unexplained = NOTHING if few else _unexplained(gold, pairs, level)
+    one_of = min(float(unexplained.p), float(_mean(-wrong.term(PAIR), pairs, level).p))
+    p = float(max(found.p, min(1.0, 2 * one_of)))  # Bonferroni
+    verdict = found.verdict if few else YES if p < 1 - level else NO
+    return replace(found, verdict=verdict, p=p, steps={**steps, "gold_unexplained": unexplained})
 
 
 def through(
@@ -181,6 +190,20 @@ def _mean(values: np.ndarray, pairs: Dependence, level: float) -> Estimate:
     return mean(values[0], pairs, level, values[1:])
 
 
+def _unexplained(gold: Answers, pairs: Dependence, level: float) -> Estimate:
+    """What the golds' own log-probability and the imitator leave of their pair term.
+
+    Where it follows the log-probability, with whatever slope or curve, and however otherwise the
+    own answers' does, nothing is left where that has no pair term.
+    """
+    log_p = gold.log_p - gold.log_p.mean()
+    powers = [term(PAIR, log_p**power) for power in POWERS]
+    values, parts = adjustment.unexplained(
+        gold.term(PAIR), np.stack([*powers, gold.imitated], axis=-1)
+    )
+    return estimate(values[0], parts[0], pairs, level, values[1:])
+
+
 def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) -> Estimate:
     """By how much the golds' pair term is above that of the own answers, other things equal.
 
@@ -191,7 +214,7 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) ->
     products = [one.term(QUESTION) * one.term(ANSWER) for one in (gold, wrong)]
     log_p = np.stack([gold.log_p, wrong.log_p])
     log_p -= log_p.mean()
-    texts = [term(PAIR, log_p[0] ** power - log_p[1] ** power) for power in (1, 2, 3)]
+    texts = [term(PAIR, log_p[0] ** power - log_p[1] ** power) for power in POWERS]
     texts.append(gold.imitated - wrong.imitated)
     scores = [gold.term(which) - wrong.term(which) for which in (PAIR, MEAN)]
     every = [*scores, products[0] - products[1], *texts]

@@ -24,7 +24,7 @@ BY_LAYER = (
     *(f"pair_{side}_{cut}" for side in ("right", "wrong") for cut in ("cut", "random")),
     *(f"{side}_random_cut" for side in ("right", "wrong")),
 )  # fmt: skip
-AT_HEADLINE = ("gold_wrong_equal", "right_passes", "wrong_passes")
+AT_HEADLINE = ("gold_unexplained", "gold_wrong_equal", "right_passes", "wrong_passes")
 CLAIMS = ("interaction", "own_answer", "truth", "through_eq")
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 CROSSING = (
