@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from blind_worlds import BORDERLINE, CLEAN, TRUTH, WORLDS
+from blind_worlds import BORDERLINE, CLEAN, TRUTH
 from claim_worlds import HOME, NULL, ROLES, TRUE, UNTELLABLE, Values, World, truth
 
 from anchorscope.experiments.crossing import claims, imitator
@@ -27,11 +27,11 @@ FOLDS, REFITS = 5, 20
 COLUMNS = ("interaction", "own answer", "truth")
 GROUPS: dict[str, dict[str, World]] = {
     "no truth": NULL,
-    "no truth, written blind": {name: WORLDS[name] for name in CLEAN},
+    "no truth, written blind": {world.__name__: world for world in CLEAN},
     "cannot be told": UNTELLABLE,
-    "a matter of definition, written blind": {name: WORLDS[name] for name in BORDERLINE},
+    "a matter of definition, written blind": {world.__name__: world for world in BORDERLINE},
     "truth": TRUE,
-    "truth, written blind": {name: WORLDS[name] for name in TRUTH},
+    "truth, written blind": {world.__name__: world for world in TRUTH},
 }
 
 

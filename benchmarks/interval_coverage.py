@@ -206,6 +206,12 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     return shares.assign(truth=truth.groupby(found["quantity"]).first())
 
 
+def above(found: pd.DataFrame) -> pd.DataFrame:
+    """Share of worlds whose interval lies above 0; a row for each quantity."""
+    shares = (found["low"] > 0).groupby([found["quantity"], found["probes"]], sort=False).mean()
+    return shares.unstack()
+
+
 def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
     """The rows of many worlds, by seed: those of `bands` or `pairs`."""
     if jobs == 1:
@@ -234,6 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if of_bands:
             print(f"mean AUC {found['auc'].mean():.3f}")
         else:
+            print("above 0", above(found).round(3).to_string(), sep="\n")
             print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 

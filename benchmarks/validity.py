@@ -1,6 +1,6 @@
 """Writes the measured tables of docs/validity.md anew from the tables of a run.
 
-    snakemake --cores all calibration null-controls controls calibration-experiments
+    snakemake --cores all all calibration null-controls calibration-experiments
     python benchmarks/validity.py
 
 Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
@@ -104,42 +104,48 @@ class Calibration:
 
 
 def nulls(tables: Path) -> str:
+    """Each null control at the default read-out, and at how many of all it makes a false claim."""
     table = pd.read_csv(tables / "null-controls.csv")
-    points = table.groupby("control")["n_layers_read"].sum()
+    empty = table.groupby("control")["empty"].agg(["sum", "size"])
     table = table[(table["site"] == "mlp") & (table["position"] == "final")]
     return rows(
         [
             row.control,
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
-            "yes" if row.empty else "**no**",
+            ends(row, "own_crossed", 1),
             ends(row, "pair_right"),
-            "–" if pd.isna(row.pair_right) else f"{points[row.control]:.0f}",
+            "–" if pd.isna(row.pair_gold) else f"{row.pair_gold:.2f}".replace("-", "−"),
+            "none" if pd.isna(row.made) else f"**{row.made}**",
+            f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
         ]
         for row in table.itertuples()
     )
 
 
-def ends(row: Any, name: str) -> str:
+def ends(row: Any, name: str, digits: int = 2) -> str:
     """A number with its interval: `1.94 (1.52 to 2.39)`."""
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     if pd.isna(value):
         return "–"
-    return f"{value:.2f} ({low:.2f} to {high:.2f})".replace("-", "−")
+    value, low, high = (f"{number:.{digits}f}" for number in (value, low, high))
+    return f"{value} ({low} to {high})".replace("-", "−")
 
 
 def crossing(tables: Path) -> str:
-    """What the probes of the demo read, at the headline layer of the default read-out."""
+    """The pair terms and claims of the calibration's cells at the default read-out."""
     table = pd.read_csv(tables / "demo.crossing.csv")
     table = table[(table["site"] == "mlp") & (table["position"] == "final") & table["headline"]]
     return rows(
         [
             f"{name(row.model)} on {name(row.dataset)}",
-            f"{row.n_right}; {row.n_wrong}",
+            f"{row.n_right}; {row.n_wrong}; {row.n_gold}",
             ends(row, "pair_right"),
+            f"{row.pair_right_cut:.2f}; {row.pair_right_random:.2f}".replace("-0.00", "0.00"),
             ends(row, "pair_wrong"),
+            ends(row, "pair_gold"),
             f"{row.share_question:.2f}, {row.share_answer:.2f}, {row.share_pair:.2f}",
-            row.reads,
+            f"{row.interaction}, {row.through_eq}, {row.truth}",
         ]
         for row in table.itertuples()
     )
@@ -165,7 +171,7 @@ class Experiments:
         )
 
     def ranks(self) -> str:
-        """The rank correlation with the truth of pairs, in the calibration's cells and others."""
+        """The rank correlation with pair terms, in the calibration's cells and others."""
 
         def line(label: str, cells: pd.DataFrame, nulls: pd.DataFrame | None) -> list[str]:
             pairs = f"{cells['n_pair'].mean():.0f}"

@@ -306,9 +306,11 @@ def test_what_is_above_sums_is_claimed_unless_the_imitator_has_it() -> None:
 def test_the_p_of_a_claim_is_its_largest() -> None:
     wrong, gold = wrong_and_gold(300, home=0.2)
     found = claims.truth(wrong, gold)
-    steps = ("pair_gold", "gold_above_text", "gold_wrong", "gold_wrong_equal")
-    assert tuple(found.steps) == steps
-    assert found.p == max(step.p for step in found.steps.values())
+    steps = ["pair_gold", "gold_above_text", "gold_wrong", "gold_wrong_equal"]
+    assert [*found.steps] == [*steps, "gold_unexplained"]
+    below = replace(wrong, scores=-wrong.scores)  # the own answers' pair term, below 0
+    either = min(found.steps["gold_unexplained"].p, claims.own_answer(below).steps["pair_wrong"].p)
+    assert found.p == max(2 * either, *(found.steps[name].p for name in steps))
 
 
 def test_golds_above_own_wrong_answers_are_truth() -> None:
@@ -336,6 +338,19 @@ def test_a_curve_of_the_log_probability_is_no_truth() -> None:
     found = claims.truth(curved(wrong), curved(likely))
     assert found.verdict == claims.NO and found.steps["gold_wrong"].low > 0.1
     assert abs(found.steps["gold_wrong_equal"].value) < 0.1
+
+
+@pytest.mark.parametrize(("own", "said"), [(0.0, claims.NO), (-0.5, claims.YES)])
+def test_likelihood_with_a_slope_of_its_own_is_no_truth_unless_own_answers_refute_it(
+    own: float, said: str
+) -> None:
+    wrong, gold = wrong_and_gold(500)
+    log_p = gold.log_p + 2 * HOME
+    likely = replace(gold, log_p=log_p, scores=gold.scores + 0.5 * log_p)
+    found = claims.truth(replace(wrong, scores=wrong.scores + own * HOME), likely)
+    assert found.steps["gold_wrong_equal"].low > 0, "which assumes one slope for both"
+    assert abs(found.steps["gold_unexplained"].value) < 0.1
+    assert found.verdict == said
 
 
 def test_refits_that_disagree_take_a_claim_back() -> None:
