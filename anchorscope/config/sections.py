@@ -120,8 +120,8 @@ class Section(BaseModel):
 
     def numbers(self, *left_out: str) -> dict[str, Any]:
         """The section as plain data, without the keys that change no number, and those named."""
-        numbers: dict[str, Any] = identity.numbers(self.model_dump(mode="json", exclude={*left_out}))
-        return numbers
+        plain = self.model_dump(mode="json", exclude={*left_out})
+        return dict(identity.numbers(plain))
 
     def one_of(self, *names: str) -> None:
         """Refuse a section without exactly one of these keys."""
