@@ -136,6 +136,14 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text,
     assert (found.code, status) == (1, "error") and said in finding
 
 
+def test_rows_that_leave_no_example_to_show_are_refused(run, clone):
+    lines = (clone / "rows.jsonl").read_text().splitlines()
+    (clone / "rows.jsonl").write_text("\n".join(lines[:9]))
+    (clone / "more.yaml").write_text("models: {near: {prompt: few_shot}}")
+    ((status, text),) = run("check", "--config", "more.yaml").about("dataset")
+    assert status == "error" and "no few-shot example is left" in text
+
+
 def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
     rows = [json.loads(line) for line in (clone / "rows.jsonl").read_text().splitlines()]
     for number, row in enumerate(rows):
