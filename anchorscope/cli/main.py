@@ -123,6 +123,23 @@ def show(
 app.add_typer(cli_detect.app, name="detect")
 
 
+@app.command()
+def selftest(
+    device: Annotated[str, typer.Option(help="cpu, cuda, or one GPU such as cuda:1.")] = "cpu",
+    out: Annotated[Path, typer.Option(help="The file to send with a report.")] = Path(
+        "selftest.json"
+    ),
+) -> None:
+    """Find out in three minutes whether this machine measures as the method says.
+
+    Tiny random models of every family are measured and compared; nothing is downloaded.
+    """
+    from anchorscope.cli import cli_selftest
+
+    if not cli_selftest.report(device, out):
+        raise typer.Exit(1)
+
+
 def read(files: Sequence[Path] | None) -> RunConfig:
     """The checked config of config.yaml in this folder and further files, see `config.read`."""
     if not Path(MAIN).is_file():

@@ -1,0 +1,193 @@
+"""`anchorscope selftest`: whether this machine measures tiny random models as the method says.
+
+Nothing is downloaded. The verdicts go into a file, to send with the report of a first run on a new
+kind of device.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+
+from anchorscope.models import loading
+from anchorscope.models.families import FAMILIES, Loaded, layers, window
+from anchorscope.passes import planning, runner
+from anchorscope.passes.batches import Plan, Sample
+from anchorscope.passes.hooks import masked
+from anchorscope.storage.files import write_json
+from anchorscope.storage.provenance import libraries
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 96,
+    "max_position_embeddings": 256, "initializer_range": 0.15, "pad_token_id": None,
+    "bos_token_id": None, "eos_token_id": None, "num_experts": 8, "moe_intermediate_size": 48,
+}  # fmt: skip
+NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
+"""Number format → largest distance of two states by rounding alone, as a share of their length."""
+
+
+class Verdict(NamedTuple):
+    """The result of one check."""
+
+    check: str
+    about: str  # the family, number format, back-end or device that was checked
+    verdict: str  # `pass`, `fail` or `skipped`
+    measured: str  # what was measured, or why it was not
+
+
+def report(device: str, path: Path) -> bool:
+    """Print the verdict of every check, and write all of them to a JSON file.
+
+    Returns:
+        Whether no check failed.
+    """
+    verdicts = []
+    for verdict in run(device):
+        print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
+        verdicts.append(verdict._asdict())
+    gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
+    attention = loading.attention_of(tiny("llama", torch.device(device)))
+    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
+    write_json({**about, "libraries": libraries(), "verdicts": verdicts}, path)
+    print(f"written to {path}")
+    return all(verdict["verdict"] != "fail" for verdict in verdicts)
+
+
+def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
+    """Run every check and yield its verdicts; a check that raises has failed, the others go on."""
+    place = torch.device(device)
+    loading.without_cudnn()  # as where a model is loaded
+    checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
+    checks += [(dtype, partial(_noise, families[0], place, dtype)) for dtype in NOISE]
+    for about, check in [*checks, ("all GPUs", _copies)]:
+        try:
+            yield from check()
+        except Exception as error:  # whatever a new device raises belongs into the report
+            yield Verdict("error", about, "fail", f"{type(error).__name__}: {error}")
+
+
+def _verdict(check: str, about: str, holds: bool, measured: str) -> Verdict:
+    return Verdict(check, about, "pass" if holds else "fail", measured)
+
+
+def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
+    """A random model of a family, without a tokenizer: no text is read."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    sizes = dict(SIZES)
+    if family == "falcon":  # its config computes this one
+        del sizes["head_dim"]
+    config = AutoConfig.for_model(family, **sizes)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    model = model.to(device, getattr(torch, dtype)).eval().requires_grad_(False)
+    none: Any = None
+    return Loaded(model, none, FAMILIES[family], window(model.config), device)
+
+
+def _planned() -> Plan:
+    """Random tokens of different lengths, with E_Q in two runs, and two samples in a batch."""
+    draws, rows = Random(0), []
+    for length in (24, 31, 38, 45):
+        start = length - 6
+        rows.append(
+            {
+                "id": f"{length} tokens",
+                "input_ids": draws.choices(range(3, SIZES["vocab_size"]), k=length),
+                "prompt_length": start,
+                "dropped": None,
+                "ea_start": start,
+                "ea_end": length - 1,
+                "final": length - 1,
+                "question_tokens": list(range(2, start - 2)),
+                "eq_tokens": [3, 4, 8],
+            }
+        )
+    conditions: Any = {"knockout": {}, "random": {"draws": 1}, "noop": {"samples": len(rows)}}
+    return planning.plan(pd.DataFrame(rows), conditions=conditions, batch_tokens=300)
+
+
+def _states(loaded: Loaded, planned: Plan) -> dict[tuple[str, str], torch.Tensor]:
+    """(sample, condition) → `resid` at the final token, [layers, width]."""
+    return {
+        (planned.samples[number].id, name.partition(".")[0]): states[place]
+        for batch, tensors in runner.measure(loaded, planned, ["resid/final"])
+        for name, states in tensors.items()
+        for place, number in enumerate(batch.samples)
+    }
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Largest distance of states [..., width], as a share of the second state's length."""
+    one, other = one.float().cpu(), other.float().cpu()
+    return float(((one - other).norm(dim=-1) / other.norm(dim=-1)).max())
+
+
+def _family(family: str, device: torch.device) -> Iterator[Verdict]:
+    """The one pass of a family against the plain model, the literal loop, and a second run."""
+    loaded, planned = tiny(family, device), _planned()
+    states, again = (_states(loaded, planned) for _ in range(2))
+    from_plain = from_loop = moved = 0.0
+    for sample in planned.samples:
+        clean, knockout = states[sample.id, "clean"], states[sample.id, "knockout"]
+        from_plain = max(from_plain, _distance(clean[:-1], _alone(loaded, sample)))
+        moved = max(moved, _distance(knockout, clean))
+        for layer in range(len(clean) - 1):
+            literal = _alone(loaded, sample, layer)[layer]
+            from_loop = max(from_loop, _distance(knockout[layer], literal))
+    most, same = NOISE["float32"], all(torch.equal(states[key], again[key]) for key in states)
+    yield _verdict("plain model", family, from_plain <= most, f"off by {from_plain:.0e}")
+    measured = f"off by {from_loop:.0e}, where the knockout moves states by {moved:.0e}"
+    yield _verdict("literal loop", family, from_loop <= most < moved, measured)
+    yield _verdict("determinism", family, same, f"a second run {'equal' if same else 'differs'}")
+
+
+@torch.inference_mode()
+def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
+    """States of one unpadded row after all blocks but the last, [layers - 1, width].
+
+    In layers up to `deepest` attention to E_Q is cut; in no layer if it is None.
+    """
+    ids = torch.tensor([sample.input_ids], device=loaded.device)
+    options = {"output_hidden_states": True, "use_cache": False}
+    if deepest is None:
+        out = loaded.model.base_model(ids, **options)
+    else:
+        length, eq = ids.shape[1], list(sample.eq_tokens)
+        causal = torch.ones(length, length, device=loaded.device).tril()
+        without_eq = causal.clone()
+        for query in set(range(length)) - set(eq):
+            without_eq[query, eq] = 0
+        least = torch.finfo(loaded.model.dtype).min
+        whole, cut = (
+            torch.where(allowed > 0, 0.0, least)[None, None] for allowed in (causal, without_eq)
+        )
+        masks = [cut if k <= deepest else whole for k in range(len(layers(loaded)))]
+        with masked(loaded, masks):
+            out = loaded.model.base_model(ids, attention_mask=whole, **options)
+    return torch.stack([states[0, -1] for states in out.hidden_states[1:-1]])
+
+
+def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
+    """The distance of the same rows in another batch and without our mask."""
+    states = _states(tiny(family, device, dtype), _planned())
+    clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
+    worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
+    yield _verdict("noise", dtype, worst <= NOISE[dtype], f"{worst:.0e} of a state's length")
+
+
+def _copies() -> Iterator[Verdict]:
+    """Copies between GPUs: broken peer-to-peer copies arrive as finite garbage."""
+    gpus, sent = range(torch.cuda.device_count()), torch.randn(1 << 22)
+    if len(gpus) < 2:
+        yield Verdict("copies", "between GPUs", "skipped", f"{len(gpus)} GPUs")
+    for source, target in permutations(gpus, 2):
+        same = torch.equal(sent.to(f"cuda:{source}").to(f"cuda:{target}").cpu(), sent)
+        about = f"GPU {source} to {target}"
+        yield _verdict("copies", about, same, "equal" if same else "differs")
