@@ -14,13 +14,13 @@ from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
-from anchorscope.questions import datasets, folds, hub, reading, revisions
+from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
-from anchorscope.workflow.studies import StudyCell, held_cells
+from anchorscope.workflow.studies import StudyCell
 
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
@@ -64,8 +64,8 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
         yield from model(config, name)
     targets = [target_finding(target, cells) for target, cells in work.items()]
     yield from targets
-    for target, cells in work.items():
-        yield from passes_of(config, target, cells)
+    for name in filter(registry.EXPERIMENTS.get, work):
+        yield passes_of(config, name, work[name])
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
     yield from gpu(config, models)
@@ -95,32 +95,15 @@ def work_left(cells: Sequence[StudyCell], left: Sequence[StudyCell]) -> str:
     )
 
 
-def passes_of(config: RunConfig, target: str, cells: Sequence[StudyCell]) -> Iterator[Finding]:
-    """The passes of each experiment of a target, beside those of the main run."""
-    for name in registry.EXPERIMENTS:
-        if name == target:
-            yield passes_of_experiment(name, cells)
-        elif target == "calibration-experiments":
-            measured = set(held_cells(config, name))
-            its_cells = [cell for cell in cells if (cell.model, cell.dataset) in measured]
-            yield passes_of_experiment(name, its_cells)
-
-
-def passes_of_experiment(name: str, cells: Sequence[StudyCell]) -> Finding:
+def passes_of(config: RunConfig, name: str, cells: Sequence[StudyCell]) -> Finding:
     """How many passes an experiment takes for a sample, and in all of its cells."""
-    sizes, total = set(), 0
-    for cell in cells:
-        config = cell.study.config
-        settings, n = config.settings_of(name), samples(config, cell.dataset)
-        if isinstance(settings, SampledSettings) and settings.samples is not None:
-            n = min(n, settings.samples)
-        passes = registry.EXPERIMENTS[name].passes_a_sample(
-            settings, config.draws_of(name), len(config.readouts)
-        )
-        sizes.add(passes)
-        total += passes * n
-    a_sample = " or ".join(map(str, sorted(sizes)))
-    what = f"{name}: at most {a_sample} passes a sample, {total:,} in {len(cells)} cells"
+    settings, draws = config.settings_of(name), config.draws_of(name)
+    passes = registry.EXPERIMENTS[name].passes_a_sample(settings, draws, len(config.readouts))
+    sizes = [samples(config, cell.dataset) for cell in cells]
+    if isinstance(settings, SampledSettings) and settings.samples is not None:
+        sizes = [min(size, settings.samples) for size in sizes]
+    total = passes * sum(sizes)
+    what = f"{name}: at most {passes} passes a sample, {total:,} in {len(cells)} cells"
     return Finding("ok", "passes", what)
 
 
@@ -173,19 +156,16 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
         return
     here, memory = gpus_here(), gpu_memory()
     what = f"{here} here, of {', '.join(map(gigabytes, memory)) or 'unknown size'}"
-    too_few = [name for name, need in needs.items() if need.gpus > here]
-    too_small = [n for n, need in needs.items() if memory and need.gpu_mem_gb * 1e9 > min(memory)]
-    if not here:
-        do = "run where there is a GPU, or on a cluster with `snakemake --profile slurm`"
-        yield Finding("warning", "gpu", f"none here, {', '.join(too_few)} would run on the CPU", do)
-    elif too_few:
-        do = "layers are spread over those there are; ask for more where it runs"
-        yield Finding("warning", "gpu", f"{what}; too few for {', '.join(too_few)}", do)
-    elif too_small:
-        do = "lower `batch_tokens`, or ask for a larger GPU"
-        yield Finding("warning", "gpu", f"{what}; too small for {', '.join(too_small)}", do)
-    else:
+    least = min(memory, default=float("inf"))
+    short = [n for n, need in needs.items() if need.gpus > here or need.gpu_mem_gb * 1e9 > least]
+    if not short:
         yield Finding("ok", "gpu", what)
+        return
+    do = (
+        "layers are spread over those there are, and without one it runs on the CPU: lower "
+        "`batch_tokens`, or run where there is more (`snakemake --profile slurm` on a cluster)"
+    )
+    yield Finding("warning", "gpu", f"{what}; too little for {', '.join(short)}", do)
 
 
 def gpu_memory() -> list[int]:
@@ -199,15 +179,16 @@ def gpu_memory() -> list[int]:
 def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
     """Check rows of the user's own: whether they can be read, shown in prompts and learned from."""
     local = str(config.local_of(name))
+    shows_examples = any(style_of(style).shows_examples for style in styles)
     try:
-        prepared = datasets.preflight(
+        prepared = datasets.prepare(
             config.datasets[name].numbers() | {"local": local},
             sample_size=samples(config, name),
             seed=config.seed,
-            hold_back=any(style_of(name).shows_examples for name in styles),
-            n_folds=config.probe.folds,
-            where=local,
+            hold_back=shows_examples,
         )
+        if shows_examples:
+            prompts.checked_examples(prepared.few_shot)
     except AnchorscopeError as error:
         yield refusal("dataset", name, error)
         return
@@ -237,7 +218,7 @@ def no_folds(rows: pd.DataFrame, config: Config) -> str | None:
     """
     from anchorscope.probes import fitting  # loads torch
 
-    group = folds.components(list(rows["question"]), list(rows["subject"]))
+    group = pd.factorize(rows["component"])[0]
     if (groups := group.max() + 1) < config.probe.folds:
         return f"only {groups} groups of linked questions for {config.probe.folds} folds"
     label = rows["label"].astype("Int64").fillna(pd.Series(group % 2, index=rows.index))

@@ -13,6 +13,7 @@ import typer
 
 from anchorscope import styles
 from anchorscope.config.sections import Fields, StyleName
+from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.models import loading
 from anchorscope.questions.reading import file_rows, local_files
 from anchorscope.storage.errors import AnchorscopeError, nearest
@@ -82,7 +83,6 @@ def fit(
     saved.check_free(out)  # before anything is computed
     given, names = rows_of(rows, field)
     loaded = load_model(model, dtype, device, revision)
-    more: dict[str, Any] = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
     detector = training.fit(
         loaded.model,
         loaded.tokenizer,
@@ -93,7 +93,7 @@ def fit(
         fields=names,
         source=rows,
         seed=seed,
-        **more,
+        batch_tokens=batch_tokens or BATCH_TOKENS,
     )
     source = {"name": model, "revision": revision or detector.source["revision"]}
     replace(detector, source=source).save(out)
@@ -119,16 +119,8 @@ def evaluate(
     Prints AUROC, AUPRC, Brier score and accuracy at coverage, with clustered intervals. Rows that
     share a question or subject with what it was fitted to are left out and counted.
     """
-    saved, given, names, loaded = opened(detector, rows, field, model, dtype, device)
-    evaluation = saved.evaluate(
-        loaded.model,
-        loaded.tokenizer,
-        given,
-        fields=names,
-        source=rows,
-        readout=readout,
-        batch_tokens=batch_tokens,
-    )
+    saved, given = opened(detector, rows, field, model, dtype, device)
+    evaluation = saved.evaluate(**given, readout=readout, batch_tokens=batch_tokens)
     made = as_json_text(evaluation.as_dict()) if as_json else summary_of_eval(evaluation)
     typer.echo(made)
 
@@ -151,16 +143,8 @@ def score(
 
     Rows without a response are answered by the model. No labels are needed.
     """
-    saved, given, names, loaded = opened(detector, rows, field, model, dtype, device)
-    table = saved.score(
-        loaded.model,
-        loaded.tokenizer,
-        given,
-        fields=names,
-        source=rows,
-        readout=readout,
-        batch_tokens=batch_tokens,
-    )
+    saved, given = opened(detector, rows, field, model, dtype, device)
+    table = saved.score(**given, readout=readout, batch_tokens=batch_tokens)
     if out is None:
         typer.echo(json_lines(table), nl=False)
     else:
@@ -206,8 +190,8 @@ def opened(
     model: str | None,
     dtype: str | None,
     device: str | None,
-) -> tuple[Detector, list[dict[str, Any]], dict[str, Any] | None, Loaded]:
-    """A saved detector, rows for it and their fields (see `rows_of`), and its model.
+) -> tuple[Detector, dict[str, Any]]:
+    """A saved detector, and what its methods are given: its model, and rows (see `rows_of`).
 
     What can be refused without a model is refused first.
 
@@ -222,25 +206,15 @@ def opened(
         raise AnchorscopeError(what, folder, do, see="detector")
     dtype = dtype or detector.binding.dtype
     loaded = load_model(name, dtype, device, None if model else revision)
-    return detector, given, names, loaded
+    of_model = {"model": loaded.model, "tokenizer": loaded.tokenizer}
+    return detector, {**of_model, "rows": given, "fields": names, "source": rows}
 
 
 def summary_of_fit(detector: Detector, out: Path) -> str:
-    """What was fitted, in a few lines for the screen."""
-    from anchorscope.detectors.saved.card import layers_of, shown
-
-    report, own = detector.report, detector.scorers[0]
-    of = report["out_of_fold"]
-    lines = [
-        f"{report['n']:,} answers, {report['n_wrong']:,} wrong{_left_out(report['counts'])}",
-        f"{own.readout}, {layers_of(own.layers)}: AUROC out of fold {shown(of['probe']['auroc'])}",
-    ]
-    for name, words in (("text", "text of question and response"), ("before", "before the answer")):
-        lines.append(f"  {words}: {shown(of[name]['auroc'])}")
-    if "resid" in of:
-        cost = shown(report["gains"]["resid"])
-        lines.append(f"  resid/final variant: {shown(of['resid']['auroc'])}, costs {cost}")
-    return "\n".join([*lines, *report["verdicts"], f"written to {out}"])
+    """What was fitted, in a few lines for the screen; the card in its folder says more."""
+    report = detector.report
+    sizes = f"{report['n']:,} answers, {report['n_wrong']:,} wrong{_left_out(report['counts'])}"
+    return "\n".join([sizes, repr(detector), *report["verdicts"], f"written to {out}"])
 
 
 def summary_of_eval(evaluation: Evaluation) -> str:

@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from anchorscope.config.readouts import READOUTS
+from anchorscope.storage import identity
 from anchorscope.storage.errors import nearest
 from anchorscope.styles import STYLES
 
@@ -66,18 +67,14 @@ def _hub_id(given: str) -> str:
     return given
 
 
-def valid_name(name: str) -> str:
-    """The name in a catalogue that is nearest to a text."""
-    return re.sub(r"[^a-z0-9.]+", "-", re.sub(r"\.+", ".", name.lower())).strip(".-") or "my-name"
-
-
 def _name(name: str, info: ValidationInfo) -> str:
     """A name that files and rules can bear; the context holds those of the workflow's own rules."""
     if name in (info.context or {}).get("reserved", ()):
         do = f"choose another name, for example `my-{name}`"
         raise mistake(f"the name `{name}` is reserved for the workflow", do)
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name) or ".." in name:
-        do = f"for example `{valid_name(name)}`: lower case, digits, `.` and `-` inside"
+        near = re.sub(r"[^a-z0-9.]+", "-", re.sub(r"\.+", ".", name.lower())).strip(".-")
+        do = f"for example `{near or 'my-name'}`: lower case, digits, `.` and `-` inside"
         raise mistake(f"the name `{name}` cannot be used in file names", do)
     return name
 
@@ -123,8 +120,8 @@ class Section(BaseModel):
 
     def numbers(self, *left_out: str) -> dict[str, Any]:
         """The section as plain data, without the keys that change no number, and those named."""
-        exclude = {"label", "resources", "gated", *left_out}
-        return self.model_dump(mode="json", exclude=exclude)
+        plain = self.model_dump(mode="json", exclude={*left_out})
+        return dict(identity.numbers(plain))
 
     def one_of(self, *names: str) -> None:
         """Refuse a section without exactly one of these keys."""

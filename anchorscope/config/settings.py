@@ -292,11 +292,6 @@ class Config(Section):
             "datasets": {name: self.datasets[name].label for _, name in cells},
         }
 
-    @property
-    def drawn_readouts(self) -> list[str]:
-        """The read-outs of the targets' figures."""
-        return sorted({self.figures[name].readout for name in self.targets})
-
     def readouts_of(self, model: str, dataset: str) -> list[str]:
         """The read-outs of the figures that show a cell."""
         figures = (one for one in self.figures.values() if model in one.models)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.questions import folds, null_worlds, prompts, questions, reading, world
+from anchorscope.questions import null_worlds, prompts, questions, reading, world
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -53,32 +53,6 @@ def prepare(
     dropped = {**counts.dropped, **{reason: n for reason, n in left_out.items() if n > 0}}
     counts = Counts(counts.total, len(sampled), dropped, counts.notes)
     return Prepared(sampled, rest, counts, revision)
-
-
-def preflight(
-    dataset: Mapping[str, Any],
-    *,
-    sample_size: int,
-    seed: int,
-    hold_back: bool = False,
-    n_folds: int = 5,
-    where: str = "the dataset",
-) -> Prepared:
-    """The prepared rows; refuses, before a model is loaded, what a run would refuse in them.
-
-    Besides what `prepare` refuses: no example to show, fewer rows than folds, and where every
-    question brings a label, one class or labels that allow no folds. Errors call the
-    dataset `where`.
-    """
-    prepared = prepare(dataset, sample_size=sample_size, seed=seed, hold_back=hold_back)
-    rows = prepared.sampled
-    if hold_back:
-        prompts.checked_examples(prepared.few_shot)
-    folds.check_count(len(rows), n_folds, where)
-    if rows["label"].notna().all():
-        label = rows["label"].to_numpy(dtype=int)
-        folds.assign(rows["component"].to_numpy(), label, n_folds, seed, where)
-    return prepared
 
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:

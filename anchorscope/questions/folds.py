@@ -106,16 +106,11 @@ def _hashed(names: np.ndarray, n_folds: int, seed: str) -> np.ndarray:
     return np.array([int.from_bytes(digest, "big") % n_folds for digest in digests])
 
 
-def check_count(n: int, n_folds: int, where: str) -> None:
-    """Refuse fewer samples than folds."""
-    if n < n_folds:
-        what = f"{n} samples are fewer than {n_folds} folds"
+def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
+    if len(z) < n_folds:
+        what = f"{len(z)} samples are fewer than {n_folds} folds"
         do = "sample more questions (`sample_size`, `limit`), or lower the number of folds"
         raise AnchorscopeError(what, where, do, see="too-few-samples")
-
-
-def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
-    check_count(len(z), n_folds, where)
     if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
         do = "sample more questions, or ask a model that gets some right and some wrong"

@@ -4,8 +4,7 @@ import difflib
 import errno
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 PAGE = "docs/what-goes-wrong.md"
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
@@ -98,17 +97,6 @@ def redacted(text: str) -> str:
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "<token>")
     return _TOKEN.sub("<token>", text)
-
-
-def redacted_in(value: Any) -> Any:
-    """A value with every text in it `redacted`, in nested mappings (keys too) and lists."""
-    if isinstance(value, str):
-        return redacted(value)
-    if isinstance(value, Mapping):
-        return {redacted_in(key): redacted_in(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [redacted_in(inner) for inner in value]
-    return value
 
 
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:

@@ -1,7 +1,7 @@
 """The finished batches of an unfinished job, kept so that a job that dies loses one batch at most.
 
 Snakemake deletes a job's declared outputs before it runs the job again. So batches are kept in a
-folder that no rule declares, `<root>/.partial/<product>+<hash>/`, until the product is made. The
+folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until the product is made. The
 hash covers the settings, and each file names its samples, so that no batch is taken for another.
 """
 
@@ -46,10 +46,9 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
         "device": str(device),
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
-    root = Path(snakemake.wildcards.root)
-    name = "+".join(Path(product).relative_to(root).parts)
-    folder = root / FOLDER / f"{name}+{identity(made_from)}"
-    for other in _waiting(root, product):
+    waits = _waiting(snakemake.wildcards.root, product)
+    folder = waits / identity(made_from)
+    for other in waits.glob("*"):
         if other != folder:
             log.info("removing batches made under other settings: %s", other)
             shutil.rmtree(other)
@@ -66,15 +65,12 @@ def publish(folder: Path, product: str | Path) -> None:
 def drop(root: str | Path, products: Iterable[str | Path]) -> None:
     """Remove the batches of products under `root` that are finished."""
     for product in products:
-        for batches in _waiting(Path(root), product):
-            shutil.rmtree(batches, ignore_errors=True)
+        shutil.rmtree(_waiting(root, product), ignore_errors=True)
 
 
-def _waiting(root: Path, product: str | Path) -> list[Path]:
-    """The folders of a product's batches, under whatever settings they were made."""
-    name = "+".join(Path(product).relative_to(root).parts)
-    folders = (root / FOLDER).glob("*+*")
-    return [path for path in folders if path.name.rpartition("+")[0] == name]
+def _waiting(root: str | Path, product: str | Path) -> Path:
+    """Where a product's batches wait, in a folder for the settings that they were made under."""
+    return Path(root, FOLDER, "+".join(Path(product).relative_to(root).parts))
 
 
 def batch(folder: Path, number: int) -> Path:

@@ -3,6 +3,7 @@
 A record also holds those of the job's inputs, so that each one tells the whole way.
 """
 
+import json
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.storage.counts import Counts
-from anchorscope.storage.errors import redacted_in
+from anchorscope.storage.errors import redacted
 from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
@@ -48,7 +49,8 @@ def record(
     }
     if counts is not None:
         content["counts"] = counts.as_dict() if isinstance(counts, Counts) else dict(counts)
-    write_json(redacted_in(content), beside(product))
+    text = redacted(json.dumps(content, ensure_ascii=False))
+    write_json(json.loads(text), beside(product))
 
 
 def read(product: str | Path) -> dict[str, Any]:

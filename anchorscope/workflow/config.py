@@ -25,18 +25,22 @@ RESERVED = frozenset([*TARGETS, *STAGES.split()])
 _SEE = "see docs/configuration.md for all keys"
 
 
+Keys = tuple[str, ...]
+"""The names, and in lists the places, that lead to an entry from the top."""
+
+
 class Source(NamedTuple):
     """A config file, or the keys set on the command line."""
 
     name: str
     content: Mapping[str, Any]
-    root: yaml.Node | None  # the content as YAML nodes, which know their lines in the file
+    lines: Mapping[Keys, int]  # of every key and item in the file
 
 
 class Mistake(NamedTuple):
     """A mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
 
-    path: tuple[int | str, ...]  # the keys that lead to the mistake
+    path: tuple[int | str, ...]  # leads to the mistake
     what: str
     do: str
     see: str = "config"
@@ -84,25 +88,21 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
     except AnchorscopeError as error:
         raise WorkflowError(str(error)) from None
     keys = dict(settings.config)
-    return [*sources, Source("--config", keys, yaml.compose(yaml.safe_dump(keys)))]
+    lines = dict(_lines(yaml.compose(yaml.safe_dump(keys))))
+    return [*sources, Source("--config", keys, lines)]
 
 
-class _Loader(yaml.SafeLoader):
-    """Collects keys that occur twice in a mapping, where YAML silently takes the second value."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.twice: list[str] = []
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        first: dict[str, int] = {}
-        for key, _ in _entries(node):
-            name, line = str(key.value), key.start_mark.line + 1
-            if name in first:
-                self.twice.append(f"`{name}` in lines {first[name]} and {line}")
-            first[name] = line
-        return node
+def _lines(node: yaml.Node | None, path: Keys = ()) -> Iterator[tuple[Keys, int]]:
+    """Each key and item below a node with its line; a key that is given twice comes twice."""
+    entries: Iterable[tuple[object, yaml.Node, yaml.Node]] = ()
+    if isinstance(node, yaml.MappingNode):
+        entries = ((key.value, key, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        entries = ((place, item, item) for place, item in enumerate(node.value))
+    for name, named, below in entries:
+        keys = (*path, str(name))
+        yield keys, named.start_mark.line + 1
+        yield from _lines(below, keys)
 
 
 def _source(path: str | Path) -> Source:
@@ -112,8 +112,9 @@ def _source(path: str | Path) -> Source:
         AnchorscopeError: it is missing, is not YAML, is not a mapping, or holds a key twice.
     """
     try:
-        loader = _Loader(Path(path).read_text(encoding="utf-8"))
+        loader = yaml.SafeLoader(Path(path).read_text(encoding="utf-8"))
         root = loader.get_single_node()
+        places = list(_lines(root))
         content = loader.construct_document(root) if root else {}
     except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
         what = f"cannot read the config: {error}"
@@ -124,13 +125,19 @@ def _source(path: str | Path) -> Source:
         where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
         do = "correct it, there or above: indentation, a missing `: `, a quote, a tab"
         raise AnchorscopeError(what, where, do, see="config") from None
-    if loader.twice:
-        what = f"a key is given twice: {'; '.join(loader.twice)}"
+    lines: dict[Keys, int] = {}
+    twice = []
+    for keys, line in places:
+        if keys in lines:
+            twice.append(f"`{keys[-1]}` in lines {lines[keys]} and {line}")
+        lines[keys] = line
+    if twice:
+        what = f"a key is given twice: {'; '.join(twice)}"
         raise AnchorscopeError(what, path, "keep one of each", see="config")
     if not isinstance(content, dict):
         do = "see docs/configuration.md"
         raise AnchorscopeError("expected keys with values", path, do, see="config")
-    return Source(str(path), content, root)
+    return Source(str(path), content, lines)
 
 
 def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
@@ -169,35 +176,16 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """The source and line that a path of keys leads to.
+    """The source and line that a path leads to.
 
     That is the source that holds most of the path; of several, the one that is read last.
     """
-    places = [(*_followed(source.root, path), source.name) for source in reversed(sources)]
-    depth, line, name = max(places, key=lambda place: place[0], default=(0, 0, ""))
-    if not depth:
-        return ", ".join(source.name for source in sources) or "config.yaml"
-    return name if name == "--config" else f"{name}, line {line}"
-
-
-def _followed(node: yaml.Node | None, path: Sequence[int | str]) -> tuple[int, int]:
-    """How many keys of a path exist below a node, and the line of the last of them."""
-    line = 0
-    for depth, key in enumerate(path):
-        if isinstance(node, yaml.SequenceNode):
-            entries = [(item, item) for item in node.value[int(key) : int(key) + 1]]
-        else:
-            entries = [entry for entry in _entries(node) if entry[0].value == str(key)]
-        if not entries:
-            return depth, line
-        key_node, node = entries[0]
-        line = key_node.start_mark.line + 1
-    return len(path), line
-
-
-def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
-    """The keys and values of a mapping; nothing for any other node."""
-    return node.value if isinstance(node, yaml.MappingNode) else []
+    keys = tuple(map(str, path))
+    for depth in range(len(keys), 0, -1):
+        for source in reversed(sources):
+            if line := source.lines.get(keys[:depth]):
+                return source.name if source.name == "--config" else f"{source.name}, line {line}"
+    return ", ".join(source.name for source in sources) or "config.yaml"
 
 
 def _mistake(error: ErrorDetails) -> Mistake:

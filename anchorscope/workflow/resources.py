@@ -97,20 +97,16 @@ class Jobs:
         entry = self.config.models[model].resources
         gigabytes, n = weights_gb(self.config, model), samples(self.config, dataset)
         per_job, per_sample, per_gb = MEMORY[kind]
-        minutes_per_sample = SAMPLE_MINUTES
+        minutes_per_sample, said = SAMPLE_MINUTES, dict[str, int]()
         if kind != "tables":
             on_cpu = kind == "passes" and not entry.gpus
             minutes_per_sample += PASS_MINUTES * gigabytes * (SLOWER_ON_CPU if on_cpu else 1)
+            said = {"mem_mb": 1000 * (entry.mem_gb or 0), "runtime": entry.runtime_min or 0}
         estimate = {
             "mem_mb": math.ceil(per_job + per_sample * n + per_gb * gigabytes),
             "runtime": math.ceil(BASE_MINUTES + minutes_per_sample * n),
         }
-        if kind == "tables":
-            return estimate
-        return {
-            "mem_mb": 1000 * (entry.mem_gb or 0) or estimate["mem_mb"],
-            "runtime": entry.runtime_min or estimate["runtime"],
-        }
+        return {name: said.get(name) or amount for name, amount in estimate.items()}
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
         """The resources that say where a rule's jobs run.

@@ -23,7 +23,6 @@ from anchorscope.experiments.settings import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import around, config, resources, studies
-from anchorscope.workflow.paths import Paths
 from cli.conftest import TOKEN
 
 
@@ -118,10 +117,11 @@ FIVE = "\n".join(json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": 1}) for na
     ("text", "change", "said"),
     [
         (None, {"local": "rows.txt"}, "files ending in `.txt` are not read"),
-        ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "1 samples are fewer than 5 folds"),
+        ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "only 1 groups of linked questions"),
         (FIVE, {"fields": ASKED}, "too few to fit probes: 4 samples are fewer than 5 folds"),
         (FIVE, {"fields": ASKED | {"subject": "a"}}, "only 1 groups of linked questions"),
         (None, {"fields": ANSWERED | {"label": "one"}}, "all 10 answers are wrong"),
+        (None, {"fields": ANSWERED | {"label": "q"}}, "is none of 0, 1"),
         (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
     ],
 )
@@ -134,6 +134,14 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text,
     found = run("check", "--config", "more.yaml")
     ((status, finding),) = found.about("dataset")
     assert (found.code, status) == (1, "error") and said in finding
+
+
+def test_rows_that_leave_no_example_to_show_are_refused(run, clone):
+    lines = (clone / "rows.jsonl").read_text().splitlines()
+    (clone / "rows.jsonl").write_text("\n".join(lines[:9]))
+    (clone / "more.yaml").write_text("models: {near: {prompt: few_shot}}")
+    ((status, text),) = run("check", "--config", "more.yaml").about("dataset")
+    assert status == "error" and "no few-shot example is left" in text
 
 
 def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
@@ -174,8 +182,8 @@ def test_a_chat_model_without_a_template_is_an_error(run, clone):
 def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):
     monkeypatch.setattr(HfApi, "auth_check", lambda self, *_, **__: None)
     for here, size, expected, said in (
-        (0, 0, "warning", "llama would run on the CPU"),
-        (1, 6_000_000_000, "warning", "too small for llama"),
+        (0, 0, "warning", "too little for llama"),
+        (1, 6_000_000_000, "warning", "too little for llama"),
         (1, 9_000_000_000, "ok", "9.0 GB"),
     ):
         monkeypatch.setattr(cli_check, "gpus_here", lambda here=here: here)
@@ -209,18 +217,6 @@ def test_the_passes_of_an_experiment_are_counted(run, clone):
     ((_, said),) = run("check", "saliency").about("passes")
     assert said.startswith("saliency: at most 3 passes a sample, 30")
     assert run("check").about("passes") == []
-
-
-def test_passes_of_the_calibration_are_counted_in_the_cells_that_it_measures(monkeypatch):
-    monkeypatch.chdir(PROJECT)
-    config = loaded()
-    cells = studies.cells_of(config, "calibration-experiments")
-    findings = cli_check.passes_of(config, "calibration-experiments", cells)
-    counted = {text.split(":")[0]: text for _, _, text, *_ in findings}
-    for name in registry.EXPERIMENTS:
-        measured = [cell for of, *cell in Paths(config, PROJECT).experiments_held() if of == name]
-        assert measured and counted[name].endswith(f" in {len(measured)} cells")
-    assert counted["patching"].endswith(f" in {len(cells)} cells")
 
 
 def built(clone: Path) -> None:

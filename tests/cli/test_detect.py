@@ -31,7 +31,7 @@ def fitted(run: Any, clone: Path) -> Path:
         "--style", "plain",
     )  # fmt: skip
     assert found.code == 0 and found.out == ""
-    for part in ("60 answers, 30 wrong", "AUROC out of fold", "text of question", "resid/final"):
+    for part in ("60 answers, 30 wrong", "AUROC out of fold", "mlp/final", "written to"):
         assert part in found.err
     assert "better than every model of the text" in found.err or "the text alone" in found.err
     return clone / "detector"

@@ -106,44 +106,6 @@ def test_rows_of_no_known_commit_are_refused_unless_the_cache_knows_it(
     assert prepare(asked) == COMMIT and hub["read"] == [COMMIT]
 
 
-OWN = FIELDS | {"response": "said", "label": "z"}
-
-
-def judged(folder: Path, *rows: dict) -> dict:
-    path = folder / "own.jsonl"
-    known = [{"id": n, "question": f"who is {n}", "answer": "x", "said": "y"} for n in range(20)]
-    given = [row | {"z": n % 2} for n, row in enumerate(known)]
-    given = [row | more for row, more in zip(given, [*rows, *[{}] * 20], strict=False)]
-    path.write_text("\n".join(map(json.dumps, given)))
-    return {"local": str(path), "fields": OWN}
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([{}, {"z": "yes"}], "label `yes` is none of 0, 1"),
-        ([{}, {"said": ["a", "b"]}], "field `response` must be text, found list"),
-        ([{"z": 1}] * 20, "all 20 answers are wrong"),
-        ([{"z": 1}, *[{"z": 0}] * 19], "no wrong answer is left"),
-    ],
-)
-def test_what_a_run_would_refuse_in_ones_own_rows_is_said_before_it(
-    tmp_path: Path, rows: list[dict], said: str
-) -> None:
-    sample = {"sample_size": 100, "seed": 0}
-    assert datasets.preflight(judged(tmp_path), **sample).counts.kept == 20
-    with pytest.raises(AnchorscopeError, match=said):
-        datasets.preflight(judged(tmp_path, *rows), **sample)
-
-
-def test_rows_without_labels_are_only_counted_before_a_run(tmp_path: Path) -> None:
-    entry = {"local": write(tmp_path, 30), "fields": FIELDS}
-    sample = {"sample_size": 100, "seed": 0, "hold_back": True}
-    assert datasets.preflight(entry, **sample).counts.kept == 27
-    with pytest.raises(AnchorscopeError, match="no few-shot example is left"):
-        datasets.preflight({**entry, "local": write(tmp_path, 9)}, **sample)
-
-
 def test_a_commit_that_nothing_names_is_warned_of(tmp_path: Path) -> None:
     lock = tmp_path / "revisions.lock.yaml"
     assert "the newest is used" in str(revisions.unpinned("models", "a/b", "main", lock))
