@@ -58,7 +58,6 @@ def load(
     check(folder)
     placement, tokenizer = _placement(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
-    vocabulary.differences(tokenizer, folder)
     model = _weights(folder, dtype, placement, attention)
     return wrapped(model, tokenizer, folder, batch_tokens=batch_tokens)
 
