@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 RECIPE = "recipe.json"
+PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth")
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
 
@@ -94,7 +95,8 @@ def check(folder: str | Path) -> None:
     A GGUF file passes if a folder can be made from it (`gguf_files.convert`).
 
     Raises:
-        AnchorscopeError: no folder, no config, an unknown family, no tokenizer, no safetensors.
+        AnchorscopeError: no folder, no config, an unknown family, quantised weights, no tokenizer,
+            no safetensors, or not all of them.
     """
     folder = Path(folder)
     if gguf_files.is_gguf(folder):
@@ -107,18 +109,38 @@ def check(folder: str | Path) -> None:
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     families.sizes(read_config(folder), folder / "config.json")
     vocabulary.check_files(folder)
-    if not any(folder.glob("*.safetensors")):
+    if not (lacking := missing(folder)):
+        return
+    if lacking == ["model.safetensors"] and any(any(folder.glob(one)) for one in PICKLES):
         what = "the model has no weights in safetensors format"
         do = (
             "save it with `save_pretrained`, which writes model.safetensors; "
             "pickled weights (.bin, .pt) are not read because they can run code"
         )
         raise AnchorscopeError(what, folder, do, see="no-safetensors")
-    index = folder / "model.safetensors.index.json"
-    names = read_json(index).get("weight_map", {}).values() if index.is_file() else ()
+    more = f" and {len(lacking) - 3} more files" if len(lacking) > 3 else ""
+    what = f"the checkpoint lacks {', '.join(lacking[:3])}{more}"
+    do = "copy what is missing into the folder"
+    if "snapshots" in folder.parts:
+        do = "run where the hub can be reached, HF_HUB_OFFLINE unset: what is missing is downloaded"
+    raise AnchorscopeError(what, folder, do, see="missing-files")
+
+
+def missing(folder: Path) -> list[str]:
+    """Names of the files of weights that a checkpoint's folder lacks.
+
+    Raises:
+        AnchorscopeError: the index of the weights names a file outside of the folder.
+    """
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file() or not index.is_file():
+        shards = any(folder.glob("model-*.safetensors"))
+        return [] if single.is_file() else [index.name if shards else single.name]
+    names = sorted({*read_json(index).get("weight_map", {}).values()})
     if outside := [name for name in names if Path(name).name != name]:
         what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
         raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
+    return [name for name in names if not (folder / name).is_file()]
 
 
 def without_cudnn() -> None:
@@ -156,7 +178,8 @@ def attention_of(loaded: Loaded) -> str:
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
-    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder and its commit.
+    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder and its commit. Without
+    the hub that is what the cache has of the model, even if files are missing: see `check`.
 
     Raises:
         AnchorscopeError: gated, missing, no such revision, or no network.
@@ -170,8 +193,21 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
         allow_patterns=[*WANTED_FILES],
         ignore_patterns=[*UNWANTED_FILES],
     )
-    path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
+    try:
+        path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
+    except AnchorscopeError as error:
+        folder = cached(hub_id, revision)
+        if error.see not in hub.PASSING or folder is None:
+            raise
+        path = folder
     return path, path.name
+
+
+def cached(hub_id: str, revision: str | None = None) -> Path | None:
+    """The folder of a hub model in the cache, whatever files are in it; None if there is none."""
+    commit = revisions.known_commit("models", hub_id, revision)
+    folder = revisions.cache_of("models", hub_id) / "snapshots" / (commit or "")
+    return folder if commit and folder.is_dir() else None
 
 
 def fits(folder: str | Path, recipe: str) -> bool:
@@ -233,7 +269,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The content of a checkpoint's config.json.
 
     Raises:
-        AnchorscopeError: it cannot be read, or does not name its `model_type`.
+        AnchorscopeError: it cannot be read, does not name its `model_type`, or the checkpoint is
+            quantised: its weights would be others on another device, or could not be read at all.
     """
     path = folder / "config.json"
     try:
@@ -244,6 +281,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
         do = "save the model with `save_pretrained`"
         raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
+    if quantised := config.get("quantization_config"):
+        what = f"the checkpoint is quantised ({quantised.get('quant_method', 'of no named kind')})"
+        do = "use the checkpoint that it was made from, or a GGUF file, which is dequantised once"
+        raise AnchorscopeError(what, path, do, see="quantised")
     return dict(config)
 
 

@@ -11,6 +11,8 @@ import huggingface_hub
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, config, final_norm
+from huggingface_hub import constants
+from huggingface_hub.errors import IncompleteSnapshotError
 from instrument import outputs
 from safetensors.torch import load_file, save_file
 
@@ -156,8 +158,18 @@ def pickled(folder):
 
 
 def parts_elsewhere(folder):
+    (folder / "model.safetensors").unlink()
     index = {"weight_map": {"lm_head.weight": "../other.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def a_shard_less(folder):
+    (folder / "model.safetensors").unlink()
+    names = [f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)]
+    index = {"weight_map": dict(zip("abc", names, strict=True))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name in names[::2]:
+        (folder / name).touch()
 
 
 @pytest.mark.parametrize(
@@ -175,6 +187,12 @@ def parts_elsewhere(folder):
             "weights cannot be loaded",
         ),
         (pickled, "no weights in safetensors format"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "lacks model.safetensors\n"),
+        (a_shard_less, "lacks model-00002-of-00003.safetensors\n(.*\n)*.*copy what is missing"),
+        *(
+            (partial(edit, quantization_config={"quant_method": kind}), f"quantised \\({kind}\\)")
+            for kind in ("bitsandbytes", "awq", "gptq", "compressed-tensors", "fp8")
+        ),
         (parts_elsewhere, "names ../other.safetensors, which lies outside"),
         (shutil.rmtree, "no such model folder"),
         *(
@@ -186,6 +204,10 @@ def parts_elsewhere(folder):
 def test_a_checkpoint_that_lacks_something_or_cannot_be_measured_is_refused(folder, breaks, said):
     breaks(folder)
     assert re.search(said, refused(folder))
+    weightless = ("weights cannot be loaded", "tokenizer cannot be loaded", "cannot be loaded")
+    if said not in weightless:
+        with pytest.raises(AnchorscopeError, match=said):
+            loading.check(folder)
 
 
 def test_of_a_gemma_3_that_reads_images_the_language_model_is_measured(tmp_path, byte_level):
@@ -214,6 +236,37 @@ def test_of_a_gemma_3_that_reads_images_the_language_model_is_measured(tmp_path,
 def test_a_hub_models_folder_that_is_gone_says_how_to_fetch_it_again(tmp_path):
     pruned = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
     assert "delete results/models/<model>.json and run again" in refused(pruned)
+
+
+@pytest.fixture
+def snapshot(checkpoint, tmp_path, monkeypatch):
+    """A hub model in the cache, offline; the list of its files names some that nobody fetched."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    commit = "0" * 40
+    folder = shutil.copytree(checkpoint("llama"), tmp_path / "models--a--b/snapshots" / commit)
+    for name in ("refs/main", f"trees/{commit}.json"):
+        (tmp_path / "models--a--b" / name).parent.mkdir()
+    (tmp_path / "models--a--b/refs/main").write_text(commit)
+    names = [*(path.name for path in folder.iterdir()), "pytorch_model.bin", "LICENSE.txt"]
+    files = {"format_version": 1, "files": {name: {"size": 1, "blob_id": "0"} for name in names}}
+    (tmp_path / f"models--a--b/trees/{commit}.json").write_text(json.dumps(files))
+    return folder
+
+
+def test_a_model_fetched_by_pattern_is_in_the_cache_whatever_else_the_hub_has_of_it(snapshot):
+    with pytest.raises(IncompleteSnapshotError):
+        huggingface_hub.snapshot_download("a/b")
+    assert loading.cached("a/b") == snapshot and loading.cached("a/c") is None
+    assert loading.locate({"hub": "a/b"})["path"] == str(snapshot)
+
+
+def test_what_a_model_in_the_cache_lacks_is_named_where_the_hub_is_away(snapshot):
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(AnchorscopeError, match="lacks model.safetensors") as caught:
+        loading.locate({"hub": "a/b"})
+    assert caught.value.where == snapshot and "HF_HUB_OFFLINE unset" in str(caught.value.do)
 
 
 def test_code_in_the_checkpoint_is_never_run(folder):

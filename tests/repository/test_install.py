@@ -20,7 +20,8 @@ def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tm
     with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
         wheel.extractall(installed)
     # Without the site-packages of these tests, from which the package could be found, too.
-    load = f"import site; site.addsitedir({str(installed)!r}); import anchorscope as a; print(a.__file__)"
+    load = f"import site; site.addsitedir({str(installed)!r}); "
+    load += "import anchorscope; print(anchorscope.__file__)"
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     found = subprocess.run(
         [sys.executable, "-S", "-c", load],
