@@ -81,8 +81,7 @@ def wrapped(
     where = where or type(model).__name__
     family = families.family_of(model.config.to_dict(), where)
     vocabulary.check_fast(tokenizer, where)
-    rows = len(model.get_input_embeddings().get_parameter("weight"))
-    vocabulary.check_size(tokenizer, rows, where)
+    vocabulary.check_size(tokenizer, families.embedded(model), where)
     without_cudnn()
     model = model.eval().requires_grad_(False)
     window, device = families.window(model.config), families.device_of(model)

@@ -68,9 +68,13 @@ def check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
 
 
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
-    """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer."""
-    highest = max(tokenizer.get_vocab().values(), default=-1)
-    if not LEAST_VOCABULARY * rows <= highest + 1 <= rows:
+    """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer.
+
+    Tokens added to its vocabulary may lie beyond: samples that use one are dropped by name.
+    """
+    ids = {*tokenizer.get_vocab().values()}
+    highest, own = max(ids, default=-1), ids - {*tokenizer.added_tokens_decoder}
+    if max(own, default=-1) >= rows or highest + 1 < LEAST_VOCABULARY * rows:
         what = f"the tokenizer has ids up to {highest}, the embedding {rows} rows"
         do = "use the tokenizer that the model was trained with, or resize its embedding"
         raise AnchorscopeError(what, where, do, see="other-vocabulary")

@@ -113,12 +113,15 @@ def test_a_slow_tokenizer_is_refused(folder, monkeypatch):
     assert "slow form" in refused(folder)
 
 
-def test_a_tokenizer_with_more_ids_than_embedding_rows_is_refused(folder):
+def test_ids_beyond_the_embedding_may_only_be_those_of_added_tokens(folder, metaspace):
     tokenizer = loading.load(folder).tokenizer
     rows = len(tokenizer)
-    tokenizer.add_tokens(["<one-more>"])
+    tokenizer.add_tokens(["<image_soft_token>"], special_tokens=True)
     tokenizer.save_pretrained(folder)
-    assert f"ids up to {rows}, the embedding {rows} rows" in refused(folder)
+    loaded = loading.load(folder)
+    assert (len(loaded.tokenizer), families.embedded(loaded.model)) == (rows + 1, rows)
+    metaspace.save_pretrained(folder)
+    assert f"ids up to {len(metaspace) - 1}, the embedding {rows} rows" in refused(folder)
 
 
 def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
