@@ -40,12 +40,15 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     check_files(Path(folder))
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
+        tokenizer: Any = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
         # Some classes put rules of their own in place of the file's; the plain one keeps to it.
         if tokenizer.is_fast and not reads_as_its_file(tokenizer, Path(folder)):
-            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, **options)
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(
+                folder, trust_remote_code=False, local_files_only=True
+            )
     except Exception as error:  # converters raise whatever the broken file makes them raise
         what = f"the tokenizer cannot be loaded ({type(error).__name__})"
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer") from error

@@ -111,6 +111,10 @@ def test_activations_are_estimated_from_the_models_config(tmp_path):
     assert resources.activation_bytes(chosen, model, "popqa") == exact
     guess = resources.activation_bytes(config(), model, "popqa")
     assert exact / 2 < guess < exact, "what is not here is not counted as larger than it is"
+    quantised = {"quantization_config": {"quant_method": "fp8"}}
+    Path("config.json").write_text(json.dumps({"model_type": "llama", **sizes, **quantised}))
+    with pytest.raises(AnchorscopeError, match=r"quantised \(fp8\)"):  # before the first job
+        resources.activation_bytes(chosen, model, "popqa")
 
 
 def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeypatch):
