@@ -181,19 +181,25 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     the hub that is what the cache has of the model, even if files are missing: see `check`.
 
     Raises:
-        AnchorscopeError: gated, missing, no such revision, or no network.
+        AnchorscopeError: gated, missing, no such revision, no network, or a model that cannot be
+            measured, of which config.json alone is downloaded.
     """
     from huggingface_hub import snapshot_download
 
-    download = partial(
-        snapshot_download,
-        hub_id,
-        revision=revision,
-        allow_patterns=[*WANTED_FILES],
-        ignore_patterns=[*UNWANTED_FILES],
-    )
+    def download(*wanted: str) -> Path:
+        call = partial(
+            snapshot_download,
+            hub_id,
+            revision=revision,
+            allow_patterns=[*wanted],
+            ignore_patterns=[*UNWANTED_FILES],
+        )
+        return Path(hub.fetch(call, "model", hub.place(hub_id, revision)))
+
     try:
-        path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
+        config = download("config.json") / "config.json"
+        families.sizes(read_config(config.parent), config)
+        path = download(*WANTED_FILES)
     except AnchorscopeError as error:
         folder = cached(hub_id, revision)
         if error.see not in hub.PASSING or folder is None:

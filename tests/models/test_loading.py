@@ -278,17 +278,20 @@ def test_code_in_the_checkpoint_is_never_run(folder):
     assert type(loading.load(folder).model).__name__ == "LlamaForCausalLM"
 
 
-def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_path):
-    asked = {}
+def test_fetch_takes_only_what_is_read_and_no_weights_that_cannot_be_measured(monkeypatch, folder):
+    asked = []
 
     def downloads(hub_id, **settings):
-        asked.update(settings, hub_id=hub_id)
-        return str(tmp_path / "snapshots" / "0123abc")
+        asked.append(settings["allow_patterns"])
+        return str(folder)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
-    found = loading.fetch("someone/some-model")
-    assert found == (tmp_path / "snapshots" / "0123abc", "0123abc")
-    assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]
+    assert loading.fetch("someone/some-model") == (folder, folder.name)
+    assert asked[0] == ["config.json"] and "*.safetensors" in asked[1] and "*.bin" not in asked[1]
+    edit(folder, quantization_config={"quant_method": "awq"})
+    with pytest.raises(AnchorscopeError, match="quantised"):
+        loading.fetch("someone/some-model")
+    assert asked[2:] == [["config.json"]]
 
 
 def test_a_tokenizer_must_begin_as_one_config_of_the_model_says(checkpoint, tmp_path, metaspace):
