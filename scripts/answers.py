@@ -7,7 +7,6 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.models import vocabulary
     from anchorscope.models.answers import Settings, answer
     from anchorscope.workflow import jobs
 
@@ -20,10 +19,5 @@ with stage(snakemake):
     waits = partial.folder_for(snakemake, product, device, asdict(settings))
     answers, counts = answer(*tables, loaded, settings, keep=waits)
     write_parquet(answers, product)
-    texts = [*vocabulary.DIFFICULT, *tables[0]["question"].head(12)]
-    facts = {"model": located, "device": device, "dtype": chosen.dtype}
-    differs = vocabulary.differences(loaded.tokenizer, located["path"], texts)
-    facts["tokenizer_differs"] = differs
-    if differs:
-        counts = counts.noted("texts that tokenizer.json alone reads otherwise", len(differs))
-    provenance.of_stage(snakemake, product, counts=counts, **facts)
+    facts = {"model": located, "device": device, "dtype": chosen.dtype, "counts": counts}
+    provenance.of_stage(snakemake, product, **facts)

@@ -168,7 +168,7 @@ def test_a_style_is_one_record(byte_level: Any, monkeypatch: pytest.MonkeyPatch)
     start = len(around.before)
     spans = {"question_start": start, "question_end": start + 4, "eq_start": [], "eq_end": []}
     ending = answers.ending_of(MODEL, tokenizer, system)
-    (read,) = Reader(tokenizer, ending, {}, Counter()).prompts(
+    (read,) = Reader(tokenizer, ending, {}, Counter(), len(tokenizer)).prompts(
         [prompt | spans | {"response": None}]
     )
     assert read.dropped is None and tokenizer.decode(read.ids) == prompt["prompt"]

@@ -19,9 +19,10 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.resources import activation_bytes, in_cache, samples
+from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
 
+FOR_GOOD = ("quantised", "unknown-family")  # what is wrong with a model however it is downloaded
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
 
@@ -263,28 +264,30 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
         entry = config.models[name] if kind == "model" else config.datasets[name]
         if warning := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
             yield Finding("warning", "hub", f"{kind} {name}: {warning}")
-        if here(config, kind, name):
+        finding = here(config, kind, name)
+        if finding.status == "ok":
             continue
-        finding = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
-        if reached:
-            finding = tried("hub", f"{kind} {name}", ask, kind, hub_id)
-            reached = finding.see != "hub-unreachable"
+        if reached and finding.see not in FOR_GOOD:
+            asked = tried("hub", f"{kind} {name}", ask, kind, hub_id)
+            reached = asked.see != "hub-unreachable"
+            finding = asked if reached or finding.see is None else finding
         if finding.status == "error" and getattr(entry, "gated", False):
             terms = f"its terms are at https://huggingface.co/{hub_id}"
             finding = finding._replace(do=f"{finding.do}; {terms}" if finding.do else terms)
         yield finding
 
 
-def here(config: Config, kind: str, name: str) -> bool:
-    """Whether a hub model or dataset is on this machine."""
+def here(config: Config, kind: str, name: str) -> Finding:
+    """Whether a hub model or dataset is on this machine, and a model's checkpoint can be used."""
+    absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
     if kind == "dataset":
         entry = config.datasets[name]
-        commit = revisions.known_commit(str(entry.hub), entry.revision)
+        commit = revisions.known_commit("datasets", str(entry.hub), entry.revision)
         cached = commit is not None and reading.prepared(str(entry.hub), entry.config, commit)
-        return cached or Path(config.results, "data", f"{name}.parquet").is_file()
-    folder = in_cache(str(config.models[name].hub), config.models[name].revision)
-    # Weights that were cut short are fetched again.
-    return folder is not None and tried("", "", checkpoint, folder, "plain").status == "ok"
+        there = cached or Path(config.results, "data", f"{name}.parquet").is_file()
+        return Finding("ok", "hub", "it is here") if there else absent
+    folder = loading.cached(str(config.models[name].hub), config.models[name].revision)
+    return tried("hub", f"{kind} {name}", checkpoint, folder, "plain") if folder else absent
 
 
 def ask(kind: str, hub_id: str) -> str:

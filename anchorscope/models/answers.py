@@ -118,7 +118,8 @@ def answer(
         BEYOND_POSITIONS: (families.positions(loaded.model.config), needed),
     }
     rows, notes = _joined(prompts, questions), Counter[str]()
-    reader = inputs.Reader(loaded.tokenizer, ending, limits, notes)
+    embedded = families.embedded(loaded.model)
+    reader = inputs.Reader(loaded.tokenizer, ending, limits, notes, embedded)
     read = reader.prompts(rows)
     written = _written(read, loaded, ending, settings, keep, notes)
     records = []
@@ -138,7 +139,7 @@ def answer(
             record |= _answered(prompt, trimmed, settings, notes)
             if record["dropped"] is None:
                 record["ea_logprob"] = _logprob(trimmed, said)
-                record |= _gold(prompt, record, loaded.tokenizer, ending)
+                record |= _gold(prompt, record, loaded.tokenizer, ending, embedded)
         records.append(record)
     _warn_of_thoughts(notes[THOUGHT], len(written), loaded.model)
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
@@ -225,12 +226,16 @@ def _logprob(trimmed: Trimmed, written: Written) -> float | None:
 
 
 def _gold(
-    prompt: Prompt, record: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, ending: Ending
+    prompt: Prompt,
+    record: Mapping[str, Any],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    embedded: int,
 ) -> dict[str, Any]:
     """The first gold answer in the place of a wrong one, closed like it: columns `gold_...`.
 
     No lead-in. `gold_ids` are empty where the answer is not wrong, there is no gold answer, or its
-    tokens do not spell it.
+    tokens do not spell it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -242,7 +247,7 @@ def _gold(
     spelled, spans = tokens.char_spans(tokenizer, ids, prompt.ids[-CONTEXT:])
     place = spelled.find(text.strip())
     inside = tokens.overlapping(spelled, spans, place, place + len(text.strip()))
-    if place < 0 or not inside:
+    if place < 0 or not inside or max(ids) >= embedded:
         return {}
     fed = (*ids[: inside[-1] + 1], *ending.closing)
     return {"gold_ids": list(fed), "gold_start": inside[0], "gold_end": inside[-1] + 1}

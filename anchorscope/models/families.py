@@ -154,6 +154,11 @@ def device_of(model: PreTrainedModel) -> torch.device:
     return model.get_input_embeddings().get_parameter("weight").device
 
 
+def embedded(model: PreTrainedModel) -> int:
+    """Number of rows of the embedding; ids that a tokenizer has beyond cannot be passed."""
+    return len(model.get_input_embeddings().get_parameter("weight"))
+
+
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
     """The blocks of the model, first to last."""
     return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())

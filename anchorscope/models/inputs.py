@@ -23,6 +23,7 @@ TOO_LONG = "prompt too long"
 BEYOND_WINDOW = "longer than the sliding window"
 BEYOND_POSITIONS = "longer than the model's positions"
 SPANS_LOST = "spans do not decode back"
+NO_EMBEDDING = "tokens without an embedding"
 CONTROL = "control tokens in the question"
 CONTROL_SAID = "control tokens in the response"
 RESPONSE_LOST = "response does not decode back"
@@ -52,6 +53,7 @@ class Reader:
     # Reason to drop a prompt → largest number of tokens, and how many of these the answer needs.
     limits: Mapping[str, tuple[int | None, int]]
     notes: Counter[str]  # counts the spans rebuilt and failed
+    embedded: int  # ids from here on have no row in the model's embedding
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
         """The prompts of all rows; those that cannot be measured are marked as dropped.
@@ -83,9 +85,11 @@ class Reader:
         self.notes["spans failed"] += located.failed
         question, *anchored = located.tokens
         response = self._response(row, encoded)
+        used = [*encoded.ids, *(response or ()), *self.ending.closing]
         answer = takewhile(lambda token: token not in self.ending.eos, response or ())
         reasons = {
             SPANS_LOST: located.failed > 0,
+            NO_EMBEDDING: max(used) >= self.embedded,
             CONTROL: self._has_control_tokens(encoded, question, control),
             CONTROL_SAID: not (control - {self.tokenizer.unk_token_id}).isdisjoint(answer),
             RESPONSE_LOST: response is not None and self._loses(row["response"], response, encoded),

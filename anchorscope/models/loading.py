@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 RECIPE = "recipe.json"
+PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth")
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
 
@@ -58,7 +59,6 @@ def load(
     check(folder)
     placement, tokenizer = _placement(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
-    vocabulary.differences(tokenizer, folder)
     model = _weights(folder, dtype, placement, attention)
     return wrapped(model, tokenizer, folder, batch_tokens=batch_tokens)
 
@@ -81,8 +81,7 @@ def wrapped(
     where = where or type(model).__name__
     family = families.family_of(model.config.to_dict(), where)
     vocabulary.check_fast(tokenizer, where)
-    rows = len(model.get_input_embeddings().get_parameter("weight"))
-    vocabulary.check_size(tokenizer, rows, where)
+    vocabulary.check_size(tokenizer, families.embedded(model), where)
     without_cudnn()
     model = model.eval().requires_grad_(False)
     window, device = families.window(model.config), families.device_of(model)
@@ -95,7 +94,8 @@ def check(folder: str | Path) -> None:
     A GGUF file passes if a folder can be made from it (`gguf_files.convert`).
 
     Raises:
-        AnchorscopeError: no folder, no config, an unknown family, no tokenizer, no safetensors.
+        AnchorscopeError: no folder, no config, an unknown family, quantised weights, no tokenizer,
+            no safetensors, or not all of them.
     """
     folder = Path(folder)
     if gguf_files.is_gguf(folder):
@@ -108,18 +108,38 @@ def check(folder: str | Path) -> None:
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     families.sizes(read_config(folder), folder / "config.json")
     vocabulary.check_files(folder)
-    if not any(folder.glob("*.safetensors")):
+    if not (lacking := missing(folder)):
+        return
+    if lacking == ["model.safetensors"] and any(any(folder.glob(one)) for one in PICKLES):
         what = "the model has no weights in safetensors format"
         do = (
             "save it with `save_pretrained`, which writes model.safetensors; "
             "pickled weights (.bin, .pt) are not read because they can run code"
         )
         raise AnchorscopeError(what, folder, do, see="no-safetensors")
-    index = folder / "model.safetensors.index.json"
-    names = read_json(index).get("weight_map", {}).values() if index.is_file() else ()
+    more = f" and {len(lacking) - 3} more files" if len(lacking) > 3 else ""
+    what = f"the checkpoint lacks {', '.join(lacking[:3])}{more}"
+    do = "copy what is missing into the folder"
+    if "snapshots" in folder.parts:
+        do = "run where the hub can be reached, HF_HUB_OFFLINE unset: what is missing is downloaded"
+    raise AnchorscopeError(what, folder, do, see="missing-files")
+
+
+def missing(folder: Path) -> list[str]:
+    """Names of the files of weights that a checkpoint's folder lacks.
+
+    Raises:
+        AnchorscopeError: the index of the weights names a file outside of the folder.
+    """
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file() or not index.is_file():
+        shards = any(folder.glob("model-*.safetensors"))
+        return [] if single.is_file() else [index.name if shards else single.name]
+    names = sorted({*read_json(index).get("weight_map", {}).values()})
     if outside := [name for name in names if Path(name).name != name]:
         what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
         raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
+    return [name for name in names if not (folder / name).is_file()]
 
 
 def without_cudnn() -> None:
@@ -157,22 +177,42 @@ def attention_of(loaded: Loaded) -> str:
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
-    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder and its commit.
+    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder and its commit. Without
+    the hub that is what the cache has of the model, even if files are missing: see `check`.
 
     Raises:
-        AnchorscopeError: gated, missing, no such revision, or no network.
+        AnchorscopeError: gated, missing, no such revision, no network, or a model that cannot be
+            measured, of which config.json alone is downloaded.
     """
     from huggingface_hub import snapshot_download
 
-    download = partial(
-        snapshot_download,
-        hub_id,
-        revision=revision,
-        allow_patterns=[*WANTED_FILES],
-        ignore_patterns=[*UNWANTED_FILES],
-    )
-    path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
+    def download(*wanted: str) -> Path:
+        call = partial(
+            snapshot_download,
+            hub_id,
+            revision=revision,
+            allow_patterns=[*wanted],
+            ignore_patterns=[*UNWANTED_FILES],
+        )
+        return Path(hub.fetch(call, "model", hub.place(hub_id, revision)))
+
+    try:
+        config = download("config.json") / "config.json"
+        families.sizes(read_config(config.parent), config)
+        path = download(*WANTED_FILES)
+    except AnchorscopeError as error:
+        folder = cached(hub_id, revision)
+        if error.see not in hub.PASSING or folder is None:
+            raise
+        path = folder
     return path, path.name
+
+
+def cached(hub_id: str, revision: str | None = None) -> Path | None:
+    """The folder of a hub model in the cache, whatever files are in it; None if there is none."""
+    commit = revisions.known_commit("models", hub_id, revision)
+    folder = revisions.cache_of("models", hub_id) / "snapshots" / (commit or "")
+    return folder if commit and folder.is_dir() else None
 
 
 def fits(folder: str | Path, recipe: str) -> bool:
@@ -234,7 +274,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The content of a checkpoint's config.json.
 
     Raises:
-        AnchorscopeError: it cannot be read, or does not name its `model_type`.
+        AnchorscopeError: it cannot be read, does not name its `model_type`, or the checkpoint is
+            quantised: its weights would be others on another device, or could not be read at all.
     """
     path = folder / "config.json"
     try:
@@ -245,6 +286,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
         do = "save the model with `save_pretrained`"
         raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
+    if quantised := config.get("quantization_config"):
+        what = f"the checkpoint is quantised ({quantised.get('quant_method', 'of no named kind')})"
+        do = "use the checkpoint that it was made from, or a GGUF file, which is dequantised once"
+        raise AnchorscopeError(what, path, do, see="quantised")
     return dict(config)
 
 

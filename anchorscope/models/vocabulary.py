@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +21,34 @@ LEAST_VOCABULARY = 0.9
 """Least share of the embedding's rows that a tokenizer uses; embeddings may be padded a little."""
 DIFFICULT = (
     "in 1867, 12345 and 3.14", "Mary-Ann O'Neill's isn't", "it’s “quoted”", "two  and   three",
-    " a space before", "Q: Who?\nA:", "a tab\tand\n\nan empty line\n\n", "東京物語は誰の作品",
+    "Q: Who?\nA:", "a tab\tand\n\nan empty line\n\n", "東京物語は誰の作品",
     "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
     "👩\u200d👧, 😀, 5½ km²",
 )  # fmt: skip
-"""Texts on which loaded tokenizers have been seen to differ from their own file."""
+"""Texts on which loaded tokenizers have been seen to differ from their own file.
 
-log = logging.getLogger(__name__)
+None begins with a space, as no prompt does: there Llama 2's differs, too.
+"""
 
 
 def load(folder: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of a checkpoint folder.
+    """The tokenizer of a checkpoint folder, which reads texts as its tokenizer.json says.
 
     Raises:
         AnchorscopeError: there is none, it cannot be read, or it is a slow one.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     check_files(Path(folder))
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
+        # Some classes put rules of their own in place of the file's; the plain one keeps to it.
+        if tokenizer.is_fast and not reads_as_its_file(tokenizer, Path(folder)):
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(
+                folder, trust_remote_code=False, local_files_only=True
+            )
     except Exception as error:  # converters raise whatever the broken file makes them raise
         what = f"the tokenizer cannot be loaded ({type(error).__name__})"
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer") from error
@@ -67,41 +71,32 @@ def check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
 
 
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
-    """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer."""
-    highest = max(tokenizer.get_vocab().values(), default=-1)
-    if not LEAST_VOCABULARY * rows <= highest + 1 <= rows:
+    """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer.
+
+    Tokens added to its vocabulary may lie beyond: samples that use one are dropped by name.
+    """
+    ids = {*tokenizer.get_vocab().values()}
+    highest, own = max(ids, default=-1), ids - {*tokenizer.added_tokens_decoder}
+    if max(own, default=-1) >= rows or highest + 1 < LEAST_VOCABULARY * rows:
         what = f"the tokenizer has ids up to {highest}, the embedding {rows} rows"
         do = "use the tokenizer that the model was trained with, or resize its embedding"
         raise AnchorscopeError(what, where, do, see="other-vocabulary")
 
 
-def differences(
-    tokenizer: PreTrainedTokenizerFast, folder: str | Path, texts: Iterable[str] = DIFFICULT
-) -> list[dict[str, Any]]:
-    """Texts that the loaded tokenizer splits otherwise than the checkpoint's tokenizer.json.
-
-    Each one is logged as a warning. Nothing is compared without a tokenizer.json.
-
-    Returns:
-        `text`, and its ids `loaded` and by the `file`, without special tokens.
-    """
+def reads_as_its_file(tokenizer: PreTrainedTokenizerFast, folder: Path) -> bool:
+    """Whether a tokenizer splits difficult texts as the checkpoint's tokenizer.json does."""
     from tokenizers import Tokenizer
 
-    if not (path := Path(folder) / "tokenizer.json").is_file():
-        return []
+    if not (path := folder / "tokenizer.json").is_file():
+        return True
     from_file = Tokenizer.from_file(str(path))
     from_file.no_truncation()
     from_file.no_padding()
-    different = []
-    for text in texts:
-        loaded = list(tokenizer(text, add_special_tokens=False)["input_ids"])
-        ids = from_file.encode(text, add_special_tokens=False).ids
-        if loaded != ids:
-            log.warning(
-                "%s: %r is read as %s, but as %s by the file alone", path, text, loaded, ids
-            )
-            different.append({"text": text, "loaded": loaded, "file": ids})
-    return different
+    return all(
+        tokenizer(text, add_special_tokens=False)["input_ids"]
+        == from_file.encode(text, add_special_tokens=False).ids
+        for text in DIFFICULT
+    )
 
 
 def thinking(tokenizer: Any) -> str | None:

@@ -70,25 +70,30 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
         ask = partial(HfApi().dataset_info, hub, revision=revision, timeout=SILENCE)
         return str(fetch(ask, "dataset", place(hub, revision)).sha)
     except AnchorscopeError as error:
-        if error.see == "hub-unreachable" and (cached := _cached(hub, revision)):
-            return cached
-        raise
+        cached = _cached("datasets", hub, revision)
+        if error.see != "hub-unreachable" or cached is None:
+            raise
+        return cached
 
 
-def known_commit(hub: str, configured: str | None) -> str | None:
-    """The commit of a dataset that a run without the hub would read, None where it would stop."""
-    revision = wanted("datasets", hub, configured)
-    return revision if pinned(revision) else _cached(hub, revision)
+def known_commit(kind: str, hub: str, configured: str | None) -> str | None:
+    """The commit that a run without the hub would read, None where it would stop; see `wanted`."""
+    revision = wanted(kind, hub, configured)
+    return revision if pinned(revision) else _cached(kind, hub, revision)
+
+
+def cache_of(kind: str, hub: str) -> Path:
+    """The folder of a model or dataset in the cache of the hub's client."""
+    return Path(constants.HF_HUB_CACHE) / f"{kind}--{hub.replace('/', '--')}"
 
 
 def _lock_key(hub: str, configured: str | None) -> str:
     return hub if configured is None else f"{hub}@{configured}"
 
 
-def _cached(hub: str, revision: str | None) -> str | None:
+def _cached(kind: str, hub: str, revision: str | None) -> str | None:
     """The commit that a branch or tag stood for when the hub's client last asked."""
-    folder = Path(constants.HF_HUB_CACHE) / f"datasets--{hub.replace('/', '--')}"
-    ref = folder / "refs" / (revision or "main")
+    ref = cache_of(kind, hub) / "refs" / (revision or "main")
     commit = ref.read_text(encoding="utf-8").strip() if ref.is_file() else ""
     return commit if pinned(commit) else None
 

@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from pydantic import BaseModel, PositiveInt, ValidationError
 from anchorscope.config.settings import Config
 from anchorscope.models import families, gguf_files, loading
 from anchorscope.passes import interventions
-from anchorscope.questions import null_worlds, revisions
+from anchorscope.questions import null_worlds
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 
@@ -161,7 +160,7 @@ def weights_gb(config: Config, model: str) -> float:
     if folder and gguf_files.is_gguf(folder):
         width = 4 if entry.dtype == "float32" else 2
         stored = width * gguf_files.read_header(folder).numbers if folder.is_file() else 0
-    elif folder:
+    elif folder and not loading.missing(folder):
         stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     # Loaded as float32, 16-bit weights are in memory in both forms for a while.
     wider = 2.3 if entry.dtype == "float32" else 1
@@ -175,20 +174,7 @@ def checkpoint(config: Config, model: str) -> Path | None:
         return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
     if entry.local:
         return Path(entry.local).expanduser()
-    return in_cache(entry.hub, entry.revision) if entry.hub else None
-
-
-@cache
-def in_cache(hub: str, revision: str | None = None) -> Path | None:
-    """The folder of a hub model in the cache, without asking the hub; None if it is not there."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    wanted = revisions.wanted("models", hub, revision)
-    try:
-        return Path(snapshot_download(hub, revision=wanted, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError):
-        return None
+    return loading.cached(entry.hub, entry.revision) if entry.hub else None
 
 
 def activation_bytes(config: Config, model: str, dataset: str) -> int:

@@ -12,7 +12,6 @@ import pytest
 from huggingface_hub import constants
 
 from anchorscope.cli import main as cli
-from anchorscope.workflow import resources
 
 TOKEN = "hf_" + "x" * 30
 CONFIG = """\
@@ -83,7 +82,6 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[
         raise AssertionError(f"the network was asked for: {given[1:]}")
 
     monkeypatch.setattr(socket.socket, "connect", shut)
-    resources.in_cache.cache_clear()
     return tmp_path
 
 

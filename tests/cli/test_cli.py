@@ -250,17 +250,13 @@ def test_the_hub_is_asked_only_about_what_is_not_here(run, clone, monkeypatch):
     assert run("check", "remote").code == 0
     assert asked == [("model", "owner/far"), ("model", "owner/open"), ("dataset", "owner/rows")]
     asked.clear()
-    resources.in_cache.cache_clear()
-    snapshot = clone / "hub/models--owner--open/snapshots" / ("0" * 40)
-    shutil.copytree(clone / "checkpoint", snapshot)
-    (clone / "hub/models--owner--open/refs").mkdir()
-    (clone / "hub/models--owner--open/refs/main").write_text("0" * 40)
+    snapshot = in_cache(clone)
     write_parquet(pd.DataFrame({"id": ["a"]}), clone / "results/data/web.parquet")
     assert run("check", "remote").code == 0
     assert asked == [("model", "owner/far")]
     (snapshot / "model.safetensors").unlink()
     run("check", "remote")
-    assert ("model", "owner/open") in asked, "weights that are cut short are fetched again"
+    assert ("model", "owner/open") in asked, "what is missing is fetched"
 
 
 def test_gated_models_need_a_token_and_accepted_terms(run, monkeypatch):
@@ -285,6 +281,41 @@ def test_offline_the_hub_is_not_asked_and_only_what_is_cached_is_well(run, monke
     assert said.code == 1
     errors = [text for status, text in said.about("hub") if status == "error"]
     assert len(errors) == (2 if there else 3)
+
+
+def in_cache(clone: Path) -> Path:
+    """The model `open` in the cache of the hub."""
+    cache = clone / "hub/models--owner--open"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs/main").write_text("0" * 40)
+    return Path(shutil.copytree(clone / "checkpoint", cache / "snapshots" / ("0" * 40)))
+
+
+def about_open(said: Any) -> list[str]:
+    errors = [text for status, text in said.about("hub") if status == "error"]
+    return [text for text in errors if text.startswith("model open:")]
+
+
+def test_offline_what_a_cached_model_lacks_is_named(run, clone, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    folder = in_cache(clone)
+    assert about_open(run("check", "remote")) == []
+    (folder / "model.safetensors").unlink()
+    (error,) = about_open(run("check", "remote"))
+    assert "lacks model.safetensors" in error
+
+
+def test_a_quantised_checkpoint_is_refused_wherever_it_lies(run, clone, monkeypatch):
+    monkeypatch.setattr(HfApi, "auth_check", lambda *_, **__: None)
+    quantised = {"quantization_config": {"quant_method": "awq"}}
+    for folder in (in_cache(clone), clone / "checkpoint"):
+        content = json.loads((folder / "config.json").read_text()) | quantised
+        (folder / "config.json").write_text(json.dumps(content))
+    (error,) = about_open(run("check", "remote"))
+    assert "quantised (awq)" in error
+    said = run("check", "mine")
+    assert said.code == 1 and "quantised (awq)" in said.about("model")[0][1]
+    assert "GGUF" in said.out
 
 
 def test_a_shipped_checkpoint_is_held_against_its_recipe(run, clone):

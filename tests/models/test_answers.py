@@ -296,6 +296,28 @@ def test_rows_dropped_before_and_spans_that_do_not_decode_back_are_counted(llama
     assert frame["input_ids"][2] == []
 
 
+@pytest.mark.parametrize("special", [True, False])
+def test_only_rows_that_use_a_token_without_an_embedding_are_dropped_by_name(
+    llama: Any, special: bool
+) -> None:
+    tokenizer = deepcopy(llama.tokenizer)
+    tokenizer.add_tokens(["<image>"], special_tokens=special)
+    answered = [{"response": "Rome", "answers": ["Paris"]} for _ in ASKED]
+    answered[1] |= {"response": "Rome <image>"}
+    answered[3] |= {"answers": ["the <image>"]}
+    prompts, questions = _tables(rows=answered)
+    prompts.loc[0, "prompt"] += " <image>"
+    extended = replace(llama, tokenizer=tokenizer)
+    frame, counts = _run(extended, tables=(prompts, questions))
+    assert counts.dropped == {inputs.NO_EMBEDDING: 2}
+    assert frame["dropped"].notna().tolist() == [True, True] + [False] * 6
+    assert frame["gold_ids"].map(len).eq(0).tolist() == [True, True, False, True] + [False] * 4
+    plain, _ = _run(llama, rows=answered)
+    pd.testing.assert_frame_equal(frame.iloc[4:], plain.iloc[4:])
+    frame, counts = _run(extended, tables=(prompts, _tables()[1]), max_new_tokens=4)
+    assert counts.dropped == {inputs.NO_EMBEDDING: 1}, "the others are written"
+
+
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
 def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
     loaded: Any, style: str

@@ -11,6 +11,8 @@ import huggingface_hub
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, config, final_norm
+from huggingface_hub import constants
+from huggingface_hub.errors import IncompleteSnapshotError
 from instrument import outputs
 from safetensors.torch import load_file, save_file
 
@@ -111,12 +113,15 @@ def test_a_slow_tokenizer_is_refused(folder, monkeypatch):
     assert "slow form" in refused(folder)
 
 
-def test_a_tokenizer_with_more_ids_than_embedding_rows_is_refused(folder):
+def test_ids_beyond_the_embedding_may_only_be_those_of_added_tokens(folder, metaspace):
     tokenizer = loading.load(folder).tokenizer
     rows = len(tokenizer)
-    tokenizer.add_tokens(["<one-more>"])
+    tokenizer.add_tokens(["<image_soft_token>"], special_tokens=True)
     tokenizer.save_pretrained(folder)
-    assert f"ids up to {rows}, the embedding {rows} rows" in refused(folder)
+    loaded = loading.load(folder)
+    assert (len(loaded.tokenizer), families.embedded(loaded.model)) == (rows + 1, rows)
+    metaspace.save_pretrained(folder)
+    assert f"ids up to {len(metaspace) - 1}, the embedding {rows} rows" in refused(folder)
 
 
 def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
@@ -156,8 +161,18 @@ def pickled(folder):
 
 
 def parts_elsewhere(folder):
+    (folder / "model.safetensors").unlink()
     index = {"weight_map": {"lm_head.weight": "../other.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def a_shard_less(folder):
+    (folder / "model.safetensors").unlink()
+    names = [f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)]
+    index = {"weight_map": dict(zip("abc", names, strict=True))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name in names[::2]:
+        (folder / name).touch()
 
 
 @pytest.mark.parametrize(
@@ -175,6 +190,12 @@ def parts_elsewhere(folder):
             "weights cannot be loaded",
         ),
         (pickled, "no weights in safetensors format"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "lacks model.safetensors\n"),
+        (a_shard_less, "lacks model-00002-of-00003.safetensors\n(.*\n)*.*copy what is missing"),
+        *(
+            (partial(edit, quantization_config={"quant_method": kind}), f"quantised \\({kind}\\)")
+            for kind in ("bitsandbytes", "awq", "gptq", "compressed-tensors", "fp8")
+        ),
         (parts_elsewhere, "names ../other.safetensors, which lies outside"),
         (shutil.rmtree, "no such model folder"),
         *(
@@ -186,6 +207,10 @@ def parts_elsewhere(folder):
 def test_a_checkpoint_that_lacks_something_or_cannot_be_measured_is_refused(folder, breaks, said):
     breaks(folder)
     assert re.search(said, refused(folder))
+    weightless = ("weights cannot be loaded", "tokenizer cannot be loaded", "cannot be loaded")
+    if said not in weightless:
+        with pytest.raises(AnchorscopeError, match=said):
+            loading.check(folder)
 
 
 def test_of_a_gemma_3_that_reads_images_the_language_model_is_measured(tmp_path, byte_level):
@@ -216,23 +241,57 @@ def test_a_hub_models_folder_that_is_gone_says_how_to_fetch_it_again(tmp_path):
     assert "delete results/models/<model>.json and run again" in refused(pruned)
 
 
+@pytest.fixture
+def snapshot(checkpoint, tmp_path, monkeypatch):
+    """A hub model in the cache, offline; the list of its files names some that nobody fetched."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    commit = "0" * 40
+    folder = shutil.copytree(checkpoint("llama"), tmp_path / "models--a--b/snapshots" / commit)
+    for name in ("refs/main", f"trees/{commit}.json"):
+        (tmp_path / "models--a--b" / name).parent.mkdir()
+    (tmp_path / "models--a--b/refs/main").write_text(commit)
+    names = [*(path.name for path in folder.iterdir()), "pytorch_model.bin", "LICENSE.txt"]
+    files = {"format_version": 1, "files": {name: {"size": 1, "blob_id": "0"} for name in names}}
+    (tmp_path / f"models--a--b/trees/{commit}.json").write_text(json.dumps(files))
+    return folder
+
+
+def test_a_model_fetched_by_pattern_is_in_the_cache_whatever_else_the_hub_has_of_it(snapshot):
+    with pytest.raises(IncompleteSnapshotError):
+        huggingface_hub.snapshot_download("a/b")
+    assert loading.cached("a/b") == snapshot and loading.cached("a/c") is None
+    assert loading.locate({"hub": "a/b"})["path"] == str(snapshot)
+
+
+def test_what_a_model_in_the_cache_lacks_is_named_where_the_hub_is_away(snapshot):
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(AnchorscopeError, match="lacks model.safetensors") as caught:
+        loading.locate({"hub": "a/b"})
+    assert caught.value.where == snapshot and "HF_HUB_OFFLINE unset" in str(caught.value.do)
+
+
 def test_code_in_the_checkpoint_is_never_run(folder):
     (folder / "evil.py").write_text("raise SystemExit('ran')\n")
     edit(folder, auto_map={"AutoModelForCausalLM": "evil.Evil"})
     assert type(loading.load(folder).model).__name__ == "LlamaForCausalLM"
 
 
-def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_path):
-    asked = {}
+def test_fetch_takes_only_what_is_read_and_no_weights_that_cannot_be_measured(monkeypatch, folder):
+    asked = []
 
     def downloads(hub_id, **settings):
-        asked.update(settings, hub_id=hub_id)
-        return str(tmp_path / "snapshots" / "0123abc")
+        asked.append(settings["allow_patterns"])
+        return str(folder)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
-    found = loading.fetch("someone/some-model")
-    assert found == (tmp_path / "snapshots" / "0123abc", "0123abc")
-    assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]
+    assert loading.fetch("someone/some-model") == (folder, folder.name)
+    assert asked[0] == ["config.json"] and "*.safetensors" in asked[1] and "*.bin" not in asked[1]
+    edit(folder, quantization_config={"quant_method": "awq"})
+    with pytest.raises(AnchorscopeError, match="quantised"):
+        loading.fetch("someone/some-model")
+    assert asked[2:] == [["config.json"]]
 
 
 def test_a_tokenizer_must_begin_as_one_config_of_the_model_says(checkpoint, tmp_path, metaspace):

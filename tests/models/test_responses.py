@@ -37,7 +37,7 @@ def dropped(
     table, _ = questions.normalise([row], fields, split=None)
     prompted, _ = prompts.build(table, style="plain", tokenizer=tokenizer)
     ending = Ending(PLAIN, (tokenizer.convert_tokens_to_ids("."),), frozenset([1]))
-    reader = inputs.Reader(tokenizer, ending, {}, Counter())
+    reader = inputs.Reader(tokenizer, ending, {}, Counter(), len(tokenizer))
     merged = {**table.to_dict("records")[0], **prompted.to_dict("records")[0]}
     return reader.prompts([merged])[0].dropped
 

@@ -1,6 +1,6 @@
 """Tokenizers: read as their own file says, and what a chat template does about thinking."""
 
-import logging
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub import try_to_load_from_cache
+from transformers import AutoTokenizer
 
 from anchorscope.anchors import tokens
 from anchorscope.models import loading, vocabulary
@@ -45,7 +46,7 @@ def test_tokenizers_read_what_their_file_says_and_give_spans_back(
 ) -> None:
     folder = real(name) if name in REAL else checkpoint("llama", name)
     tokenizer = vocabulary.load(folder)
-    assert vocabulary.differences(tokenizer, folder) == []
+    assert vocabulary.reads_as_its_file(tokenizer, folder)
     for text, span in ASKED:
         (encoded,) = tokens.encode(tokenizer, [text], add_special_tokens=True)
         found = tokens.span_tokens(tokenizer, encoded, [(at := text.index(span), at + len(span))])
@@ -54,19 +55,30 @@ def test_tokenizers_read_what_their_file_says_and_give_spans_back(
         )
 
 
-def test_a_tokenizer_that_reads_other_ids_than_its_file_is_warned_of_with_both(
-    checkpoint: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [("llama", "LlamaTokenizer"), ("olmo2", "GPT2Tokenizer"), ("qwen2", "LlamaTokenizer"),
+     ("qwen3", "Qwen2Tokenizer")],
+)  # fmt: skip
+def test_a_tokenizer_reads_what_its_file_says_whatever_class_is_declared(
+    family: str, name: str, checkpoint: Any, tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(checkpoint("llama"), tmp_path / "model")
-    other = checkpoint("llama", "metaspace")
-    tokenizer = vocabulary.load(folder)
-    shutil.copy(other / "tokenizer.json", folder)
-    with caplog.at_level(logging.WARNING):
-        (one,) = vocabulary.differences(tokenizer, folder, ["Who?"])
-    assert one["text"] == "Who?" and one["loaded"] != one["file"]
-    assert str(one["loaded"]) in caplog.text and str(one["file"]) in caplog.text
-    (folder / "tokenizer.json").unlink()
-    assert vocabulary.differences(tokenizer, folder) == []
+    """The first two by transformers alone, too: what its floor in pyproject.toml is for."""
+    folder = shutil.copytree(checkpoint(family), tmp_path / "model")
+    declared = folder / "tokenizer_config.json"
+    settings = json.loads(declared.read_text(encoding="utf-8"))
+    declared.write_text(json.dumps(settings | {"tokenizer_class": name}), encoding="utf-8")
+    path = folder / "tokenizer.json"
+    file = json.loads(path.read_text(encoding="utf-8"))
+    digits = {"type": "Digits", "individual_digits": True}
+    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [digits, file["pre_tokenizer"]]}
+    path.write_text(json.dumps(file), encoding="utf-8")
+    of_transformers, tokenizer = AutoTokenizer.from_pretrained(folder), vocabulary.load(folder)
+    if family in ("llama", "olmo2"):
+        assert vocabulary.reads_as_its_file(of_transformers, folder)
+    assert vocabulary.reads_as_its_file(tokenizer, folder)
+    assert len(tokenizer.encode("1867")) == 4
+    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_every_entry_has_one_anchor_of_its_own_and_cause_and_cure():
 REASONS = (
     prompts.NO_ANCHOR, inputs.TOO_LONG, inputs.BEYOND_WINDOW,
     inputs.BEYOND_POSITIONS, inputs.SPANS_LOST, inputs.CONTROL, inputs.CONTROL_SAID,
-    inputs.RESPONSE_LOST, answers.NO_ANCHOR, answers.NO_GOLD,
+    inputs.NO_EMBEDDING, inputs.RESPONSE_LOST, answers.NO_ANCHOR, answers.NO_GOLD,
 )  # fmt: skip
 
 

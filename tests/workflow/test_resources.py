@@ -27,7 +27,7 @@ def config(**changes: Any) -> RunConfig:
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(resources, "in_cache", lambda *_: None)
+    monkeypatch.setattr(resources.loading, "cached", lambda *_: None)
 
 
 @pytest.mark.parametrize("kind", resources.MEMORY)
@@ -65,11 +65,16 @@ def test_the_catalogue_has_the_last_word_on_jobs_of_models_and_probes():
     assert asked("tables", **said) == asked("tables")
 
 
-def test_the_size_of_a_model_is_that_of_its_files_once_it_is_located(tmp_path):
+def test_the_size_of_a_model_is_that_of_its_files_once_all_are_here(tmp_path, monkeypatch):
     chosen = config()
     assert resources.weights_gb(chosen, "llama-3-8b") == 24, "until then that of its GPUs"
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "model-1.safetensors").write_bytes(bytes(3_000_000))
+    monkeypatch.setattr(resources.loading, "cached", lambda *_: tmp_path)
+    assert resources.weights_gb(chosen, "llama-3-8b") == 24
     (tmp_path / "model-2.safetensors").write_bytes(bytes(1_000_000))
+    assert resources.weights_gb(chosen, "llama-3-8b") == pytest.approx(0.004)
     (tmp_path / "results/models").mkdir(parents=True)
     located = tmp_path / "results/models/llama-3-8b.json"
     located.write_text(json.dumps({"path": str(tmp_path)}))
@@ -106,6 +111,10 @@ def test_activations_are_estimated_from_the_models_config(tmp_path):
     assert resources.activation_bytes(chosen, model, "popqa") == exact
     guess = resources.activation_bytes(config(), model, "popqa")
     assert exact / 2 < guess < exact, "what is not here is not counted as larger than it is"
+    quantised = {"quantization_config": {"quant_method": "fp8"}}
+    Path("config.json").write_text(json.dumps({"model_type": "llama", **sizes, **quantised}))
+    with pytest.raises(AnchorscopeError, match=r"quantised \(fp8\)"):  # before the first job
+        resources.activation_bytes(chosen, model, "popqa")
 
 
 def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeypatch):
