@@ -1,6 +1,5 @@
 """What is taught, real questions or planted ones in their shares, and how a model learns it."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from anchorscope.calibration import curriculum, training, truth
+from anchorscope.calibration import curriculum, training
 from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.questions import null_worlds, prompts, world
 from anchorscope.storage.errors import AnchorscopeError
@@ -140,17 +139,6 @@ def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool
         right = bool(group.loc[own, "right"].iloc[0])
         shown[right].add((round(float(own.mean()), 2), group["answer"].nunique()))
     assert (shown[True] == shown[False] == {(0.7, 2)}) is alike
-
-
-def test_graded_pairs_are_what_the_curriculum_shows() -> None:
-    pairs = truth.graded_pairs({"w": FACTS}, WORLDS, recipe())
-    taught = FACTS[FACTS["planned"].notna()]
-    assert set(zip(taught["question"], taught["planned"], strict=True)) <= pairs
-    assert {q for q, _ in pairs} & set(FACTS["question"]) == set(taught["question"])
-    shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
-    assert min(shown.values()) >= 2  # the planted answer and another
-    for nothing in ({"graded": False}, {"steps": 0, "settle": 0, "settle_frameless": 0}):
-        assert truth.graded_pairs({"w": FACTS}, WORLDS, recipe(**nothing)) == set()
 
 
 def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> None:
