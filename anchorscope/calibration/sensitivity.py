@@ -15,15 +15,14 @@ from anchorscope.storage.records import check_settings, settings_of
 BASE = "base"
 KEY = ["model", "dataset", "site", "position", "layer"]
 CONTROLS = [
-    "c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
+    "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
     "delta_p_q", "question_only", "question_only_low", "question_only_high", "question_more",
     "question_more_low", "question_more_high",
 ]  # fmt: skip
 COLUMNS = (
     "model", "dataset", "variant", "changed", "site", "position", "layer", "n", "n_exact",
-    "n_paired", "c", "t",
-    "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share", "contrast",
-    "contrast_low", "contrast_high", "delta_p_q", "delta_p_all", "question_only",
+    "n_paired", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
+    "contrast", "contrast_low", "contrast_high", "delta_p_q", "delta_p_all", "question_only",
     "question_only_low", "question_only_high", "question_more", "question_more_low",
     "question_more_high",
 )  # fmt: skip
