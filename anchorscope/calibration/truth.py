@@ -173,8 +173,8 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
     """The samples with how often their verdicts moved, the truth, or why there is none."""
     table = samples.copy()
     moved_share = table["id"].map(swaps.groupby("id")["moved"].mean()).astype(float)
-    follows = swaps.loc[~swaps["random"], "id"].value_counts()
-    table["n_swaps"] = table["id"].map(follows).fillna(0).astype(int)
+    counts = swaps.loc[~swaps["random"], "id"].value_counts()
+    table["n_swaps"] = table["id"].map(counts).fillna(0).astype(int)
     table["follows"] = moved_share.where(table["n_swaps"] > 0)
     table["planted_only"] = table["id"].isin(swaps.loc[swaps["random"], "id"])
     stays = moved_share <= STAYS
