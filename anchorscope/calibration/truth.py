@@ -78,7 +78,7 @@ def truth(
     samples = _samples(measured, planned).join(own_verdicts, on="id")
     by_id, swaps = samples.set_index("id"), choose(samples, seed)
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
-    is_wrong = _verdicts_behind(question, answer, loaded, room)
+    is_wrong = _verdicts_behind(question, answer, loaded)
     varies = is_wrong != (answer["verdict"] == 1)
     follows = is_wrong == (answer["label"] == 0)
     swaps = swaps.assign(
@@ -159,13 +159,11 @@ def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _verdicts_behind(
-    questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded, room: Room | None
-) -> np.ndarray:
+def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded) -> np.ndarray:
     """Whether the model calls each answer wrong behind the question beside it, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
-    logits = verdicts.of_texts(loaded, rows, room=room)
+    logits = verdicts.of_texts(loaded, rows)
     return np.array([logits[row] > 0 for row in rows], dtype=bool)
 
 

@@ -66,7 +66,7 @@ def model(monkeypatch):
             return pd.DataFrame(rows, columns=["id", "condition", "draw", "logit"])
 
         monkeypatch.setattr(verdicts, "of_samples", of_samples)
-        monkeypatch.setattr(verdicts, "of_texts", lambda _, rows, **__: {r: logit(r) for r in rows})
+        monkeypatch.setattr(verdicts, "of_texts", lambda _, rows: {r: logit(r) for r in rows})
 
     return install
 
