@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.experiments.knockout.contrasts import OWN
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
-from anchorscope.probes.intervals import Bootstrap, auc
+from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world
 from anchorscope.storage.errors import stale
@@ -107,8 +107,9 @@ def cell(
             for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(facts, kind, z, covered)
                 rows = here | _statistics(readout, moved, facts, groups)
-                low, high = _interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
-                rows |= {"pathway_auc_low": low, "pathway_auc_high": high}
+                compared = np.where(groups["q"] | groups["a"], -moved["delta_p"], np.nan)
+                aucs = drawn.aucs(compared, groups["q"].astype(int))
+                rows |= intervals.estimate("pathway_auc", aucs, level)
                 rows |= {"grouping": grouping, "z": z, "kind": kind}
                 frames.append(pd.DataFrame(rows))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
@@ -180,48 +181,37 @@ def _moved(readout: Readout) -> dict[str, Values]:
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
     again = blank if offset is None else (offset > 0) != (readout.clean > 0)
-    flips = _flips(readout.effects, blank) | {"offset_flip": again}
+    flips = {
+        "flip": _flips(cut),
+        "random_flip": _flips(random) if (random := readout.effects.get("random")) else blank,
+        "offset_flip": again,
+    }
     at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
     by_grouping = {"per_layer": flips, "reference_layer": at_one}
     delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
     return {grouping: values | {"delta_p": delta_p} for grouping, values in by_grouping.items()}
 
 
-def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
-    """Share of a condition's draws that flip a sample, [layers, n]; blank where not measured."""
-    shares = {"flip": blank, "random_flip": blank}
-    for name, condition in (("flip", "knockout"), ("random_flip", "random")):
-        if one := effects.get(condition):
-            shares[name] = np.where(one.measured, one.flip.mean(0), np.nan)
-    return shares
+def _flips(effects: Effects) -> np.ndarray:
+    """Share of a condition's draws that flip a sample, [layers, n]; NaN where not measured."""
+    return np.where(effects.measured, effects.flip.mean(0), np.nan)
 
 
 def _statistics(
     readout: Readout, moved: Values, facts: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
-    """The columns of a row but the interval; arrays [layers] or numbers."""
+    """The columns of a row but the AUC of −ΔP; arrays [layers] or numbers."""
     means: dict[str, object] = {}
     for column, one in MEANS.items():
         values = moved[one.of] if one.of in moved else facts[one.of].to_numpy()
         mean = intervals.mean_known(values[..., groups[one.among]] * 1.0, axis=-1)
         means[column] = 1 - mean if one.inverted else mean
-    learned, q, a = (groups[name] for name in ("learned", "q", "a"))
+    learned = groups["learned"]
     z, answer = (facts[name].to_numpy()[learned] for name in ("z", "answer"))
     return means | {
         "n": groups["row"].sum(),
+        "n_truth_q": groups["q"].sum(),
+        "n_truth_a": groups["a"].sum(),
         "probe_auc": [auc(layer[learned], z) for layer in readout.clean],
         "answer_auc": auc(answer, z),
-        "n_truth_q": q.sum(),
-        "n_truth_a": a.sum(),
-        "pathway_auc": [auc(-layer[q | a], q[q | a].astype(int)) for layer in moved["delta_p"]],
     }
-
-
-def _interval(
-    s: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of the AUC of s [layers, n] for q against a, [layers] each."""
-    if not (q.any() and a.any()):
-        return (np.full(len(s), np.nan),) * 2
-    aucs = drawn.aucs(np.where(q | a, s, np.nan), q.astype(int))
-    return intervals.percentile(aucs[1:], level)
