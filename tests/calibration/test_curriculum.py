@@ -54,9 +54,9 @@ def test_wrong_answers_are_of_the_same_type_and_a_question_without_gold_is_not_t
         assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
 
 
-WORDS: dict[str, Any] = {"seed": 0, "pathways": "both", "words_per_group": 4}
-FACTS = world.facts("relation", **WORDS, scored=6, redundant=6, neutral=4, unseen=4)
-WORLDS = {"w": WorldSettings(style="relation", **WORDS)}
+WORLDS = {"w": WorldSettings(style="relation", words_per_group=4)}
+FEW = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
+FACTS = world.facts(WORLDS["w"].model_copy(update=FEW))
 
 
 def recipe(**changed: Any) -> TrainSettings:
@@ -97,9 +97,9 @@ def test_a_tenth_of_the_last_stage_are_answers_as_answer_only_shows_them_graded_
     prompt = {"prompt": "Q: Who? A:", "question_start": 3, "question_end": 7}
     alone = prompts.without_question(prompt, "plain")
     assert {row.text.removesuffix(" right").removesuffix(" wrong") for row in bare} <= {
-        f"{alone} {word} ." for word in world.words("relation", **WORDS)["word"]
+        f"{alone} {word} ." for word in world.words(WORLDS["w"])["word"]
     }
-    words = world.words("relation", **WORDS)
+    words = world.words(WORLDS["w"])
     many = pd.DataFrame(map(vars, curriculum.bare(words, rows=20_000, seed=0)))
     shares = many.groupby("answer")["right"].mean()
     assert shares.to_numpy() == pytest.approx(
@@ -131,7 +131,7 @@ def test_bare_answers_leave_the_tokenizer_and_the_stages_before_them_as_they_wer
 
 @pytest.mark.parametrize("alike", [True, False])
 def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool) -> None:
-    rows = curriculum.planted(FACTS, world.words("relation", **WORDS), seed=0, alike=alike)
+    rows = curriculum.planted(FACTS, world.words(WORLDS["w"]), seed=0, alike=alike)
     shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
     planned = FACTS.set_index("question")["planned"]
     for question, group in pd.DataFrame(map(vars, rows)).groupby("question"):
