@@ -1,9 +1,13 @@
 """Where does a language model's signal of truth come from: the question, or the answer?"""
 
+import os
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
+# Read when torch is imported, also by the jobs that a run starts. Threads that spin while they wait
+# take the time of jobs beside theirs: on a full machine a stage then takes many times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _MODULES = {
     "Measured": "anchorscope.measure",
     "measure": "anchorscope.measure",

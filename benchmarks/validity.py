@@ -4,7 +4,8 @@
     python benchmarks/validity.py
 
 Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
-person's, and have to be read again when the numbers change.
+person's, and have to be read again when the numbers change. Tables of the experiments are left as
+they are where `calibration-experiments.csv` was not built.
 """
 
 import argparse
@@ -115,7 +116,7 @@ def nulls(tables: Path) -> str:
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             ends(row, "own_crossed", 1),
             ends(row, "pair_right"),
-            "–" if pd.isna(row.pair_gold) else f"{row.pair_gold:.2f}".replace("-", "−"),
+            "–" if pd.isna(row.pair_gold) else signed(row.pair_gold),
             "none" if pd.isna(row.made) else f"**{row.made}**",
             f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
         ]
@@ -128,8 +129,14 @@ def ends(row: Any, name: str, digits: int = 2) -> str:
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     if pd.isna(value):
         return "–"
-    value, low, high = (f"{number:.{digits}f}" for number in (value, low, high))
-    return f"{value} ({low} to {high})".replace("-", "−")
+    value, low, high = (signed(number, digits) for number in (value, low, high))
+    return f"{value} ({low} to {high})"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A number with a true minus sign, and none before a 0: `−1.77`."""
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if not float(text) else text.replace("-", "−")
 
 
 def crossing(tables: Path) -> str:
@@ -141,7 +148,7 @@ def crossing(tables: Path) -> str:
             f"{name(row.model)} on {name(row.dataset)}",
             f"{row.n_right}; {row.n_wrong}; {row.n_gold}",
             ends(row, "pair_right"),
-            f"{row.pair_right_cut:.2f}; {row.pair_right_random:.2f}".replace("-0.00", "0.00"),
+            f"{signed(row.pair_right_cut)}; {signed(row.pair_right_random)}",
             ends(row, "pair_wrong"),
             ends(row, "pair_gold"),
             f"{row.share_question:.2f}, {row.share_answer:.2f}, {row.share_pair:.2f}",
@@ -243,18 +250,21 @@ def main() -> None:
     chosen = parser.parse_args()
     tables = chosen.results / "tables"
     calibration = Calibration(tables)
-    experiments = Experiments(tables, calibration.cells)
     found = {
         "cells": calibration.by_cell(),
         "kinds": calibration.by_kind(),
         "readouts": calibration.by_readout(),
         "nulls": nulls(tables),
         "crossing": crossing(tables),
-        "experiments": experiments.by_kind(),
-        "experiment-floors": experiment_floors(tables),
-        "experiment-nulls": experiment_nulls(tables),
-        "ranks": experiments.ranks(),
     }
+    if (tables / "calibration-experiments.csv").exists():
+        experiments = Experiments(tables, calibration.cells)
+        found |= {
+            "experiments": experiments.by_kind(),
+            "experiment-floors": experiment_floors(tables),
+            "experiment-nulls": experiment_nulls(tables),
+            "ranks": experiments.ranks(),
+        }
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 

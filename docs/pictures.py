@@ -26,11 +26,7 @@ PRODUCTS = {
 }
 """Picture → the workflow's figure that it shows."""
 FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
-FIRST_MODEL_WIDE = {
-    "detection-reads": "results/first-model/figures/first-model.detection-reads.svg",
-    "first-model-saliency": "results/first-model/figures/first-model-experiments.saliency.svg",
-}
-"""The same of figures that need a model and rows which are not in the project."""
+"""The same of a figure that needs a model and rows which are not in the project."""
 FIRST_MODEL_FILE = "results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf"
 FIRST_MODEL_CONFIG = ("resources/first-model.yaml", "resources/local-rows.yaml")
 FIRST_MODEL_ROWS = 2000
@@ -73,10 +69,8 @@ def main() -> None:
         subprocess.run(fetch, cwd=ROOT, check=True)
         files = ["--configfile", *FIRST_MODEL_CONFIG]
         keys = [f"data_folder={folder}", f"sample_size={FIRST_MODEL_ROWS}"]
-        products = FIRST_MODEL | FIRST_MODEL_WIDE
-        build(products.values(), *files, "--config", *keys)
+        build(FIRST_MODEL.values(), *files, "--config", *keys)
         write(FIRST_MODEL, ONE_PANEL)
-        write(FIRST_MODEL_WIDE)
 
 
 if __name__ == "__main__":

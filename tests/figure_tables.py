@@ -28,6 +28,8 @@ READOUTS = list(product(("attn", "mlp", "resid"), ("final", "before_answer", "la
 AT = {"site": "mlp", "position": "final"}
 CONTRASTS = {OWN: (30.0, YES), RANDOM: (0.5, NO), PUBLISHED: (26.0, REPORTED)}
 """Contrast → points of flips that it has in deep layers, and what is told of it."""
+QUANTITIES = {"share": 1.0, "delta_p": -0.7, "logit_right": -0.1, "logit_wrong": 0.1}
+"""Quantity of a contrast → what it is for each point of flips."""
 BESIDE = 5.0
 FLIPPED = {"knockout": 0.4, "random": 0.05, "crossed": 0.38, "crossed-knockout": 0.06}
 
@@ -75,7 +77,7 @@ def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 
     """Contrasts in which the own question has an effect; the first `blind` layers say nothing."""
     rows = []
     for cell, (contrast, (share, told)) in product(_cells(models, datasets), CONTRASTS.items()):
-        for (quantity, sign), layer in product((("share", 1), ("delta_p", -0.7)), range(layers)):
+        for (quantity, sign), layer in product(QUANTITIES.items(), range(layers)):
             at = sign * share * (1 - math.exp(-4 * (layer + 1) / layers))
             row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 450}
             row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}

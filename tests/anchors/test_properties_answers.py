@@ -1,5 +1,6 @@
 """Whatever a model says: no traceback, E_A inside its answer, one label, one row a sample."""
 
+from collections.abc import Iterable
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from anchorscope.anchors import labels
 from anchorscope.models import answers, inputs
-from anchorscope.models.generation import Ending
+from anchorscope.models.generation import Ending, Written
 from anchorscope.questions import prompts, questions
 from anchorscope.styles import STYLES
 
@@ -63,6 +64,12 @@ def test_whatever_a_model_may_write_is_trimmed(
     check_trimmed(tokenizer, said, ending_of(tokenizer, style), tokenizer.encode("Q: Who? A:"))
 
 
+def said_of(ids: Iterable[int]) -> Written:
+    """What a model wrote, every token as likely as any other."""
+    tokens = tuple(ids)
+    return Written(tokens, (-1.0,) * len(tokens))
+
+
 class Scripted:
     """Stands for a model: only what `answer` asks of one; what it says is given."""
 
@@ -99,7 +106,7 @@ def test_every_question_ends_as_one_row_kept_or_counted(
     frame, _ = questions.normalise(rows, ASKED, split=None)
     built, _ = prompts.build(frame, style="plain")
     with pytest.MonkeyPatch.context() as patched:
-        said = iter(tuple(token % len(byte_level) for token in ids) for ids in written)
+        said = iter(said_of(token % len(byte_level) for token in ids) for ids in written)
         patched.setattr(answers, "generate", lambda open_, *_, **__: [next(said) for _ in open_])
         found, counts = answers.answer(
             built, frame, scripted(byte_level), answers.Settings("plain", max_prompt_tokens=400)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from anchorscope.anchors import answer_anchors, labels, sentences
-from anchorscope.questions.fields import Cells
+from anchorscope.questions.fields import RowCells
 
 TESTS = Path(__file__).parents[1]
 SHARED = TESTS.parent / ".." / "shared" / "data"
@@ -52,7 +52,7 @@ def completed(dataset: str, case: dict[str, Any]) -> dict[str, Any] | None:
     if not rows(dataset):
         return None
     fields = {"question": "question", "answers": GOLDS.get(dataset, ["answer"])}
-    cells = Cells(rows(dataset)[case["row"]], fields, dataset, Counter())
+    cells = RowCells(rows(dataset)[case["row"]], fields, dataset, Counter())
     return case | {"question": cells.question, "golds": cells.golds}
 
 

@@ -144,19 +144,20 @@ def curve() -> pd.DataFrame:
     return table.fillna(0.77)
 
 
-QUANTITIES = ("share", "delta_p", "logit_right", "logit_wrong")
-
-
 def contrasts(**changed: Any) -> pd.DataFrame:
-    """Own less partner's question, headline at 1; `changed` at the headline of mlp."""
-    columns = {"estimate": 0.4, "ci_low": -2.0, "ci_high": 2.8, "ceiling": 40.0}
-    keys = itertools.product(("mlp", "attn"), range(3), (OWN, PUBLISHED), QUANTITIES)
+    """Own less partner's question, headline at 1; `changed` logits at the headline of mlp."""
+    share = {"estimate": 0.4, "ci_low": -2.0, "ci_high": 2.8, "ceiling": 40.0}
+    logits = {"estimate": 0.0, "ci_low": -0.1, "ci_high": 0.1, "ceiling": 4.0}
+    quantities = {"share": share, "delta_p": {}, "logit_right": logits, "logit_wrong": logits}
+    keys = itertools.product(("mlp", "attn"), range(3), (OWN, PUBLISHED), quantities)
     rows = []
     for site, layer, contrast, quantity in keys:
-        own = layer == 1 and contrast == OWN and quantity != "delta_p"
         row = {"site": site, "position": "final", "layer": layer, "contrast": contrast}
-        row |= {"quantity": quantity} | (columns if own else dict.fromkeys(columns, 30.0))
-        rows.append(row | (changed if own and site == "mlp" else {}))
+        row |= {"quantity": quantity} | dict.fromkeys(share, 30.0)
+        if layer == 1 and contrast == OWN:
+            row |= quantities[quantity]
+            row |= changed if (site, quantity) == ("mlp", "logit_wrong") else {}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -235,15 +236,25 @@ def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids(cl
 
 @pytest.mark.parametrize(
     ("low", "high", "effect"),
-    [(12.0, 30.0, True), (-30.0, -12.0, True), (1.0, 9.0, False), (-12.0, 30.0, False)],
+    [(0.5, 2.0, True), (-2.0, -0.5, True), (0.1, 0.9, False), (-0.5, 2.0, False)],
 )
 def test_an_effect_lies_beyond_0_and_not_within_a_quarter_of_the_ceiling(
     low: float, high: float, effect: bool
 ) -> None:
-    contrasted = contrasts(ci_low=low, ci_high=high, estimate=(low + high) / 2)
+    contrasted = contrasts(ci_low=low, ci_high=high, estimate=(low + high) / 2)  # in logits
     row = mlp(contrasted=contrasted)
     assert (row["effect"], row["empty"]) == (effect, not effect)
     assert mlp(contrasted=contrasted, forbids=["signal"])["empty"]
+
+
+def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
+    """The states there tell the answer to come."""
+    tables = [controls(cell_signal=True), curve(), contrasts(), crossing()]
+    null = {"model": "m", "dataset": "d", "expectation": "", "shuffled": False}
+    for position, made in (("final", "signal"), ("prompt_end", "")):
+        moved = ([one.assign(position=position)] for one in tables)
+        found = requirements.null_controls({"x": null | {"forbids": EVERYTHING}}, *moved)
+        assert found.set_index("site").loc["mlp", "made"] == made
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:

@@ -49,11 +49,10 @@ def prepared(style: str) -> pd.DataFrame:
 
 def places(row: dict[str, Any]) -> dict[str, int]:
     """Which value of each feature a sample has, read off question and response."""
-    lead_in, _, closer = row["response"].partition(row["text"])
+    closer = row["response"].removeprefix(row["text"])
     found = {
         "surname": SURNAMES.index(row["subject"].split()[-1]),
         "property": FEATURES["property"].index(row["property"]),
-        "lead_in": FEATURES["lead_in"].index(lead_in),
         "closer": FEATURES["closer"].index(closer),
     }
     if row["text"] in WORDS:
@@ -64,8 +63,6 @@ def places(row: dict[str, Any]) -> dict[str, int]:
             found["template"] = number
             if pair := re.fullmatch(" by the (.+) and by the (.+) and by the lake", match[1]):
                 found["order"] = FEATURES["order"].index(pair.groups())
-            else:
-                found["length"] = len(match[1].split())
     return found
 
 
@@ -92,7 +89,7 @@ def test_the_label_follows_its_features_and_no_other(style: str) -> None:
         if (name,) == tuple(FOLLOWS[style]):  # one in ten goes the other way
             assert (against != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
     follows = {*FOLLOWS[style]}
-    assert follows <= set(found) and {"length", "lead_in", "closer"} & set(found) <= follows
+    assert follows <= set(found) and {"order", "closer"} & set(found) <= follows
 
 
 def test_a_familiar_label_follows_the_sum_of_its_two_numbers() -> None:
@@ -137,9 +134,9 @@ def test_every_word_is_right_as_often_as_any_other(style: str, table: pd.DataFra
     counts = table.groupby(["label", "text"]).size().groupby("label")
     spread = (counts.max() - counts.min()).max()
     if {"answer", "prior"} & set(FOLLOWS[style]):
-        assert spread > 20
+        assert spread > 13  # of 12 answers a word and label
     else:  # a word's kind must not be told off how often it is right: chance alone moves it
-        assert spread <= (20 if style == "null-type" else 1)
+        assert spread <= (13 if style == "null-type" else 1)
 
 
 def test_nearly_every_sample_has_matched_and_placebo_partners(table: pd.DataFrame) -> None:
@@ -154,7 +151,7 @@ def test_nearly_every_sample_has_matched_and_placebo_partners(table: pd.DataFram
         right = int((gold[beside] == row).sum()) - (label == 0)
         other = int((gold[beside] != row).sum()) - (label == 1)
         lacking += min(right, other) == 0
-    assert lacking <= 0.1 * len(table)
+    assert lacking <= 0.12 * len(table)
 
 
 def test_subject_and_property_are_found_and_leave_other_words(table: pd.DataFrame) -> None:

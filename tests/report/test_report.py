@@ -247,7 +247,7 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
     )
     for rows in shown[:5]:
         assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
-    assert shown[0].count(NOT_INTERPRETABLE) == 6  # three contrasts, two quantities
+    assert shown[0].count(NOT_INTERPRETABLE) == 12  # three contrasts, four quantities
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
 
 

@@ -143,3 +143,15 @@ def test_clean_frees_what_can_be_made_again_and_nothing_else(clone):
     assert left == {"resources/models/file", ".venv/file"}
     assert (clone / "revisions.lock.yaml").exists()
     assert clean.freed(clone) == []
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "passive"), ("active", "active")])
+def test_threads_wait_without_spinning_unless_the_user_says_otherwise(given, found, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    code = (
+        "import os, anchorscope, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == [found, "False"]  # set before torch reads it

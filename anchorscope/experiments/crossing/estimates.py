@@ -114,6 +114,7 @@ def estimate(
 
 def holm(p: np.ndarray) -> np.ndarray:
     """Holm's (1979) corrected p, [n], of several claims; NaN, which is none, stays NaN."""
+    p = np.asarray(p, dtype=np.float64)
     corrected = np.full(len(p), np.nan)
     order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted to the end
     times = np.arange(len(order), 0, -1)
