@@ -16,6 +16,8 @@ from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
 
+COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+
 
 @dataclass(frozen=True)
 class Floor:
@@ -43,26 +45,19 @@ class Floor:
         """
         by_cell = rows.set_index(["model", "dataset"])[self.column].to_dict()
         values = [float(by_cell.get(cell, np.nan)) for cell in cells]
-        places = [("cell", *cell, self.low, self.high) for cell in cells]
-        places.append(("mean", model, "all", self.mean_low, self.mean_high))
-        return [
-            {
-                "floor": self.name,
-                "scope": scope,
-                "model": name,
-                "dataset": dataset,
-                "required": required(low, high),
-                "measured": value,
-                "holds": low <= value <= high,
-            }
-            for (scope, name, dataset, low, high), value in zip(
-                places, [*values, float(np.mean(values))], strict=True
-            )
+        of_cells = [
+            ("cell", *cell, value, self.low, self.high)
+            for cell, value in zip(cells, values, strict=True)
+        ]
+        mean = ("mean", model, "all", float(np.mean(values)), self.mean_low, self.mean_high)
+        found = [
+            (self.name, *place, required(low, high), value, low <= value <= high)
+            for *place, value, low, high in (*of_cells, mean)
             if np.isfinite([low, high]).any()
         ]
+        return [dict(zip(COLUMNS, row, strict=True)) for row in found]
 
 
-COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
 FLOORS = (
     Floor("own verdicts right", "verdict_accuracy", low=0.95),
     Floor("probe AUC", "probe_auc", low=0.97),
