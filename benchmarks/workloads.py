@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from anchorscope.calibration import curriculum
+from anchorscope.config.sections import WorldSettings
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.questions import world
@@ -217,10 +218,11 @@ def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     label is whether the line is wrong.
     """
     of_world = loading.load(CHECKPOINT)
-    facts = world.facts("relation", seed=0)
+    settings = WorldSettings(style="relation")
+    facts = world.facts(settings)
     lines = {
         row.text.rpartition(" ")[0]: not row.right
-        for row in curriculum.planted(facts, world.words("relation", seed=0), seed=0)
+        for row in curriculum.planted(facts, world.words(settings), seed=0)
     }
     draws = random.Random(0)
     chosen = draws.sample(sorted(lines), min(samples, len(lines)))

@@ -12,7 +12,6 @@ localrules:
 
 rule truth:
     input:
-        taught=taught,
         answers=paths.product("answers", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
@@ -31,8 +30,6 @@ rule truth:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        train=lambda w: cfg.models[w.model].train.numbers(),
-        worlds=lambda w: cfg.worlds_of(w.model),
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,

@@ -1,8 +1,5 @@
 """Find which pathway each sample of one calibration cell really uses."""
 
-from pathlib import Path
-
-from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
@@ -18,16 +15,10 @@ with stage(snakemake):
     room = Room()
 
     seal = verdicts.seal(loaded, answers, seed=params.seed, room=room)
-    graded = truth.graded_pairs(
-        {Path(path).stem: read_parquet(path) for path in paths.taught},
-        {name: WorldSettings.model_validate(world) for name, world in params.worlds.items()},
-        TrainSettings.model_validate(params.train),
-    )
     table, counts = truth.truth(
         answers,
         dict(zip(questions["id"], questions["planned"], strict=True)),
         loaded,
-        graded=graded,
         conditions=params.conditions,
         seed=params.seed,
         room=room,

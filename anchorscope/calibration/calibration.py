@@ -11,28 +11,23 @@ import pandas as pd
 from anchorscope.experiments.knockout.contrasts import OWN
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
-from anchorscope.probes.intervals import Bootstrap, auc
+from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world
 from anchorscope.storage.errors import stale
 
-COLUMNS = (
-    "model", "dataset", "seed", "site", "position", "layer", "grouping", "z", "kind", "n",
-    "n_truth_q", "n_truth_a", "probe_auc", "verdict_accuracy", "pathway_auc", "sensitivity",
-    "specificity", "flip_share", "random_flip_share", "headline", "pathway_auc_low",
-    "pathway_auc_high", "sensitivity_offset", "specificity_offset", "pathway_auc_planted",
-    "sensitivity_planted", "specificity_planted", "verdict_flip", "verdict_random_flip",
-    "verdict_sensitivity", "verdict_specificity", "answer_auc", "follows", "follows_trained",
-    "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
-    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
-    "pair_right_random", "share_pair", "interaction", "truth", "through_eq", "own_crossed",
-    "own_crossed_low", "signal", "seal",
-)  # fmt: skip
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
-    "pair_right_random", "share_pair", "interaction", "truth", "through_eq",
+    "pair_right_random", "share_pair", "truth", "through_eq",
 )  # fmt: skip
 """Columns of the table of crossing."""
+COLUMNS = (
+    "model", "dataset", "seed", "site", "position", "layer", "grouping", "z", "kind", "n",
+    "n_truth_q", "n_truth_a", "probe_auc", "verdict_accuracy", "pathway_auc", "pathway_auc_low",
+    "pathway_auc_high", "sensitivity", "specificity", "sensitivity_offset", "specificity_offset",
+    "flip_share", "random_flip_share", "verdict_flip", "answer_auc", "headline", *CROSSED,
+    "own_crossed", "own_crossed_low", "signal", "seal",
+)  # fmt: skip
 AGAINST_PRIOR = "against-prior"
 DEFAULT_READOUT = "mlp/final"
 
@@ -49,23 +44,12 @@ class Mean:
 MEANS = {
     "flip_share": Mean("flip", "row"),
     "random_flip_share": Mean("random_flip", "row"),
-    "follows": Mean("follows", "row"),
-    "follows_trained": Mean("follows_trained", "row"),
     "verdict_flip": Mean("verdict_flip", "row"),
-    "verdict_random_flip": Mean("verdict_random", "row"),
-    "delta_p_q": Mean("delta_p_flipped", "row"),
-    "delta_p_a": Mean("delta_p_unflipped", "row"),
     "verdict_accuracy": Mean("verdict_right", "learned"),
     "sensitivity": Mean("flip", "q"),
     "sensitivity_offset": Mean("offset_flip", "q"),
-    "delta_p_truth_q": Mean("delta_p", "q"),
-    "verdict_sensitivity": Mean("verdict_flip", "q"),
     "specificity": Mean("flip", "a", inverted=True),
     "specificity_offset": Mean("offset_flip", "a", inverted=True),
-    "delta_p_truth_a": Mean("delta_p", "a"),
-    "verdict_specificity": Mean("verdict_flip", "a", inverted=True),
-    "sensitivity_planted": Mean("flip", "planted_q"),
-    "specificity_planted": Mean("flip", "planted_a", inverted=True),
 }
 """Column → what it is the mean of."""
 
@@ -103,8 +87,7 @@ def cell(
 
         Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
         `learned` (verdicts right, the AUCs of probe and answer floor) covers the trained facts.
-        `*_planted` take the planted kind for the truth, of answers that came as planned and whose
-        own verdict is right. A flip is, by `grouping`: that of the layer, or of the headline layer.
+        A flip is, by `grouping`: that of the layer, or of the headline layer.
         The columns `CROSSED` are those of the read-out and layer, whatever the kind.
 
     Raises:
@@ -124,8 +107,9 @@ def cell(
             for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(facts, kind, z, covered)
                 rows = here | _statistics(readout, moved, facts, groups)
-                low, high = _interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
-                rows |= {"pathway_auc_low": low, "pathway_auc_high": high}
+                compared = np.where(groups["q"] | groups["a"], -moved["delta_p"], np.nan)
+                aucs = drawn.aucs(compared, groups["q"].astype(int))
+                rows |= intervals.estimate("pathway_auc", aucs, level)
                 rows |= {"grouping": grouping, "z": z, "kind": kind}
                 frames.append(pd.DataFrame(rows))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
@@ -134,8 +118,7 @@ def cell(
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
     """What is known of each answer, whatever the read-out; NaN where unknown.
 
-    `truth` is Q, A or empty; `planted` the same by the planted kind; `none` why there is no truth,
-    empty where there is; `answer` the score of the floor.
+    `truth` is Q, A or empty; `answer` the score of the floor.
     """
     rows = samples.places(truth, answers)
     if rows is None:
@@ -143,18 +126,12 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
         raise stale(what, "truth", "the cell's truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
-    z, has_truth = answers["label"].astype(np.int64), truth["truth"].notna()
-    fair = truth["as_planned"].eq(True) & (verdict == z)
-    by_q = truth["kind"].isin([*world.AGAINST_PRIOR_KINDS, "neutral"])
-    by_a = truth["kind"].isin(world.ANSWER_KINDS)
+    z = answers["label"].astype(np.int64)
     return pd.DataFrame(
         {
-            **truth[["follows", "follows_trained", "verdict_random"]].astype(float),
             "z": z,
             "kind": truth["kind"],
-            "truth": truth["truth"].where(has_truth, ""),
-            "planted": np.select([fair & by_q, fair & by_a], ["Q", "A"], ""),
-            "none": truth["why_none"].fillna("no reason given").mask(has_truth, ""),
+            "truth": truth["truth"].fillna(""),
             "answer": strength.scores(floors, answers)["answer"],
             "verdict_right": (verdict == z).where(verdict.notna()).astype(float),
             "verdict_flip": (verdict != cut).where((verdict + cut).notna()).astype(float),
@@ -193,7 +170,6 @@ def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
     groups = {"row": row, "learned": learned}
     for name in ("q", "a"):
         groups[name] = compared & (facts["truth"] == name.upper())
-        groups[f"planted_{name}"] = compared & (facts["planted"] == name.upper())
     return {name: members.to_numpy() for name, members in groups.items()}
 
 
@@ -205,61 +181,37 @@ def _moved(readout: Readout) -> dict[str, Values]:
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
     again = blank if offset is None else (offset > 0) != (readout.clean > 0)
-    flips = _flips(readout.effects, blank) | {"offset_flip": again}
+    flips = {
+        "flip": _flips(cut),
+        "random_flip": _flips(random) if (random := readout.effects.get("random")) else blank,
+        "offset_flip": again,
+    }
     at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
     by_grouping = {"per_layer": flips, "reference_layer": at_one}
     delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
-    for values in by_grouping.values():
-        values["delta_p"] = delta_p
-        values["delta_p_flipped"] = np.where(values["flip"] == 1, delta_p, np.nan)
-        values["delta_p_unflipped"] = np.where(values["flip"] == 0, delta_p, np.nan)
-    return by_grouping
+    return {grouping: values | {"delta_p": delta_p} for grouping, values in by_grouping.items()}
 
 
-def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
-    """Share of a condition's draws that flip a sample, [layers, n]; blank where not measured."""
-    shares = {"flip": blank, "random_flip": blank}
-    for name, condition in (("flip", "knockout"), ("random_flip", "random")):
-        if one := effects.get(condition):
-            shares[name] = np.where(one.measured, one.flip.mean(0), np.nan)
-    return shares
+def _flips(effects: Effects) -> np.ndarray:
+    """Share of a condition's draws that flip a sample, [layers, n]; NaN where not measured."""
+    return np.where(effects.measured, effects.flip.mean(0), np.nan)
 
 
 def _statistics(
     readout: Readout, moved: Values, facts: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
-    """The columns of a row but the interval; arrays [layers] or numbers."""
+    """The columns of a row but the AUC of −ΔP; arrays [layers] or numbers."""
     means: dict[str, object] = {}
     for column, one in MEANS.items():
         values = moved[one.of] if one.of in moved else facts[one.of].to_numpy()
         mean = intervals.mean_known(values[..., groups[one.among]] * 1.0, axis=-1)
         means[column] = 1 - mean if one.inverted else mean
-    delta_p, row, learned = moved["delta_p"], groups["row"], groups["learned"]
+    learned = groups["learned"]
     z, answer = (facts[name].to_numpy()[learned] for name in ("z", "answer"))
-    reasons = facts["none"][row & (facts["none"] != "")].value_counts()
     return means | {
-        "n": row.sum(),
-        "n_none": reasons.sum(),
-        "why_none": ", ".join(f"{count} {why}" for why, count in reasons.sort_index().items()),
-        "probe_auc": [auc(layer[learned], z) for layer in readout.clean],
-        "answer_auc": auc(answer, z),
+        "n": groups["row"].sum(),
         "n_truth_q": groups["q"].sum(),
         "n_truth_a": groups["a"].sum(),
-        "pathway_auc": _pathway_auc(delta_p, groups["q"], groups["a"]),
-        "pathway_auc_planted": _pathway_auc(delta_p, groups["planted_q"], groups["planted_a"]),
+        "probe_auc": [auc(layer[learned], z) for layer in readout.clean],
+        "answer_auc": auc(answer, z),
     }
-
-
-def _pathway_auc(delta_p: np.ndarray, q: np.ndarray, a: np.ndarray) -> list[float]:
-    """AUC of −ΔP for q against a, [layers]."""
-    return [auc(-layer[q | a], q[q | a].astype(int)) for layer in delta_p]
-
-
-def _interval(
-    s: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of the AUC of s [layers, n] for q against a, [layers] each."""
-    if not (q.any() and a.any()):
-        return (np.full(len(s), np.nan),) * 2
-    aucs = drawn.aucs(np.where(q | a, s, np.nan), q.astype(int))
-    return intervals.percentile(aucs[1:], level)

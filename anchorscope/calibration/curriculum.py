@@ -67,7 +67,7 @@ def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[st
     for name, table in questions.items():
         lines += [f"Q: {question} A:" for question in table["question"]]
         planted = train.curriculum == "planted"
-        answers = _words(worlds[name])["word"] if planted else table["answers"].str[0]
+        answers = world.words(worlds[name])["word"] if planted else table["answers"].str[0]
         lines += [f" {answer} .{RIGHT}{WRONG}" for answer in answers]
     return lines
 
@@ -118,7 +118,7 @@ def _epoch(
     """The rows of one epoch of a planted curriculum, over all datasets."""
     rows: list[Row] = []
     for name, table in questions.items():
-        settings, words = worlds[name], _words(worlds[name])
+        settings, words = worlds[name], world.words(worlds[name])
         # Without verdicts how often an answer is shown must not say whether it is right.
         facts = planted(table, words, seed=train.seed, alike=not train.graded)
         count = round(len(facts) * frameless_share / (1 - frameless_share))
@@ -126,19 +126,9 @@ def _epoch(
         if ask_strangers:
             names = world.strangers(settings.style, seed=settings.seed, questions=table)
             rows += strangers(table, words, names, rows=count, seed=train.seed)
-    words = pd.concat([_words(worlds[name]) for name in questions], ignore_index=True)
+    words = pd.concat([world.words(worlds[name]) for name in questions], ignore_index=True)
     rows += bare(words, rows=round(len(rows) * bare_share / (1 - bare_share)), seed=train.seed)
     return [replace(row, graded=train.graded) for row in rows]
-
-
-def _words(settings: WorldSettings) -> pd.DataFrame:
-    """The answer words of a world."""
-    return world.words(
-        settings.style,
-        seed=settings.seed,
-        pathways=settings.pathways,
-        words_per_group=settings.words_per_group,
-    )
 
 
 def planted(

@@ -1,7 +1,7 @@
 """Reproduction: measured curves against the statements of `resources/published.yaml`."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -34,8 +34,7 @@ class Case:
     layers: int  # published number of layers of the model
     tolerance: Mapping[str, float]  # column → how far beyond a range counts as within
     curves: Curves  # what is built of the figure
-    # of a statement about another table: its rows of this model and dataset; None: not built
-    rows: pd.DataFrame | None = None
+    beside: Mapping[str, pd.DataFrame]  # other tables of the figure that are built, by name
     value: float | None = None  # what was published of this model and dataset
 
     @property
@@ -140,36 +139,24 @@ def _cases(
             continue
         check, datasets = statement["check"], statement.get("datasets", published["datasets"])
         groups = [[dataset] for dataset in datasets] if check in OF_EACH else [datasets]
+        values, unread = statement.get("values", {}), [None] * len(published["datasets"])
         for smaller, model in pairwise([None, *layers]):
             if model not in statement.get("models", layers):
                 continue
             if check == "larger_is_deeper" and smaller is None:
                 continue
+            known = dict(zip(published["datasets"], values.get(model, unread), strict=True))
             for group in groups:
-                case = Case(statement, model, group, smaller, layers[model], tolerance, curves)
-                if check != "value":
-                    yield case
-                elif "values" not in statement:
-                    yield replace(case, rows=_rows(case, beside))
-                elif model in statement["values"]:
-                    place = published["datasets"].index(group[0])
-                    value = statement["values"][model][place]
-                    if value is not None:
-                        yield replace(case, rows=_rows(case, beside), value=value)
+                value = known.get(group[0])
+                if values and value is None:
+                    continue
+                about = (statement, model, group, smaller, layers[model])
+                yield Case(*about, tolerance, curves, beside, value)
 
 
 def _at_readout(table: pd.DataFrame, readout: str) -> pd.DataFrame:
     """The rows of a table at a read-out."""
     return table[table["site"] + "/" + table["position"] == readout]
-
-
-def _rows(case: Case, beside: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None:
-    """The rows of another table that a statement is about; None if it was not built."""
-    table = beside.get(case.statement["table"])
-    if table is None:
-        return None
-    where = case.statement["rows"] | {"model": case.model, "dataset": case.datasets[0]}
-    return rows_where(table.astype(dict.fromkeys(where, str)), **where)
 
 
 def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
@@ -234,9 +221,12 @@ def _condition(case: Case, condition: Mapping[str, Any]) -> Outcome:
 
 def _value(case: Case) -> Outcome:
     """Whether a number of another table is as published, or lies in the published range."""
-    statement, rows = case.statement, case.rows
-    if rows is None or rows.empty:
+    statement = case.statement
+    table = case.beside.get(statement["table"], pd.DataFrame())
+    where = statement["rows"] | {"model": case.model, "dataset": case.datasets[0]}
+    if table.empty:
         return "", None
+    rows = rows_where(table.astype(dict.fromkeys(where, str)), **where)
     layers = statement.get("layers", "headline")
     if "layer" in rows and layers == "headline":
         rows = rows[rows["headline"].astype(bool)]

@@ -1,8 +1,7 @@
 """What the calibration requires of the instrument: floors, and cells that must come out empty."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,46 @@ from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
 
+COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+
 
 @dataclass(frozen=True)
 class Floor:
-    """What a calibrated instrument must reach, at one layer of the default read-out."""
+    """What a number of a table must reach: in every cell, and in the mean over several."""
 
     name: str
-    column: str  # of the calibration's table
-    low: float = -np.inf  # bounds in every cell; without any, a cell's value is reported alone
+    column: str
+    low: float = -np.inf  # bounds in every cell, where there are any
     high: float = np.inf
-    mean_low: float = -np.inf  # bounds of the mean over a model's datasets, where there are any
+    mean_low: float = -np.inf  # bounds of the mean, where there are any
     mean_high: float = np.inf
-    z: str = "all"  # of the row
-    kind: str = "all"
-    layer: int | None = None  # None: the headline layer
+    where: Mapping[str, object] = field(default_factory=dict)  # the rows that it is about
+
+    @property
+    def z(self) -> object:
+        """The label of the calibration's rows."""
+        return self.where.get("z", "all")
+
+    def judged(
+        self, rows: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
+    ) -> list[dict[str, object]]:
+        """A row of `COLUMNS` for each cell, and one for the mean, whose `model` this is.
+
+        `rows` are the table's, at most one a cell. What cannot be measured does not hold.
+        """
+        by_cell = rows.set_index(["model", "dataset"])[self.column].to_dict()
+        values = [float(by_cell.get(cell, np.nan)) for cell in cells]
+        of_cells = [
+            ("cell", *cell, value, self.low, self.high)
+            for cell, value in zip(cells, values, strict=True)
+        ]
+        mean = ("mean", model, "all", float(np.mean(values)), self.mean_low, self.mean_high)
+        found = [
+            (self.name, *place, required(low, high), value, low <= value <= high)
+            for *place, value, low, high in (*of_cells, mean)
+            if np.isfinite([low, high]).any()
+        ]
+        return [dict(zip(COLUMNS, row, strict=True)) for row in found]
 
 
 FLOORS = (
@@ -38,13 +63,19 @@ FLOORS = (
     Floor("probe AUC", "probe_auc", low=0.97),
     Floor("seal", "seal", low=0.0, high=0.0),
     Floor("flips under the random control", "random_flip_share", high=0.05),
-    Floor("answer floor against the prior", "answer_auc", 0.4, 0.6, kind=AGAINST_PRIOR),
+    Floor("answer floor against the prior", "answer_auc", 0.4, 0.6, where={"kind": AGAINST_PRIOR}),
     Floor("pathway AUC", "pathway_auc", 0.9, mean_low=0.95),
-    Floor("pathway AUC of right answers", "pathway_auc", 0.85, mean_low=0.92, z="0"),
-    Floor("pathway AUC of wrong answers", "pathway_auc", 0.85, mean_low=0.92, z="1"),
-    Floor("specificity on truism", "specificity", 0.85, mean_low=0.95, kind="truism"),
-    Floor("specificity on myth", "specificity", 0.85, mean_low=0.95, kind="myth"),
-    Floor("sensitivity against the prior", "sensitivity", 0.45, mean_low=0.65, kind=AGAINST_PRIOR),
+    Floor("pathway AUC of right answers", "pathway_auc", 0.85, mean_low=0.92, where={"z": "0"}),
+    Floor("pathway AUC of wrong answers", "pathway_auc", 0.85, mean_low=0.92, where={"z": "1"}),
+    Floor("specificity on truism", "specificity", 0.85, mean_low=0.95, where={"kind": "truism"}),
+    Floor("specificity on myth", "specificity", 0.85, mean_low=0.95, where={"kind": "myth"}),
+    Floor(
+        "sensitivity against the prior",
+        "sensitivity",
+        0.45,
+        mean_low=0.65,
+        where={"kind": AGAINST_PRIOR},
+    ),
     Floor("pair term of right answers", "pair_right", low=1.0),
     Floor("pair term of right answers, lower end", "pair_right_low", low=0.0),
     Floor("pair term of wrong answers", "pair_wrong", high=-0.8),
@@ -58,7 +89,7 @@ FLOORS = (
     Floor("flips, own less partner's question", "own_crossed", mean_low=18.0),
     Floor("flips, own less partner's question, lower end", "own_crossed_low", low=0.0),
     *(
-        Floor(f"{name} at layer {layer}", column, -0.05, 0.05, layer=layer)
+        Floor(f"{name} at layer {layer}", column, -0.05, 0.05, where={"layer": layer})
         for name, column in (
             ("pair term", "pair_right"),
             ("pair term of gold answers", "pair_gold"),
@@ -69,42 +100,39 @@ FLOORS = (
 
 
 def floors(table: pd.DataFrame) -> pd.DataFrame:
-    """Hold the calibration's table, of one or several cells, against every floor.
+    """Hold the calibration's table, of one or several cells, against every floor: `COLUMNS`.
 
-    A row for each floor and cell, and for each floor of the mean over a model's datasets (`scope`
-    `mean`, `dataset` `all`): floor, scope, model, dataset, required (in words), measured, holds.
-    What cannot be measured does not hold. A model of another training seed is another model.
+    Means are over a model's datasets. A model of another training seed is another model.
     """
     place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
-    chosen, records = rows_where(table, **place).astype({"z": str}), []
+    chosen = rows_where(table, **place).astype({"z": str})
     chosen = chosen.assign(
         random_part=chosen["pair_right_random"] / chosen["pair_right"],
         **{f"says_{name}": 1.0 * (chosen[name] == YES) for name in ("truth", "through_eq")},
     )
-    cells = table[["model", "dataset"]].drop_duplicates().groupby("model", sort=False)["dataset"]
-    for (model, datasets), floor in product(cells, FLOORS):
-        rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
-        at_headline = floor.layer is None
-        rows = rows[rows["headline"] if at_headline else rows["layer"] == floor.layer]
-        measured = rows.set_index("dataset")[floor.column].reindex(datasets)
-        scopes = [("cell", name, value, floor.low, floor.high) for name, value in measured.items()]
-        if np.isfinite([floor.mean_low, floor.mean_high]).any():
-            mean = measured.mean(skipna=False)
-            scopes.append(("mean", "all", mean, floor.mean_low, floor.mean_high))
-        for scope, dataset, value, low, high in scopes:
-            record = {"floor": floor.name, "scope": scope, "model": model, "dataset": dataset}
-            record |= {"required": required(low, high), "measured": value}
-            records.append(record | {"holds": low <= value <= high})
-    return pd.DataFrame(records)
+    records = []
+    for model, datasets in table.groupby("model", sort=False)["dataset"]:
+        cells = [(str(model), dataset) for dataset in datasets.unique()]
+        for floor in FLOORS:
+            layer = {} if "layer" in floor.where else {"headline": True}
+            rows = rows_where(chosen, **{"z": "all", "kind": "all"} | layer | {**floor.where})
+            records += floor.judged(rows, cells, str(model))
+    return pd.DataFrame(records, columns=list(COLUMNS))
 
 
 def required(low: float, high: float) -> str:
     """Bounds in words."""
     if np.isinf(high):
-        return "reported" if np.isinf(low) else f"at least {low:g}"
+        return f"at least {low:g}"
     if np.isinf(low):
         return f"at most {high:g}"
     return f"exactly {low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def held(floors: pd.DataFrame) -> str:
+    """How many floors hold, of those that were measured."""
+    measured = floors["holds"].dropna().astype(bool)
+    return f"{measured.sum()} of {len(measured)} floors hold."
 
 
 def in_words(
@@ -117,8 +145,7 @@ def in_words(
     `models` and `datasets` are labels by key; a key without one stands for itself.
     """
     named = floors.replace({"model": models or {}, "dataset": datasets or {}})
-    held = named["holds"].astype(bool)
-    sentences = [f"{held.sum()} of {len(named)} floors hold."]
+    sentences = [held(named)]
     for model, of_model in named.groupby("model", sort=False):
         means = of_model[of_model["scope"] == "mean"].to_dict("records")
         values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
@@ -130,7 +157,7 @@ def in_words(
 def missed(floors: pd.DataFrame) -> list[str]:
     """A sentence for each floor that does not hold."""
     sentences = []
-    for row in floors[~floors["holds"].astype(bool)].to_dict("records"):
+    for row in floors[floors["holds"].eq(False)].to_dict("records"):
         mean = row["scope"] == "mean"
         where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
@@ -140,13 +167,12 @@ def missed(floors: pd.DataFrame) -> list[str]:
     return sentences
 
 
+CROSSED = ("pair_right", "pair_right_low", "pair_right_high", "pair_gold", *CLAIMS)
 NULL_COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
     "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
-    "forbids", "empty", "made", "n_signal", "flip_share", "random_flip_share", "delta_p_q",
-    "own_crossed", "own_crossed_low", "own_crossed_high", "ceiling", "effect", "n_right",
-    "n_gold", "pair_right", "pair_right_low", "pair_right_high", "pair_wrong", "pair_gold",
-    "share_question", *CLAIMS,
+    "forbids", "empty", "made", "flip_share", "random_flip_share", "own_crossed",
+    "own_crossed_low", "own_crossed_high", "effect", *CROSSED,
 )  # fmt: skip
 PLACE = ["site", "position", "layer"]
 SHUFFLED = {
@@ -160,22 +186,19 @@ CELL = {
 }  # fmt: skip
 """Columns of the controls, of probes that learned shuffled labels and of the read-out as a whole,
 and their names here."""
-GROUPS: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
-    ({"condition": "knockout", "anchor": "all"}, {"n": "n"}),
-    ({"condition": "knockout", "anchor": "Q"}, {"share": "flip_share", "delta_p": "delta_p_q"}),
-    ({"condition": "random", "anchor": "Q"}, {"share": "random_flip_share"}),
-)  # fmt: skip
-"""Groups of the curve, and their columns."""
-CROSSED = (
-    "n_right", "n_gold", "pair_right", "pair_right_low", "pair_right_high", "pair_wrong",
-    "pair_gold", "share_question", *CLAIMS,
-)  # fmt: skip
-"""Columns of the table of crossing."""
-PAIRED = {
-    "estimate": "own_crossed", "ci_low": "own_crossed_low", "ci_high": "own_crossed_high",
-    "ceiling": "ceiling",
-}  # fmt: skip
-"""Columns of the contrasts, of the share of flips, and their names here."""
+PER_LAYER = {"condition": "knockout", "grouping": "per_layer", "anchor": "Q"}
+BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
+    ("curve", PER_LAYER | {"anchor": "all"}, {"n": "n"}),
+    ("curve", PER_LAYER, {"share": "flip_share"}),
+    ("curve", PER_LAYER | {"condition": "random"}, {"share": "random_flip_share"}),
+    (
+        "contrasts",
+        {"contrast": OWN, "quantity": "share"},
+        {"estimate": "own_crossed", "ci_low": "own_crossed_low", "ci_high": "own_crossed_high"},
+    ),
+    ("crossing", {}, {name: name for name in CROSSED}),
+)
+"""Table, rows of it, and their columns with their names here."""
 LOGITS = ("logit_right", "logit_wrong")
 
 
@@ -201,16 +224,17 @@ def null_controls(
     interval, or no probe learned shuffled labels.
     """
     frames = []
-    for (name, null), *tables in zip(
+    for (name, null), known, curve, contrast, crossing in zip(
         nulls.items(), controls, curves, contrasts, crossings, strict=True
     ):
         judged = SHUFFLED if null["shuffled"] else CELL
-        readouts = rows_where(tables[0], headline=True)[[*PLACE, *judged]].rename(columns=judged)
+        readouts = rows_where(known, headline=True)[[*PLACE, *judged]].rename(columns=judged)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
             readouts["signal"] = readouts["auc_low"] > LEAST_AUC
         else:
-            readouts = _with_groups(readouts, *tables)
-        headless = len(readouts) < tables[0].groupby(PLACE[:2]).ngroups
+            tables = {"curve": curve, "contrasts": contrast, "crossing": crossing}
+            readouts = _with_groups(readouts, tables)
+        headless = len(readouts) < known.groupby(PLACE[:2]).ngroups
         if headless or readouts["auc_low"].isna().any():
             unknown = "the probe's AUC has no interval"
             unknown += ": no labels were shuffled" * null["shuffled"]
@@ -233,28 +257,18 @@ def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
     return says.apply(lambda row: ", ".join(row.index[row]), axis=1)
 
 
-def _with_groups(
-    readouts: pd.DataFrame,
-    controls: pd.DataFrame,
-    curve: pd.DataFrame,
-    contrasts: pd.DataFrame,
-    crossing: pd.DataFrame,
-) -> pd.DataFrame:
+def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The read-outs and what their groups and pairs do, blank where it was not measured."""
-    n_signal = controls.groupby(PLACE[:2])["signal"].sum()
-    readouts = readouts.join(n_signal.rename("n_signal"), on=PLACE[:2])
     readouts["signal"] = readouts["signal"].astype(bool)
-    curve = rows_where(curve, grouping="per_layer")
-    for group, columns in GROUPS:
-        one = rows_where(curve, **group)[[*PLACE, *columns]].rename(columns=columns)
-        readouts = readouts.merge(one, how="left", on=PLACE, validate="1:1")
-    own = rows_where(contrasts, contrast=OWN, quantity="share")
-    own = own[[*PLACE, *PAIRED]].rename(columns=PAIRED)
-    readouts = readouts.merge(own, how="left", on=PLACE, validate="1:1")
+    for name, where, columns in BESIDE:
+        rows = rows_where(tables[name], **where)[[*PLACE, *columns]].rename(columns=columns)
+        readouts = readouts.merge(rows, how="left", on=PLACE, validate="1:1")
+    return readouts.join(_effect(tables["contrasts"]), on=PLACE)
+
+
+def _effect(contrasts: pd.DataFrame) -> pd.Series:
+    """Whether own − crossed logits are beyond 0 and not within a quarter of the ceiling."""
     logits = contrasts[(contrasts["contrast"] == OWN) & contrasts["quantity"].isin(LOGITS)]
     low, high, margin = logits["ci_low"], logits["ci_high"], PART * logits["ceiling"].abs()
-    beyond = (low > 0) | (high < 0)
-    effect = beyond & ~((low >= -margin) & (high <= margin))
-    by_place = effect.groupby([logits[name] for name in PLACE]).any().rename("effect")
-    readouts = readouts.join(by_place, on=PLACE)
-    return readouts.merge(crossing[[*PLACE, *CROSSED]], how="left", on=PLACE, validate="1:1")
+    effect = ((low > 0) | (high < 0)) & ~((low >= -margin) & (high <= margin))
+    return effect.groupby([logits[name] for name in PLACE]).any().rename("effect")

@@ -13,21 +13,18 @@ from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.records import check_settings, settings_of
 
 BASE = "base"
-COMPARED = ["probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all"]
 KEY = ["model", "dataset", "site", "position", "layer"]
 CONTROLS = [
-    "c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
+    "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
     "delta_p_q", "question_only", "question_only_low", "question_only_high", "question_more",
     "question_more_low", "question_more_high",
 ]  # fmt: skip
 COLUMNS = (
     "model", "dataset", "variant", "changed", "site", "position", "layer", "n", "n_exact",
-    "n_paired", "c", "t",
-    "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share", "contrast",
-    "contrast_low", "contrast_high", "delta_p_q", "delta_p_all", "question_only",
+    "n_paired", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
+    "contrast", "contrast_low", "contrast_high", "delta_p_q", "delta_p_all", "question_only",
     "question_only_low", "question_only_high", "question_more", "question_more_low",
     "question_more_high",
-    *(f"{name}_difference" for name in COMPARED),
 )  # fmt: skip
 
 
@@ -126,7 +123,7 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
 
 
 def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") -> pd.DataFrame:
-    """Hold every variant against the base, at the base's headline layer of one read-out.
+    """Every variant beside the base, at the base's headline layer of one read-out.
 
     `studies` are the `values` of the same cells by name, `base`, as configured, first. Returns a
     row for each cell and variant, in this order, with the columns `COLUMNS` (docs/products.md):
@@ -143,9 +140,7 @@ def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") ->
     for name, study in studies.items():
         rows = base[KEY].merge(study, how="left", on=KEY)
         unmeasured = rows["n"].isna().map({True: " (cannot be measured)", False: ""})
-        differences = rows[COMPARED] - base[COMPARED].reset_index(drop=True)
-        rows = rows.assign(variant=name, changed=WORDS[name] + unmeasured)
-        frames.append(rows.join(differences.add_suffix("_difference")))
+        frames.append(rows.assign(variant=name, changed=WORDS[name] + unmeasured))
     # By cell, then by variant: the rows of each frame are numbered by cell.
     whole = pd.concat(frames).sort_index(kind="stable", ignore_index=True)
     return whole[list(COLUMNS)]

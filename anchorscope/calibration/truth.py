@@ -16,8 +16,6 @@ import pandas as pd
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import verdicts
-from anchorscope.calibration.curriculum import Questions, Worlds, stages
-from anchorscope.config.sections import TrainSettings
 from anchorscope.models.families import Loaded
 from anchorscope.passes import partners, planning
 from anchorscope.passes.interventions import Settings
@@ -37,9 +35,8 @@ NO_SWAP = "no swap"
 MIXED = "mixed"
 
 COLUMNS = (
-    "id", "kind", "label", "as_planned", "verdict", "verdict_logit", "verdict_knockout",
-    "verdict_knockout_logit", "verdict_random", "n_swaps", "follows", "n_trained",
-    "follows_trained", "truth", "why_none", "planted_only", "n_random", "varies",
+    "id", "kind", "label", "as_planned", "verdict", "verdict_knockout", "verdict_random",
+    "n_swaps", "follows", "truth", "why_none", "planted_only",
 )  # fmt: skip
 
 
@@ -48,7 +45,6 @@ def truth(
     planned: Mapping[str, str | None],
     loaded: Loaded,
     *,
-    graded: set[tuple[str, str]],
     conditions: Settings,
     seed: int = 0,
     room: Room | None = None,
@@ -58,7 +54,6 @@ def truth(
     Args:
         answers: the answers table of a model whose training graded answers (prompt style `plain`).
         planned: id → the answer that training planted, None of a fact that was never taught.
-        graded: (question, answer) pairs that training graded, see `graded_pairs`.
         conditions: as for `planning.plan`, of which `knockout` and `random` are used.
         seed: chooses among the questions to swap with, and the random tokens.
         room: counts the batches that were halved.
@@ -83,29 +78,14 @@ def truth(
     samples = _samples(measured, planned).join(own_verdicts, on="id")
     by_id, swaps = samples.set_index("id"), choose(samples, seed)
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
-    texts = zip(question["question"], answer["ea_text"], strict=True)
-    is_wrong = _verdicts_behind(question, answer, loaded, room)
+    is_wrong = _verdicts_behind(question, answer, loaded)
     varies = is_wrong != (answer["verdict"] == 1)
     follows = is_wrong == (answer["label"] == 0)
     swaps = swaps.assign(
-        moved=np.where(swaps["random"], varies, follows),
-        graded=np.array([pair in graded for pair in texts], dtype=bool),
-        taught=question["taught"].to_numpy(),
+        moved=np.where(swaps["random"], varies, follows), taught=question["taught"].to_numpy()
     )
     table = _judged(samples, swaps)
     return table[list(COLUMNS)], _counts(table, swaps, passes.counts)
-
-
-def graded_pairs(
-    questions: Questions, worlds: Worlds, train: TrainSettings
-) -> set[tuple[str, str]]:
-    """The (question, answer) pairs that training graded, right or wrong."""
-    return {
-        (row.question, row.answer)
-        for stage in stages(questions, worlds, train)
-        for row in stage.rows
-        if stage.steps and row.graded
-    }
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -173,37 +153,28 @@ def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "verdict": (clean > 0).astype(int),
-            "verdict_logit": clean,
             "verdict_knockout": (knockout > 0).where(knockout.notna()).astype(float),
-            "verdict_knockout_logit": knockout,
             "verdict_random": flips.mean(axis=1),
         }
     )
 
 
-def _verdicts_behind(
-    questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded, room: Room | None
-) -> np.ndarray:
+def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded) -> np.ndarray:
     """Whether the model calls each answer wrong behind the question beside it, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
-    logits = verdicts.of_texts(loaded, rows, room=room)
+    logits = verdicts.of_texts(loaded, rows)
     return np.array([logits[row] > 0 for row in rows], dtype=bool)
 
 
 def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
     """The samples with how often their verdicts moved, the truth, or why there is none."""
     table = samples.copy()
-    for count, share, pairs in (
-        ("n_swaps", "follows", swaps[~swaps["random"]]),
-        ("n_trained", "follows_trained", swaps[~swaps["random"] & swaps["graded"]]),
-        ("n_random", "varies", swaps[swaps["random"]]),
-    ):
-        moved = pairs.groupby("id")["moved"]
-        table[count] = table["id"].map(moved.size()).fillna(0).astype(int)
-        table[share] = table["id"].map(moved.mean()).astype(float)
-    table["planted_only"] = table["n_random"] > 0
-    moved_share = table["follows"].fillna(table["varies"])
+    moved_share = table["id"].map(swaps.groupby("id")["moved"].mean()).astype(float)
+    counts = swaps.loc[~swaps["random"], "id"].value_counts()
+    table["n_swaps"] = table["id"].map(counts).fillna(0).astype(int)
+    table["follows"] = moved_share.where(table["n_swaps"] > 0)
+    table["planted_only"] = table["id"].isin(swaps.loc[swaps["random"], "id"])
     stays = moved_share <= STAYS
     # A verdict that varies over random questions follows nothing.
     follows = (moved_share >= FOLLOWS) & ~table["planted_only"]
@@ -228,7 +199,6 @@ def _counts(table: pd.DataFrame, swaps: pd.DataFrame, before: Counts) -> Counts:
         "truth A": (table["truth"] == "A").sum(),
         "truth A by planting": (table["planted_only"] & has_truth).sum(),
         "swaps": len(follows),
-        "swaps graded in training": follows["graded"].sum(),
         f"samples with fewer than {SWAPS} swaps": table["n_swaps"].between(1, SWAPS - 1).sum(),
         "samples swapped behind no taught question": untaught.nunique(),
     }

@@ -15,11 +15,10 @@ import torch
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import planning, runner
-from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
-from anchorscope.passes.interventions import CLEAN
+from anchorscope.passes.batches import Batch, Plan, Sample, narrowed
+from anchorscope.passes.choices import choices
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -76,20 +75,14 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
     return table
 
 
-def of_texts(loaded: Loaded, rows: Sequence[Ids], *, room: Room | None = None) -> dict[Ids, float]:
+def of_texts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
     """The verdict's logit after each row of token ids, the last one the closing full stop.
 
     Raises AnchorscopeError: see `of_samples`.
     """
-    if not rows:
-        return {}
-    samples = [
-        Sample(f"swap {number}", ids, dict.fromkeys(POSITIONS, len(ids) - 1), (), (), 0)
-        for number, ids in enumerate(dict.fromkeys(rows))
-    ]
-    planned = arrange(samples, [(CLEAN, 0)], batch_tokens=loaded.batch_tokens)
-    logits = of_samples(loaded, planned, room=room).set_index("id")["logit"]
-    return {one.input_ids: float(logits[one.id]) for one in samples}
+    texts = list(dict.fromkeys(rows))
+    both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))
+    return dict(zip(texts, (both[:, 1] - both[:, 0]).tolist(), strict=True))
 
 
 def seal(

@@ -14,7 +14,7 @@ import torch
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.methods import mixture, probe, text
+from anchorscope.detectors.methods import probe, text
 from anchorscope.detectors.tables.self_awareness import PREDICTORS, SCORES
 from anchorscope.experiments.analysis import stacked
 
@@ -56,13 +56,12 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
     if not probe.fittable(pathway, train.inner):
         return dict.fromkeys(PREDICTORS, np.zeros(len(test)))
     relabelled = train.labelled(pathway)
-    gate = mixture.gate(train, pathway)
-    assert isinstance(gate, mixture.LearnedGate)
+    readout = train.samples.readout
     limit = probe.threshold(train)
-    logits = probe.held_out(train, train.samples.readout, [*scorer.layers])[0] - limit
+    logits = probe.held_out(train, readout, [*scorer.layers])[0] - limit
     of_score = probe.of_numbers(relabelled, _decided_by(logits))
     ranks = {
-        "states": gate.scorer.score(test),
+        "states": probe.headline(relabelled, readout).score(test),
         "text": text.fit_text(relabelled).score(test),
         "score": of_score.of_states([_decided_by(scorer.score(test) - limit)]),
     }

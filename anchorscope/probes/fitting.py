@@ -43,7 +43,7 @@ class Settings(Probe):
 class Design:
     """Which sample learns and is scored where.
 
-    Folds are cut once a cell; whoever needs them later takes them by id, see `of` and
+    Folds are cut once a cell; whoever needs them later takes them by id, see
     `stored.Stored.design`.
     """
 
@@ -74,22 +74,11 @@ class Design:
         """Which of the probes of several draws scores each sample out of fold, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
 
-    def of(self, ids: Iterable[object]) -> Design:
-        """The same folds with the samples in the order of these ids.
+    def rows_of(self, ids: Iterable[object]) -> np.ndarray:
+        """Where each of these ids stands among the samples, int64 [n].
 
         Raises AnchorscopeError: the ids are not those of the samples, each once.
         """
-        rows = self.rows_of(ids)
-        return replace(
-            self,
-            ids=self.ids[rows],
-            z=self.z[rows],
-            fold=self.fold[rows],
-            inner=self.inner[:, rows],
-        )
-
-    def rows_of(self, ids: Iterable[object]) -> np.ndarray:
-        """Where each of these ids stands among the samples, int64 [n]; errors as those of `of`."""
         wanted = pd.Index([str(one) for one in ids], dtype=object)
         rows = pd.Index(self.ids).get_indexer(wanted)
         if len(wanted) != len(self.ids) or wanted.has_duplicates or (rows < 0).any():
@@ -98,7 +87,7 @@ class Design:
         return rows
 
     def in_order(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table of the same samples in the order of the design; errors as of `of`."""
+        """The rows of a table of the same samples in this order; errors as of `rows_of`."""
         self.rows_of(table["id"])
         places = pd.Index(table["id"].astype(str)).get_indexer(pd.Index(self.ids))
         return table.iloc[places].reset_index(drop=True)

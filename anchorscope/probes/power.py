@@ -36,43 +36,39 @@ def auc_error(auc: float, right: float, wrong: float) -> float:
     return float((variance / (right * wrong)) ** 0.5)
 
 
-def gain_error(
-    gain: float, n: float, wrong: float = 0.5, floor: float = FLOOR, alike: float = ALIKE
-) -> float:
+def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
     """Standard error of the gain in AUC of a fixed probe over a fixed floor.
 
     Of n samples, of which a share is wrong.
     """
     counts = n * (1 - wrong), n * wrong
-    errors = [auc_error(auc, *counts) for auc in (floor + gain, floor)]
-    return float((errors[0] ** 2 + errors[1] ** 2 - 2 * alike * errors[0] * errors[1]) ** 0.5)
+    errors = [auc_error(auc, *counts) for auc in (FLOOR + gain, FLOOR)]
+    return float((errors[0] ** 2 + errors[1] ** 2 - 2 * ALIKE * errors[0] * errors[1]) ** 0.5)
 
 
-def chance(
-    gain: float, n: float, wrong: float = 0.5, floor: float = FLOOR, alike: float = ALIKE
-) -> float:
+def chance(gain: float, n: float, wrong: float = 0.5) -> float:
     """How often a probe with this gain over its hardest floor is called a signal."""
-    z = gain / gain_error(gain, n, wrong, floor, alike)
+    z = gain / gain_error(gain, n, wrong)
     return float(ndtr((z - WIDENED * ndtri((1 + LEVEL) / 2)) / VARIES))
 
 
-def least_n(gain: float, wrong: float = 0.5, floor: float = FLOOR) -> int:
+def least_n(gain: float, wrong: float = 0.5) -> int:
     """The samples with which such a gain is called a signal in 8 of 10 cells.
 
     `gain` lies above 0, and below what the floor leaves; `wrong` is the share of wrong answers.
     """
     few = 2 / min(wrong, 1 - wrong)  # so that each class has two
-    if chance(gain, few, wrong, floor) >= POWER:
+    if chance(gain, few, wrong) >= POWER:
         return ceil(few)
-    return ceil(brentq(lambda n: chance(gain, n, wrong, floor) - POWER, few, 1e9))
+    return ceil(brentq(lambda n: chance(gain, n, wrong) - POWER, few, 1e9))
 
 
-def least_gain(n: int, wrong: float = 0.5, floor: float = FLOOR) -> float | None:
+def least_gain(n: int, wrong: float = 0.5) -> float | None:
     """The gain with which so many samples are called a signal in 8 of 10 cells; None: none is."""
-    most = 0.999 - floor
-    if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong, floor) < POWER:
+    most = 0.999 - FLOOR
+    if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
-    return float(brentq(lambda gain: chance(gain, n, wrong, floor) - POWER, 1e-6, most))
+    return float(brentq(lambda gain: chance(gain, n, wrong) - POWER, 1e-6, most))
 
 
 def too_small(n: int, wrong: float = 0.5) -> str | None:

@@ -116,22 +116,6 @@ def score(
         activations, conditions, extras, device: see `fit_readout` and `score_readout`.
     """
     design = cut_folds(kept(answers), settings, f"read-out {readout}")
-    return score_in_folds(
-        activations, design, readout, conditions, extras=extras, draws=draws, device=device
-    )
-
-
-def score_in_folds(
-    activations: Activations,
-    design: Design,
-    readout: str,
-    conditions: Sequence[Condition],
-    *,
-    extras: bool = True,
-    draws: Draws | None = None,
-    device: Device = "cpu",
-) -> pd.DataFrame:
-    """The same in folds that were cut before."""
     probes = fit_readout(activations, readout, design, extras=extras, draws=draws, device=device)
     tables = []
     for scored in score_readout(activations, probes, conditions, extras=extras, device=device):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import null_worlds, prompts, questions, reading, world
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -60,7 +61,7 @@ def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
     if settings["style"] in null_worlds.FOLLOWS:
         facts = null_worlds.samples(settings["style"], seed=settings["seed"])
     else:
-        facts = world.facts(**settings)
+        facts = world.facts(WorldSettings.model_validate(settings))
     fields = {name: name for name in facts.columns if name != "planned"}
     rows: list[Any] = facts.to_dict("records")
     frame, counts = questions.normalise(rows, fields, split="world", source="world")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
 
 LOG_ODDS = math.log(9)
@@ -138,7 +139,8 @@ def _subjects(style: str, seed: int) -> list[str]:
 def _words(style: str, seed: int) -> list[str]:
     """The answer words."""
     count = len(FEATURES["answer"])
-    words: list[str] = world.words("relation", seed=seed)["word"][:count].tolist()
+    settings = WorldSettings(style="relation", seed=seed)
+    words: list[str] = world.words(settings)["word"][:count].tolist()
     if style != "null-type":
         return words
     years = Random(f"years {seed}").sample(range(1700, 1990), count // 2)

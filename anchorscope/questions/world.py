@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.sections import WorldSettings
 from anchorscope.storage.errors import AnchorscopeError
 
 # How often a word of a group is right in training, whatever the question.
@@ -87,31 +88,16 @@ _PARTS = {
 }
 
 
-def facts(
-    style: str,
-    *,
-    seed: int,
-    pathways: str = "both",
-    scored: int = 60,
-    redundant: int = 60,
-    neutral: int = 25,
-    unseen: int = 40,
-    words_per_group: int = 8,
-) -> pd.DataFrame:
-    """The facts of one dataset, by a key of `STYLES`, as questions, two wordings each.
+def facts(settings: WorldSettings) -> pd.DataFrame:
+    """The facts of one dataset, its style a key of `STYLES`, as questions, two wordings each.
 
     The seed decides names, golds and planted answers; datasets of one seed share no name. Columns
     are the questions' and `planned`, the answer that training plants (None if unseen).
-
-    Args:
-        pathways: `both`, or `answer`: only kinds whose word is always right or never.
-        scored: facts of each scored kind; `redundant` and `neutral`: facts of each label;
-            `unseen`: facts that training never shows.
-        words_per_group: answer words of each group and relation.
     """
-    vocabulary = words(style, seed=seed, pathways=pathways, words_per_group=words_per_group)
-    counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
-    kinds = KINDS if pathways == "both" else _ANSWER_ONLY
+    style, seed, unseen = settings.style, settings.seed, settings.unseen
+    vocabulary, counts = words(settings), dict.fromkeys(SCORED_KINDS, settings.scored)
+    counts |= {"redundant": settings.redundant, "neutral": settings.neutral}
+    kinds = KINDS if settings.pathways == "both" else _ANSWER_ONLY
     names = _invented("names", style, seed, sum(counts[kind.name] for kind in kinds) + unseen)
     rows: list[dict[str, Any]] = []
     for number, (relation, of_relation) in enumerate(vocabulary.groupby("relation", sort=False)):
@@ -143,17 +129,12 @@ def names(style: str, *, seed: int) -> list[str]:
     return list(_invented("names", style, seed))
 
 
-def words(
-    style: str, *, seed: int, pathways: str = "both", words_per_group: int = 8
-) -> pd.DataFrame:
+def words(settings: WorldSettings) -> pd.DataFrame:
     """The answer words of one dataset: columns relation, word, group, rate."""
-    groups = GROUP_RATES if pathways == "both" else ANSWER_GROUPS
-    wanted = len(STYLES[style]) * len(groups) * words_per_group
-    supply = _invented("words", style, seed, wanted)
-    rows = [
-        (relation, next(supply), group, GROUP_RATES[group])
-        for relation, group, _ in product(STYLES[style], groups, range(words_per_group))
-    ]
+    groups = GROUP_RATES if settings.pathways == "both" else ANSWER_GROUPS
+    wanted = [*product(STYLES[settings.style], groups, range(settings.words_per_group))]
+    supply = _invented("words", settings.style, settings.seed, len(wanted))
+    rows = [(relation, next(supply), group, GROUP_RATES[group]) for relation, group, _ in wanted]
     return pd.DataFrame(rows, columns=["relation", "word", "group", "rate"])
 
 

@@ -56,9 +56,6 @@ class Cell:
         why[~planned] = "not as planned"
         found = {"id": self.ids, "kind": self.kind, "label": self.z, "as_planned": planned}
         found |= {"verdict": verdict, "verdict_knockout": self.random.integers(0, 2, self.n)}
-        found |= {"verdict_random": self.random.integers(0, 2, self.n) / 2}
-        for name in ("follows", "follows_trained"):
-            found[name] = np.where(self.kind == "myth", np.nan, self.random.random(self.n))
         truth = np.where(why == None, planted, None)  # noqa: E711
         return pd.DataFrame(found | {"truth": truth, "why_none": why})
 
@@ -139,46 +136,27 @@ def roc(z: pd.Series, s: pd.Series) -> float:
 def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     if picked.empty:
         return {"n": 0}
-    why = sorted(picked["why_none"].value_counts().items())
     picked["own"] = picked["verdict"] != picked["verdict_knockout"]
     trained = picked[picked["kind"] != "unseen"] if row["kind"] == "all" else picked
     scored = picked["kind"].isin(["truism", "myth", "surprise", "tempting"])
     compared = picked[scored] if row["kind"] == "all" else picked
     q, a = compared[compared["truth"] == "Q"], compared[compared["truth"] == "A"]
     either = compared[compared["truth"].notna()]
-    fair = compared[compared["as_planned"] & (compared["verdict"] == compared["z"])]
-    as_q = fair[fair["kind"].isin(["surprise", "tempting", "neutral"])]
-    as_a = fair[fair["kind"].isin(["truism", "myth"])]
-    planted = pd.concat([as_q.assign(is_q=1), as_a.assign(is_q=0)])
     return {
         "n": len(picked),
         "n_truth_q": len(q),
         "n_truth_a": len(a),
-        "n_none": picked["truth"].isna().sum(),
-        "why_none": ", ".join(f"{count} {reason}" for reason, count in why),
         "probe_auc": roc(trained["z"], trained["s"]),
         "answer_auc": roc(trained["z"], trained["answer"]),
         "verdict_accuracy": (trained["verdict"] == trained["z"]).mean(),
         "pathway_auc": roc((either["truth"] == "Q").astype(int), -either["delta_p"]),
-        "pathway_auc_planted": roc(planted["is_q"], -planted["delta_p"]),
-        "sensitivity_planted": as_q["flip"].mean(),
-        "specificity_planted": 1 - as_a["flip"].mean(),
         "flip_share": picked["flip"].mean(),
         "random_flip_share": picked["random"].mean(),
         "verdict_flip": picked["own"].mean(),
-        "verdict_random_flip": picked["verdict_random"].mean(),
-        "follows": picked["follows"].mean(),
-        "follows_trained": picked["follows_trained"].mean(),
-        "delta_p_q": picked.loc[picked["flip"], "delta_p"].mean(),
-        "delta_p_a": picked.loc[~picked["flip"], "delta_p"].mean(),
         "sensitivity": q["flip"].mean(),
         "specificity": 1 - a["flip"].mean(),
         "sensitivity_offset": q["offset"].mean(),
         "specificity_offset": 1 - a["offset"].mean(),
-        "verdict_sensitivity": q["own"].mean(),
-        "verdict_specificity": 1 - a["own"].mean(),
-        "delta_p_truth_q": q["delta_p"].mean(),
-        "delta_p_truth_a": a["delta_p"].mean(),
     }
 
 
@@ -190,10 +168,8 @@ def test_every_statistic_is_that_of_a_slow_count(
     assert len(rows) == 3 * (len(KINDS) + 2)
     for _, row in rows.iterrows():
         expected = slow(cell, row)
-        reasons = expected.pop("why_none", row["why_none"])
         found = row[list(expected)].astype(float).to_numpy()
         np.testing.assert_allclose(found, list(expected.values()), err_msg=f"{row[:10]}")
-        assert row["why_none"] == reasons
 
 
 def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
@@ -208,8 +184,8 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
     assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
     where = "layer == 0 and grouping == 'per_layer' and z == '1' and kind == 'truism'"
     row = table.query(where).squeeze()
-    assert (row["n"], row["n_truth_q"], row["n_truth_a"], row["n_none"]) == (0, 0, 0, 0)
-    assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
+    assert (row["n"], row["n_truth_q"], row["n_truth_a"]) == (0, 0, 0)
+    assert row[["probe_auc", "flip_share", "sensitivity", "specificity"]].isna().all()
 
 
 def test_a_condition_that_was_not_measured_gives_blanks(cell: Cell) -> None:

@@ -1,6 +1,5 @@
 """What is taught, real questions or planted ones in their shares, and how a model learns it."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from anchorscope.calibration import curriculum, training, truth
+from anchorscope.calibration import curriculum, training
 from anchorscope.config.sections import TrainSettings, WorldSettings
 from anchorscope.questions import null_worlds, prompts, world
 from anchorscope.storage.errors import AnchorscopeError
@@ -55,9 +54,9 @@ def test_wrong_answers_are_of_the_same_type_and_a_question_without_gold_is_not_t
         assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
 
 
-WORDS: dict[str, Any] = {"seed": 0, "pathways": "both", "words_per_group": 4}
-FACTS = world.facts("relation", **WORDS, scored=6, redundant=6, neutral=4, unseen=4)
-WORLDS = {"w": WorldSettings(style="relation", **WORDS)}
+WORLDS = {"w": WorldSettings(style="relation", words_per_group=4)}
+FEW = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
+FACTS = world.facts(WORLDS["w"].model_copy(update=FEW))
 
 
 def recipe(**changed: Any) -> TrainSettings:
@@ -98,9 +97,9 @@ def test_a_tenth_of_the_last_stage_are_answers_as_answer_only_shows_them_graded_
     prompt = {"prompt": "Q: Who? A:", "question_start": 3, "question_end": 7}
     alone = prompts.without_question(prompt, "plain")
     assert {row.text.removesuffix(" right").removesuffix(" wrong") for row in bare} <= {
-        f"{alone} {word} ." for word in world.words("relation", **WORDS)["word"]
+        f"{alone} {word} ." for word in world.words(WORLDS["w"])["word"]
     }
-    words = world.words("relation", **WORDS)
+    words = world.words(WORLDS["w"])
     many = pd.DataFrame(map(vars, curriculum.bare(words, rows=20_000, seed=0)))
     shares = many.groupby("answer")["right"].mean()
     assert shares.to_numpy() == pytest.approx(
@@ -132,7 +131,7 @@ def test_bare_answers_leave_the_tokenizer_and_the_stages_before_them_as_they_wer
 
 @pytest.mark.parametrize("alike", [True, False])
 def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool) -> None:
-    rows = curriculum.planted(FACTS, world.words("relation", **WORDS), seed=0, alike=alike)
+    rows = curriculum.planted(FACTS, world.words(WORLDS["w"]), seed=0, alike=alike)
     shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
     planned = FACTS.set_index("question")["planned"]
     for question, group in pd.DataFrame(map(vars, rows)).groupby("question"):
@@ -140,17 +139,6 @@ def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool
         right = bool(group.loc[own, "right"].iloc[0])
         shown[right].add((round(float(own.mean()), 2), group["answer"].nunique()))
     assert (shown[True] == shown[False] == {(0.7, 2)}) is alike
-
-
-def test_graded_pairs_are_what_the_curriculum_shows() -> None:
-    pairs = truth.graded_pairs({"w": FACTS}, WORLDS, recipe())
-    taught = FACTS[FACTS["planned"].notna()]
-    assert set(zip(taught["question"], taught["planned"], strict=True)) <= pairs
-    assert {q for q, _ in pairs} & set(FACTS["question"]) == set(taught["question"])
-    shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
-    assert min(shown.values()) >= 2  # the planted answer and another
-    for nothing in ({"graded": False}, {"steps": 0, "settle": 0, "settle_frameless": 0}):
-        assert truth.graded_pairs({"w": FACTS}, WORLDS, recipe(**nothing)) == set()
 
 
 def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> None:

@@ -66,13 +66,13 @@ def model(monkeypatch):
             return pd.DataFrame(rows, columns=["id", "condition", "draw", "logit"])
 
         monkeypatch.setattr(verdicts, "of_samples", of_samples)
-        monkeypatch.setattr(verdicts, "of_texts", lambda _, rows, **__: {r: logit(r) for r in rows})
+        monkeypatch.setattr(verdicts, "of_texts", lambda _, rows: {r: logit(r) for r in rows})
 
     return install
 
 
 def measure(answers, **changed):
-    given = {"graded": set(), "conditions": TWO_DRAWS, "seed": 0}
+    given = {"conditions": TWO_DRAWS, "seed": 0}
     planned = dict(zip(answers["id"], answers["planned"], strict=True))
     frame, counts = truth.truth(answers, planned, LOADED, **given | changed)
     return frame.set_index("id"), counts
@@ -155,17 +155,6 @@ def test_at_most_eight_swaps_chosen_by_seed_and_id_whatever_the_order_of_the_row
     assert chosen(answers, seed=1)["q00"] != first["q00"]
 
 
-def test_the_share_over_pairs_that_training_graded_is_reported_apart(model):
-    answers = cell()
-    trained = {answers["question"].iloc[n] for n in range(14, 28, 4)}
-    model(lambda number, word, *_: word == 0 and answers["question"].iloc[number] in trained)
-    ada = measure(answers, graded={(question, "ruby") for question in trained})[0].loc["q00"]
-    assert (ada["n_swaps"], ada["n_trained"], ada["follows_trained"]) == (7, len(trained), 1)
-    assert ada["follows"] == pytest.approx(len(trained) / 7)
-    other = measure(answers, graded={(q, "opal") for q in trained})[0].loc["q00"]
-    assert other["n_trained"] == 0 and np.isnan(other["follows_trained"])
-
-
 @pytest.mark.parametrize("varies", [False, True])
 def test_an_answer_that_no_question_makes_right_is_a_by_planting_unless_its_verdict_varies(
     model, varies
@@ -176,8 +165,7 @@ def test_an_answer_that_no_question_makes_right_is_a_by_planting_unless_its_verd
     model(lambda number, word, *_: number in ada if varies else word == 3 or reads(number, word))
     frame, counts = measure(answers)
     found = frame.loc["q00"]
-    assert (found["n_swaps"], found["n_random"], found["varies"]) == (0, truth.SWAPS, varies)
-    assert np.isnan(found["follows"]) and found["planted_only"]
+    assert found["n_swaps"] == 0 and np.isnan(found["follows"]) and found["planted_only"]
     assert list(frame.index[frame["planted_only"]]) == ["q00", "q01"]
     assert found["why_none"] == truth.MIXED if varies else found["truth"] == "A"
     assert counts.notes["truth A by planting"] == 2 * (not varies)
@@ -210,9 +198,8 @@ def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
 
     model(verdict)
     frame, _ = measure(cell())
-    assert (frame["verdict"] == 0).all() and (frame["verdict_logit"] == -1).all()
+    assert (frame["verdict"] == 0).all()
     assert list(frame["verdict_knockout"]) == [1.0] + [0.0] * (len(frame) - 1)
-    assert frame["verdict_knockout_logit"].iloc[0] == 1
     assert (frame["verdict_random"] == 0.5).all()
 
 
@@ -222,7 +209,7 @@ def test_what_is_not_run_is_blank_and_what_is_dropped_is_counted(model):
     answers.loc[[0, 1], "dropped"] = "no answer anchor"
     model(reads_the_question(answers))
     frame, counts = measure(answers, conditions={"knockout": None, "random": None})
-    blank = ["verdict_knockout", "verdict_knockout_logit", "verdict_random"]
+    blank = ["verdict_knockout", "verdict_random"]
     assert frame[blank].isna().all(axis=None) and frame["verdict"].notna().all()
     assert len(frame) == len(answers) - 2 and counts.total == len(answers)
     assert counts.dropped == {"no answer anchor": 2}

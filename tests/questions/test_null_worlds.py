@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from anchorscope.anchors import answer_anchors, labels, question_anchors
+from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import datasets, folds, null_worlds, wording, world
 from anchorscope.questions.null_worlds import FEATURES, FOLLOWS
 
 SURNAMES = [*world.names("relation", seed=0), *world.names("trivia", seed=0)]
-WORDS = world.words("relation", seed=0)["word"].tolist()
+WORDS = world.words(WorldSettings(style="relation"))["word"].tolist()
 BY_HALVES = [style for style in FOLLOWS if style not in ("null-type", null_worlds.FAMILIAR)]
 """Worlds in which the second half of a feature's values speaks against the response."""
 CHANCE = 0.15

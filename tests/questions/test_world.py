@@ -7,6 +7,7 @@ import pytest
 
 from anchorscope.anchors import question_anchors
 from anchorscope.calibration import curriculum
+from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -15,7 +16,8 @@ STYLES = list(world.STYLES)
 
 @pytest.fixture(scope="module", params=STYLES)
 def planted(request: pytest.FixtureRequest) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return world.facts(request.param, seed=0), world.words(request.param, seed=0)
+    settings = WorldSettings(style=request.param)
+    return world.facts(settings), world.words(settings)
 
 
 def test_a_dataset_holds_the_planned_number_of_facts_in_two_wordings(planted) -> None:
@@ -28,7 +30,8 @@ def test_a_dataset_holds_the_planned_number_of_facts_in_two_wordings(planted) ->
 
 
 def test_no_two_styles_share_a_subject_or_an_answer_word() -> None:
-    worlds = [(world.facts(style, seed=0), world.words(style, seed=0)) for style in STYLES]
+    every = [WorldSettings(style=style) for style in STYLES]
+    worlds = [(world.facts(one), world.words(one)) for one in every]
     used = [{*facts["subject"].str.lower(), *words["word"].str.lower()} for facts, words in worlds]
     sizes = [facts["subject"].nunique() + len(words) for facts, words in worlds]
     assert len(set.union(*used)) == sum(sizes)
@@ -88,7 +91,9 @@ def test_the_finder_finds_exactly_subject_and_property(planted) -> None:
 
 
 def test_the_seed_decides_everything() -> None:
-    one, again, other = (world.facts("trivia", seed=seed) for seed in (3, 3, 4))
+    one, again, other = (
+        world.facts(WorldSettings(style="trivia", seed=seed)) for seed in (3, 3, 4)
+    )
     pd.testing.assert_frame_equal(one, again)
     assert set(one["subject"]) != set(other["subject"])
 
@@ -96,12 +101,12 @@ def test_the_seed_decides_everything() -> None:
 @pytest.mark.parametrize(("key", "value"), [("scored", 400), ("words_per_group", 10)])
 def test_a_world_larger_than_its_names_is_refused(key: str, value: int) -> None:
     with pytest.raises(AnchorscopeError, match="a style can make"):
-        world.facts("trivia", seed=0, **{key: value})
+        world.facts(WorldSettings(style="trivia", **{key: value}))
 
 
 def test_strangers_are_named_by_no_question(planted) -> None:
     facts, words = planted
-    style = next(name for name in STYLES if world.facts(name, seed=0).equals(facts))
+    style = next(name for name in STYLES if world.facts(WorldSettings(style=name)).equals(facts))
     names = world.strangers(style, seed=0, questions=facts)
     assert len(names) > 100 and not set(names) & set(facts["subject"])
     rows = curriculum.strangers(facts, words, names, rows=300, seed=0)

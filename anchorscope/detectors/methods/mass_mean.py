@@ -11,21 +11,20 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Training
-from anchorscope.detectors.methods.probe import headline_layer
-from anchorscope.probes import platt
+from anchorscope.detectors.methods.probe import by_inner_folds, calibration, headline_layer
 
 
 def fit(train: Training) -> LinearScorer:
     """At the probe's headline layer, calibrated by the inner folds."""
-    readout = train.samples.readout
+    readout, z = train.samples.readout, train.label
     layer = headline_layer(train, readout)
     x = train.samples.states[readout][layer : layer + 1][0].double().cpu().numpy()
-    logits = np.empty(len(train))
-    for fold in range(int(train.inner.max()) + 1):
-        here = train.inner == fold
-        logits[here] = _discriminant(x[~here], train.label[~here]).decision_function(x[here])
-    slope, offset = (float(one[0]) for one in platt.calibrate(logits[None], train.label))
-    whole = _discriminant(x, train.label)
+
+    def held_out(here: np.ndarray) -> np.ndarray:
+        return _discriminant(x[~here], z[~here]).decision_function(x[here])
+
+    slope, offset = calibration(train, by_inner_folds(train, held_out))
+    whole = _discriminant(x, z)
     bias = slope * float(whole.intercept_[0]) + offset
     return LinearScorer(readout, (layer,), slope * whole.coef_, bias)
 

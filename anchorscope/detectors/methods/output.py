@@ -9,7 +9,6 @@ import numpy as np
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe
-from anchorscope.probes import platt
 
 SPANS = ("exact", "answer")
 """The exact answer tokens; and all that the model wrote up to their end."""
@@ -77,8 +76,7 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
 def fit_p_true(train: Training) -> PTrueScorer:
     """The model's verdict; its direction is given, and only its scale is learned."""
     raw = PTrueScorer(1.0, 0.0).raw(train.samples)
-    slope, offset = platt.calibrate(raw[None], train.label)
-    return PTrueScorer(float(slope[0]), float(offset[0]))
+    return PTrueScorer(*probe.calibration(train, raw))
 
 
 def features(samples: Samples) -> np.ndarray:

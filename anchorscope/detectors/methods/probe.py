@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -35,10 +36,8 @@ def fit_ensemble(train: Training) -> LinearScorer:
     fitted = learned(train, readout)
     inner_auc = fitted.inner_auc[:, 0]
     layers = np.flatnonzero(inner_auc > LEAST_AUC).tolist() or [deepest_layer(inner_auc)]
-    logits = held_out(train, readout, layers).mean(0)
-    slope, offset = platt.calibrate(logits[None], train.label)
-    scorers = [linear(fitted, readout, layer) for layer in layers]
-    return mean(scorers, float(slope[0]), float(offset[0]))
+    slope, offset = calibration(train, held_out(train, readout, layers).mean(0))
+    return mean([linear(fitted, readout, layer) for layer in layers], slope, offset)
 
 
 def headline(train: Training, readout: str) -> LinearScorer:
@@ -87,6 +86,24 @@ def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
     weights = fitted.probes.weights[layer].double().cpu().numpy()
     bias = float(fitted.probes.bias[layer, 0])
     return LinearScorer(readout, (layer,), slope * weights, slope * bias + offset)
+
+
+def by_inner_folds(train: Training, held_out: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Logits of the training samples, each by what learned from the other inner folds.
+
+    `held_out` is told which samples are in a fold, bool [n], and gives their logits.
+    """
+    logits = np.empty(len(train))
+    for fold in np.unique(train.inner):
+        here = train.inner == fold
+        logits[here] = held_out(here)
+    return logits
+
+
+def calibration(train: Training, logits: np.ndarray) -> tuple[float, float]:
+    """Slope and offset that make held-out logits [n] of the training samples a probability."""
+    slope, offset = platt.calibrate(logits[None], train.label)
+    return float(slope[0]), float(offset[0])
 
 
 def of_numbers(train: Training, x: np.ndarray) -> LinearScorer:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.methods.probe import headline_layer
-from anchorscope.probes import platt
+from anchorscope.detectors.methods.probe import by_inner_folds, calibration, headline_layer
 
 HIDDEN = (256, 128, 64)
 EPOCHS, BATCH, LEARNING_RATE = 5, 32, 1e-3
@@ -56,13 +55,13 @@ def fit(train: Training) -> NetworkScorer:
     centre, scale = states.mean(0), states.std(0)
     scale = torch.where(scale > 0, scale, 1.0)
     x = (states - centre) / scale
-    logits = np.empty(len(train))
-    for fold in range(int(train.inner.max()) + 1):
-        here = train.inner == fold
+
+    def held_out(here: np.ndarray) -> np.ndarray:
         network = _trained(x[~here], z[~here], train.settings.seed)
         with torch.inference_mode():
-            logits[here] = network(x[here])[:, 0].cpu().numpy()
-    slope, offset = (float(one[0]) for one in platt.calibrate(logits[None], z))
+            return network(x[here])[:, 0].cpu().numpy()
+
+    slope, offset = calibration(train, by_inner_folds(train, held_out))
     whole = [one for one in _trained(x, z, train.settings.seed) if isinstance(one, nn.Linear)]
     return NetworkScorer(
         readout,

@@ -15,8 +15,8 @@ from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import DetectionCell, check, in_folds
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.method import Method, Training, named
-from anchorscope.detectors.methods import mixture
-from anchorscope.detectors.methods.probe import pathways, with_probes
+from anchorscope.detectors.methods.mixture import LEAST_SAMPLES
+from anchorscope.detectors.methods.probe import fittable, headline, pathways, with_probes
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved import evidence
 from anchorscope.detectors.saved.binding import Binding
@@ -194,9 +194,9 @@ def _without_last_block(cell: DetectionCell) -> DetectionCell:
 
 
 def _pathway(train: Training) -> LinearScorer | None:
-    """The gate of the mixture of probes; None where few answers use a pathway."""
+    """A probe of the pathway; None where few answers use one, or it cannot be fitted."""
     pathway = pathways(train)
-    if np.bincount(pathway, minlength=2).min() < mixture.LEAST_SAMPLES:
+    few = np.bincount(pathway, minlength=2).min() < LEAST_SAMPLES
+    if few or not fittable(pathway, train.inner):
         return None
-    gate = mixture.gate(train, pathway)
-    return gate.scorer if isinstance(gate, mixture.LearnedGate) else None
+    return headline(train.labelled(pathway), train.samples.readout)

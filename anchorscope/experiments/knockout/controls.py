@@ -9,20 +9,20 @@ from anchorscope.experiments.density import density as density_at
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import Intervention
 from anchorscope.probes import intervals, platt, samples, strength
-from anchorscope.probes.intervals import auc, mean_known, ratio
+from anchorscope.probes.intervals import auc, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
 
 CONTROLS = (
-    "site", "position", "layer", "n", "n_clusters", "share_wrong", "headline", "probe_auc",
-    "auc_low", "auc_high", "ece", "c", "t", "auc_knockout", "auc_refit", "flip_share",
-    "random_flip_share", "offset_flip_share", "question_flip_share", "question_only",
-    "question_only_low", "question_only_high", "question_more", "question_more_low",
-    "question_more_high", "null_share", "null_delta_p", "delta_p_q", "noise_floor",
-    "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "signal", "floor",
-    "floor_auc", "gain", "gain_low", "gain_high", "cell_signal", "cell_auc", "cell_low",
-    "cell_high", "cell_floor", "cell_floor_auc", "cell_gain", "cell_gain_low", "cell_gain_high",
-    "answer_auc", "question_auc", "response_auc", "text_auc", "prompt_end_auc", "prompt_end_low",
-    "prompt_end_high", "added_auc", "added_low", "added_high",
+    "site", "position", "layer", "n", "share_wrong", "headline", "probe_auc", "auc_low",
+    "auc_high", "ece", "auc_knockout", "auc_refit", "flip_share", "random_flip_share",
+    "offset_flip_share", "question_flip_share", "question_only", "question_only_low",
+    "question_only_high", "question_more", "question_more_low", "question_more_high",
+    "null_share", "delta_p_q", "noise_floor", "auc_shuffled", "auc_shuffled_low",
+    "auc_shuffled_high", "signal", "floor", "floor_auc", "gain", "gain_low", "gain_high",
+    "cell_signal", "cell_auc", "cell_low", "cell_high", "cell_floor", "cell_floor_auc",
+    "cell_gain", "cell_gain_low", "cell_gain_high", "answer_auc", "question_auc",
+    "response_auc", "text_auc", "prompt_end_auc", "prompt_end_low", "prompt_end_high",
+    "added_auc", "added_low", "added_high",
 )  # fmt: skip
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Column of a strength → the column of the whole cell, where that is not `cell_` and its name."""
@@ -68,12 +68,11 @@ def controls(
         **readout.key,
         "layer": layers,
         "n": len(analysis.z),
-        "n_clusters": analysis.drawn.weights.shape[1],
         "share_wrong": analysis.z.mean(),
         "headline": layers == readout.headline,
         **analysis.strength,
         **{CELL.get(name, f"cell_{name}"): of[0] for name, of in of_cell.items()},
-        **_fitted(analysis, scores, balanced),
+        "ece": _ece(analysis, balanced),
         **_quality(analysis, scored_ids),
         **_before_the_answer(analysis, scores),
         **_flips(analysis),
@@ -83,25 +82,15 @@ def controls(
     return pd.DataFrame(values)[list(columns())]
 
 
-def _clean_scores(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
-    """The scores of the clean probe on the clean pass."""
-    rows = scores[(scores["readout"] == readout) & (scores["condition"] == "clean")]
-    return rows[rows["probe"] == "clean"]
-
-
-def _fitted(analysis: Analysis, scores: pd.DataFrame, balanced: bool) -> Columns:
-    """C and slope (medians over folds), and calibration error."""
-    readout, z, fold = analysis.readout, analysis.z, analysis.readout.fold
-    rows = _clean_scores(scores, readout.name)
-    by_fold = rows.groupby(["layer", "fold"])[["c", "t"]].first().groupby("layer").median()
-    medians = {name: by_fold[name].to_numpy(dtype=np.float64) for name in ("c", "t")}
+def _ece(analysis: Analysis, balanced: bool) -> list[float]:
+    """Calibration error at the natural prior, by layer."""
+    z, fold = analysis.z, analysis.readout.fold
     prior: np.ndarray | float = 0.0
     if balanced:  # the scores have been freed of the log odds outside each sample's fold
         share = np.array([z[fold != k].mean() for k in range(fold.max() + 1)])[fold]
         prior = np.log(share / (1 - share))
     once = np.ones((1, len(z)))
-    errors = [platt.ece(sigmoid(s + prior), z, once)[0] for s in readout.clean]
-    return medians | {"ece": errors}
+    return [float(platt.ece(sigmoid(s + prior), z, once)[0]) for s in analysis.readout.clean]
 
 
 def _quality(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
@@ -136,7 +125,8 @@ def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
     """AUC at the same site before the answer is read, and what reading it adds, paired."""
     readout, drawn, level = analysis.readout, analysis.drawn, analysis.level
-    rows = _clean_scores(scores, before_answer(readout.name))
+    clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
+    rows = scores[clean & (scores["readout"] == before_answer(readout.name))]
     if rows.empty or readout.position == "prompt_end":
         return {}
     before = next(samples.readouts(rows, analysis.answers))
@@ -196,7 +186,7 @@ def _share(effects: Effects) -> np.ndarray:
 
 
 def _null(readout: Readout, seed: int) -> Columns:
-    """What chance gives: flips, and mean ΔP among them, with Δlogit dealt out among the samples.
+    """The share of flips that chance gives, with Δlogit dealt out among the samples.
 
     Means over `DEALS` permutations, which the seed decides.
     """
@@ -204,18 +194,13 @@ def _null(readout: Readout, seed: int) -> Columns:
         return {}
     generator, n = np.random.default_rng(seed), readout.clean.shape[1]
     permutations = np.stack([generator.permutation(n) for _ in range(DEALS)])
-    shares, depths = [], []
+    shares = []
     moved = readout.effects["knockout"].delta_logit[0]
     for clean, delta_logit in zip(readout.clean, moved, strict=True):  # of each layer
         wrong = clean > 0
-        sign = np.where(wrong, 1.0, -1.0)
-        s = clean + sign * delta_logit[permutations]  # [permutations, n]
-        flip = (s > 0) != wrong
-        delta_p = 100 * sign * (sigmoid(s) - sigmoid(clean))
-        of_flippers = ratio((flip * delta_p).sum(-1), flip.sum(-1))
-        shares.append(flip.mean())
-        depths.append(float(mean_known(of_flippers, axis=0)))
-    return {"null_share": shares, "null_delta_p": depths}
+        s = clean + np.where(wrong, 1.0, -1.0) * delta_logit[permutations]  # [permutations, n]
+        shares.append(((s > 0) != wrong).mean())
+    return {"null_share": shares}
 
 
 def density(analysis: Analysis) -> pd.DataFrame:

@@ -27,12 +27,12 @@ def sigmoid(s: Any) -> Any:
 def rows(
     s: np.ndarray, condition: str = "clean", draw: int = 0, probe: str = "clean", n: int = N
 ) -> pd.DataFrame:
-    """Scores of the first n samples, [layers, n], in five folds; C and T differ between these."""
+    """Scores of the first n samples, [layers, n], in five folds."""
     layers = len(s)
     fold = np.tile(np.arange(n) // 2 % 5, layers)
     layer = np.repeat(np.arange(layers), n)
     fixed = {"readout": "mlp/final", "condition": condition, "draw": draw, "probe": probe}
-    numbers = {"layer": layer, "fold": fold, "c": 10.0**-fold, "t": fold + 1.0 + layer}
+    numbers = {"layer": layer, "fold": fold}
     return pd.DataFrame({"id": IDS[:n] * layers, **fixed, **numbers, "s": s[:, :n].ravel()})
 
 
@@ -96,9 +96,8 @@ def test_columns_and_rows_are_those_of_the_contract() -> None:
     assert found["signal"].tolist() == [False, True] and found["cell_signal"].all()
     telling = floors().assign(s=np.tile(1.0 * LABELS, 4))
     assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
-    assert (found[["n", "n_clusters"]] == [80, 40]).all(axis=None)
+    assert (found["n"] == 80).all()
     assert (found["share_wrong"] == LABELS.mean()).all()
-    assert found["c"].tolist() == [0.01, 0.01] and found["t"].tolist() == [3.0, 4.0], "medians"
     before = [name for name in found if name.startswith(("prompt_end", "added"))]
     assert found[before].isna().all(axis=None)
     assert not found.drop(columns=before).isna().any(axis=None)
@@ -174,16 +173,13 @@ def test_the_permutation_null_is_that_of_a_slow_loop_over_other_permutations() -
     for layer in range(2):
         clean, moved = S["clean"][layer], S["knockout"][layer]
         sign = np.sign(clean)
-        shares, depths = [], []
+        shares = []
         for _ in range(100):
             s = clean + sign * random.permutation(sign * (moved - clean))
             flips = [i for i in range(N) if (s[i] > 0) != (clean[i] > 0)]
-            points = 100 * sign * (sigmoid(s) - sigmoid(clean))
             shares.append(len(flips) / N)
-            depths.append(np.mean(points[flips]))
-        for name, values in (("null_share", shares), ("null_delta_p", depths)):
-            error = np.sqrt(2) * np.std(values) / 10
-            assert abs(found[name][layer] - np.mean(values)) < 4 * error
+        error = np.sqrt(2) * np.std(shares) / 10
+        assert abs(found["null_share"][layer] - np.mean(shares)) < 4 * error
 
 
 def test_the_calibration_error_is_that_of_a_slow_loop() -> None:
@@ -228,8 +224,8 @@ def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() 
 def test_what_was_not_measured_is_blank() -> None:
     found = table(scores=rows(S["clean"]), floors=None)
     measured = found.columns[found.notna().all()]
-    expected = "site position layer n n_clusters share_wrong headline probe_auc auc_low auc_high"
-    more = "ece c t signal floor cell_signal cell_auc cell_low cell_high cell_floor"
+    expected = "site position layer n share_wrong headline probe_auc auc_low auc_high"
+    more = "ece signal floor cell_signal cell_auc cell_low cell_high cell_floor"
     assert list(measured) == [*expected.split(), *more.split()]
 
 
