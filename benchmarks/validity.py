@@ -220,16 +220,6 @@ def experiment_floors(tables: Path) -> str:
     return rows(lines)
 
 
-def experiment_nulls(tables: Path) -> str:
-    """In how many null cells each measure comes out empty, and its difference to the control."""
-    table = pd.read_csv(tables / "calibration-experiments-floors.csv")
-    table = table[(table["scope"] == "empty") & table["holds"].notna()]
-    return rows(
-        [str(name), f"{part['holds'].sum()} of {len(part)}", spread(part["measured"])]
-        for name, part in table.groupby("floor", sort=True)
-    )
-
-
 def written(page: str, tables: dict[str, str]) -> str:
     """The page with these tables' rows below their two heading lines.
 
@@ -262,7 +252,6 @@ def main() -> None:
         found |= {
             "experiments": experiments.by_kind(),
             "experiment-floors": experiment_floors(tables),
-            "experiment-nulls": experiment_nulls(tables),
             "ranks": experiments.ranks(),
         }
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
