@@ -108,9 +108,7 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        from anchorscope.detectors.saved.reading import scored
-
-        return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
+        return self._scored(model, tokenizer, rows, **how)[list(COLUMNS)]
 
     def evaluate(
         self,
@@ -130,13 +128,36 @@ class Detector:
         """
         from anchorscope.config.settings import Bootstrap
         from anchorscope.detectors.saved.evaluating import evaluate
-        from anchorscope.detectors.saved.reading import scored
         from anchorscope.models.rows import TABLE
 
-        table = scored(self, model, tokenizer, rows, **how)
+        table = self._scored(model, tokenizer, rows, **how)
         readout, source = self.scorer_of(how.get("readout")).readout, how.get("source", TABLE)
         bootstrap = Bootstrap(draws=draws, level=level)
         return evaluate(table, readout, self.trained_on, source, bootstrap, seed)
+
+    def _scored(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        rows: Rows,
+        *,
+        readout: str | None = None,
+        **how: Any,
+    ) -> pd.DataFrame:
+        """`COLUMNS` and those of the answers."""
+        from anchorscope.detectors.saved import reading
+
+        scorers = {"logit": self.scorer_of(readout)}
+        scorers |= {PATHWAY: self.pathway} if self.pathway else {}
+        bound = self.binding, self.prompting
+        table = reading.logits(scorers, *bound, model, tokenizer, rows, **how)
+        question = np.full(len(table), np.nan)
+        if self.pathway:
+            question = sigmoid(table[PATHWAY].to_numpy())
+        pathway = np.where(question > 0.5, "Q", "A").astype(object)
+        pathway[np.isnan(question)] = None
+        p = self.probabilities(table["logit"].to_numpy())
+        return table.assign(**p, p_question=question, pathway=pathway)
 
     def score_states(
         self, states: np.ndarray | torch.Tensor, readout: str | None = None

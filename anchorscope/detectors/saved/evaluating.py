@@ -51,7 +51,7 @@ def evaluate(
     """Measure how well scores tell right from wrong answers.
 
     Args:
-        table: scored rows, with `label` and `subject`, see `reading.scored`.
+        table: scored rows, with `label` and `subject`, see `Detector.score`.
         readout: what the scores were read off.
         trained_on: what the detector was fitted to: rows that share it do not count.
         source: what errors call the rows.

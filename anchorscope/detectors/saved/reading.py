@@ -1,4 +1,4 @@
-"""Scoring rows of a user's own: prompts, answers, one clean pass, and what the scorers say."""
+"""Rows of a user's own: prompts, answers, one clean pass, and the logits of scorers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from anchorscope.models.rows import TABLE, FieldNames, Rows, answer, as_list, as
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
-from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import questions
 from anchorscope.questions.fields import RowCells
 from anchorscope.styles import Around
@@ -26,7 +25,6 @@ from anchorscope.styles import Around
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.detectors.saved.detector import Detector
     from anchorscope.models.families import Loaded
 
 ROW = "row of the table"
@@ -43,26 +41,25 @@ class How(TypedDict, total=False):
     batch_tokens: int | None  # most tokens in a batch
 
 
-def scored(
-    detector: Detector,
+def logits(
+    scorers: Mapping[str, LinearScorer],
+    binding: Binding,
+    prompting: Mapping[str, Any],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     rows: Rows,
     *,
-    readout: str | None = None,
     fields: FieldNames | None = None,
     source: object = TABLE,
     batch_tokens: int | None = None,
 ) -> pd.DataFrame:
-    """A row for each row given: `detector.COLUMNS`, those of the answers, and `logit`.
+    """A row for each row given: the columns of the answers, their anchors, and each scorer's logit.
 
-    Scores are blank where a row has a reason in `dropped`.
+    Logits are NaN where a row has a reason in `dropped`. See `Detector` for the arguments, and
+    `How`.
     """
-    scorers = {"logit": detector.scorer_of(readout)}
-    scorers |= {"flips": detector.pathway} if detector.pathway else {}
-    binding, texts = detector.binding, detector.prompting["around"]
-    around = {one["relation"]: Around(one["before"], one["after"]) for one in texts}
-    settings = {**detector.prompting["settings"]}
+    around = {one["relation"]: Around(one["before"], one["after"]) for one in prompting["around"]}
+    settings = {**prompting["settings"]}
     settings |= {"batch_tokens": batch_tokens} if batch_tokens else {}
     chosen = Config(models={}, datasets={}, figures={}, **settings)
     loaded = loading.wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
@@ -79,16 +76,7 @@ def scored(
     anchors = _question_anchors(answered.prompts).where(table["dropped"].isna(), None)
     table = table.assign(question_anchor=anchors, answer_anchor=table["ea_text"])
     table = table.join(_logits(loaded, answered.answers, scorers))
-    return _with_scores(detector, _as_given(table, numbered, names, source))
-
-
-def _with_scores(detector: Detector, table: pd.DataFrame) -> pd.DataFrame:
-    """The table with what the logits say, in the columns of `Detector.score`."""
-    question = sigmoid(table.get("flips", pd.Series(np.nan, table.index)).to_numpy())
-    pathway = np.where(question > 0.5, "Q", "A").astype(object)
-    pathway[np.isnan(question)] = None
-    p = detector.probabilities(table["logit"].to_numpy())
-    return table.assign(**p, p_question=question, pathway=pathway)
+    return _as_given(table, numbered, names, source)
 
 
 def _question_anchors(prompts: pd.DataFrame) -> pd.Series:
