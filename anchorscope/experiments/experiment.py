@@ -69,7 +69,7 @@ Passes = Callable[[Any, int, int], int]
 Of its settings, the random draws of its control, and the number of read-outs.
 """
 Chart = Callable[..., "Figure"]
-"""One of `figure.CHARTS`: draws the table under the keywords of `figure_request.Keywords`."""
+"""One of `figure.CHARTS`: draws the table under the keywords of `figure_request.request_of`."""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 

@@ -1,12 +1,12 @@
 """The rows of panels on swapped answers: what passes through the question, and what is truth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
-from anchorscope.figures.figure_axis import LAYERS, Axis, Ticks, numbers_of, ticks_of
+from anchorscope.figures.figure_axis import LAYERS, Axis, numbers_of, ticks_of
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, LAYER, Style
@@ -84,21 +84,20 @@ def _lines(rows: pd.DataFrame) -> pd.DataFrame:
     return drawn.filter(KEPT).round(4)
 
 
-def ticks_of_pairs(rows: pd.DataFrame) -> Ticks:
-    """An axis that holds 0, every band and every line."""
-    return ticks_of(numbers_of(rows), step=STEP) if len(rows) else ticks_of([])
-
-
-def panels(rows: Mapping[str, pd.DataFrame], look: Style) -> list[Panel]:
-    """The rows of panels, of `pathway` and `truth` by these names."""
+def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
+    """The rows of panels, of labelled rows of the crossing table at one read-out."""
     low, unnamed = look.share_height / look.panel_height, replace(LAYERS, title=None)
-    return [
-        Panel(
-            name, lines, Axis(AXIS_TITLE, ticks_of_pairs(lines)), TIPS, unnamed,
-            figure_panel.claims, low, HEADINGS[name],
-        )
-        for name, lines in rows.items()
-    ]  # fmt: skip
+    panels = []
+    for name, of in (("pathway", pathway), ("truth", truth)):
+        lines = of(crossing)
+        ticks = ticks_of(numbers_of(lines), step=STEP if len(lines) else 0)
+        panels.append(
+            Panel(
+                name, lines, Axis(AXIS_TITLE, ticks), TIPS, unnamed, figure_panel.claims, low,
+                HEADINGS[name],
+            )
+        )  # fmt: skip
+    return panels
 
 
 def verdict(crossing: pd.DataFrame) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any
 
 import pandas as pd
 
@@ -13,7 +13,7 @@ from anchorscope.figures.figure_data import at_readout
 from anchorscope.figures.figure_main import chart, choices
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figure_request import Chart, Keywords
+from anchorscope.figures.figure_request import Chart
 from anchorscope.figures.figure_style import Figure
 
 
@@ -37,7 +37,7 @@ CHARTS = {
 
 
 def view(
-    name: str, tables: Mapping[str, pd.DataFrame], **keywords: Unpack[Keywords]
+    name: str, tables: Mapping[str, pd.DataFrame], **keywords: Any
 ) -> tuple[Figure, list[Choice]]:
     """A picture, and what its page switches between: one of `CHARTS`, or a read-out's own.
 
@@ -49,7 +49,7 @@ def view(
         drawn = [tables[table] for table in one.tables]
         return one.chart(*drawn, **keywords | {"title": one.title}), []
     site, position = name.split("-")
-    at: Keywords = {**keywords, "readout": (site, position)}
+    at = {**keywords, "readout": (site, position)}
     # the figure's own page switches between all read-outs
     here = at_readout(tables["curve"], at["readout"])
     crossing = tables["crossing"]
