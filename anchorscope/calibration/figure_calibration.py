@@ -28,7 +28,7 @@ from anchorscope.figures.figure_verdict import GROUPINGS
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
     "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
-)
+).split()
 MEASURES = {
     "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
 }  # fmt: skip
@@ -69,7 +69,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
 
 def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     """One measure by read-out."""
-    points = data.numbered(rows, data.values_of(column, n="n_truth_q"))
+    points = data.numbered(rows, column, n="n_truth_q")
     points = points[points["value"].notna()]
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
     floor = next(one for one in FLOORS if one.column == column and one.z == "all")

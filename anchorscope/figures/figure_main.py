@@ -34,10 +34,6 @@ from anchorscope.passes.interventions import REGISTRY
 INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL}
 DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
-DELTA_P: data.Numbers = {
-    **data.values_of("delta_p", n="n", ends="ci"), "share": ("share", 100),
-    "probe_auc": ("probe_auc", 1),
-}  # fmt: skip
 
 
 def title_of(condition: str) -> str:
@@ -126,9 +122,9 @@ def _with_pairs(
 def curves(rows: pd.DataFrame, condition: str = "knockout") -> pd.DataFrame:
     """The lines of ΔP of both groups; `rows` are of `figure_data.select`, labelled."""
     groups = rows[(rows["condition"] == condition) & rows["anchor"].isin(draw.ANCHORS)]
-    lines = data.by_group(data.numbered(groups, DELTA_P))
+    lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
-    named = lines.assign(anchor=lines["anchor"] + "-Anchored")
+    named = lines.assign(anchor=lines["anchor"] + "-Anchored", share=100 * lines["share"])
     return data.in_runs(named, labels, ["share", "probe_auc"], digits=3)
 
 

@@ -15,7 +15,7 @@ NEEDED = (
     "model dataset site position layer n_right n_wrong n_gold pair_right pair_wrong pair_gold "
     "pair_right_cut pair_right_random pair_wrong_cut pair_wrong_random headline interaction "
     "own_answer truth through_eq"
-)
+).split()
 LEAST_PAIRS = 10
 """With fewer pairs of right answers those of wrong answers are drawn."""
 PATHS = {"clean": "", "exact tokens cut": "_cut", "random tokens cut": "_random"}
@@ -59,10 +59,10 @@ def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for side, rows in (("right", crossing[right]), ("wrong", crossing[~right])):
         for cut, end in PATHS.items():
-            numbers = data.values_of(f"pair_{side}{end}", n=f"n_{side}")
             claimed = (rows["through_eq"] == "yes") & rows["headline"] & (not end)
             look = {"dash": cut, "banded": end != "_random", "claimed": claimed}
-            parts.append(data.numbered(rows, numbers, quantity=f"own {side}, {cut}", **look))
+            look["quantity"] = f"own {side}, {cut}"
+            parts.append(data.numbered(rows, f"pair_{side}{end}", n=f"n_{side}", **look))
     return _lines(pd.concat(parts))
 
 
@@ -71,10 +71,11 @@ def truth(crossing: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for quantity, column in TRUTHS.items():
         gold = column == "pair_gold"
-        numbers = data.values_of(column, n="n_gold" if gold else "n_wrong")
         claimed = (crossing["truth"] == "yes") & crossing["headline"] & gold
         look = {"dash": "clean" if gold else "exact tokens cut", "banded": True}
-        parts.append(data.numbered(crossing, numbers, quantity=quantity, claimed=claimed, **look))
+        look |= {"quantity": quantity, "claimed": claimed}
+        n = "n_gold" if gold else "n_wrong"
+        parts.append(data.numbered(crossing, column, n=n, **look))
     return _lines(pd.concat(parts))
 
 

@@ -62,7 +62,7 @@ def summary(
         rows_at(_table(f"{stem}.{name}.csv", files), pair)
         for name in ("controls", "contrasts", "crossing")
     )
-    require(contrasts, "effect")
+    require(contrasts, ["effect"])
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
     floor = "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"]

@@ -70,7 +70,7 @@ def _view(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str,
 
 def _experiment(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
     name, chart = registry.pictures()[view]
-    return registry.EXPERIMENTS[name].charts[chart](*tables.values(), **request), ()
+    return registry.EXPERIMENTS[name].chart(chart)(*tables.values(), **request), ()
 
 
 def _detection(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:

@@ -32,8 +32,8 @@ def chart(layout: Any, heading: str = "", **keywords: Any) -> dict[str, Any]:
 
     @as_chart
     def page(rows: pd.DataFrame, request: Request) -> Picture:
-        rows = data.shown(rows, request, "share signal")
-        lines = data.in_runs(data.by_group(data.numbered(rows, data.values_of("share", 100))))
+        rows = data.shown(rows, request, ["share", "signal"])
+        lines = data.in_runs(data.by_group(data.numbered(rows, "share", 100)))
         axis = Axis("Share (%)", ticks_of(numbers_of(lines)))
         panels = [
             Panel(name, lines, axis, TIPS, heading=heading if name == "below" else "")

@@ -39,15 +39,13 @@ TRANSFER_TIPS = {
 @as_chart
 def forest(table: pd.DataFrame, request: Request) -> Picture:
     """AUC of every method: a panel for each dataset, a colour for each model."""
-    rows = rows_of(
-        table, request, "model dataset detector metric estimate ci_low ci_high n thin site position"
-    )
+    rows = rows_of(table, request, "detection")
     rows = rows[rows["metric"] == "auroc"]
     series = {
         label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], draw.marker_of(i), line=False)
         for i, (_, label) in enumerate(request.panels)
     }
-    points = data.numbered(rows, data.values_of("estimate", n="n", ends="ci"), signal=True)
+    points = data.numbered(rows, "estimate", n="n", ends="ci", signal=True)
     points = points.assign(
         series=points["model"],
         marker=points["model"].map({name: one.marker for name, one in series.items()}),
@@ -102,10 +100,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 def reads(table: pd.DataFrame, request: Request) -> Picture:
     """A bar for each method of what it reads of question, answer and pair, by cell."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
-    ends = " ".join(f"{share}_{end}" for share in shares for end in ("low", "high"))
-    needed = f"model dataset detector interaction n_right n_wrong site position {ends}"
-    needed += f" {' '.join(shares)}"
-    rows = rows_of(table, request, needed)
+    rows = rows_of(table, request, "detection-reads")
     bars = data.stacked(rows, shares)
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     names, layout = methods_axis(rows["detector"]), by_cell(request)
@@ -155,11 +150,9 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
 @as_chart
 def transfer(table: pd.DataFrame, request: Request) -> Picture:
     """AUC on each dataset of the probe and the text model of each other one, by model."""
-    rows = rows_of(
-        table, request, "model dataset trained_on detector auroc n n_shared site position"
-    )
+    rows = rows_of(table, request, "transfer")
     detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
-    cells = data.numbered(rows, data.values_of("auroc", n="n"))
+    cells = data.numbered(rows, "auroc", n="n")
     cells = cells.assign(trained=cells["trained_on"].map(lambda key: names.get(key, key)))
     cells = cells.filter([*TRANSFER_TIPS, "model", "dataset", "detector"]).round(4)
     columns = [

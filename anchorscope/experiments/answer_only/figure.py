@@ -3,6 +3,7 @@
 import pandas as pd
 
 from anchorscope.experiments import flip_figure
+from anchorscope.experiments.answer_only import COLUMNS
 from anchorscope.experiments.flip_figure import Words
 from anchorscope.figures import figure_notes as notes, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
@@ -13,6 +14,7 @@ from anchorscope.figures.figure_request import Request
 LEFT_OUT, CUT = "question left out", "every question token cut"
 WORDS = Words(
     arms={"answer-only": "the answer alone"},
+    columns=COLUMNS,
     what="Predictions that flip when the question is left out, or all of it is cut",
     tokens={LEFT_OUT: "flips", CUT: "question"},
     how="The answer's own tokens stand behind a prompt without the question; the control cuts "
@@ -53,10 +55,6 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Flips by layer."""
     return flip_figure.by_layer(flip_figure.rows_of(table, request, WORDS), request, WORDS)
-
-
-CHARTS = {"bars": bars, "layers": layers}
-"""View → what draws it."""
 
 
 def _with_means(points: pd.DataFrame) -> pd.DataFrame:

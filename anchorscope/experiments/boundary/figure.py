@@ -4,17 +4,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from anchorscope.experiments.boundary import KNOCKOUT, RANDOM
+from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import PERCENT, Axis, Ticks, numbers_of, ticks_of
 from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
 from anchorscope.figures.figure_request import Request
-
-COLUMNS = (
-    "model dataset site position layer groups facts anchor n n_paired right unknown logprob "
-    "entropy popularity signal headline thin"
-)
 
 
 @dataclass(frozen=True)
@@ -61,13 +56,9 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     return Picture(by_model(request), series, panels, _caption(rows, request))
 
 
-CHARTS = {"layers": layers}
-"""View → what draws it."""
-
-
 def _panel(rows: pd.DataFrame, measure: Measure) -> Panel:
     """A line for each dataset, group and way to form it; those of the control are dotted."""
-    points = data.numbered(rows, data.values_of(measure.column, measure.factor))
+    points = data.numbered(rows, measure.column, measure.factor)
     points = points.assign(chance=points["groups"] == RANDOM.name)
     lines = data.in_runs(data.by_group(points), ["groups"])
     lines["condition"] = lines["groups"]

@@ -31,7 +31,7 @@ def crossing_chart(crossing: pd.DataFrame, request: Request) -> Picture:
     AnchorscopeError: missing columns.
     """
     columns = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
-    rows = data.shown(crossing, request, f"{figure_pathway.NEEDED} {' '.join(columns)}", must=False)
+    rows = data.shown(crossing, request, [*figure_pathway.NEEDED, *columns], must=False)
     shares = data.stacked(rows, columns)
     shares = shares.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     panel = Panel("shares", shares, Axis("Shares (%)"), SHARE_TIPS, MIDDLES, figure_panel.shares)

@@ -7,7 +7,7 @@ weight 0.
 import pandas as pd
 
 from anchorscope.experiments import flip_figure
-from anchorscope.experiments.dose import WEIGHTS
+from anchorscope.experiments.dose import COLUMNS, WEIGHTS
 from anchorscope.experiments.flip_figure import EXACT, FLIPS, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
@@ -16,10 +16,6 @@ from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Series
 
-NEEDED = (
-    "model dataset site position layer weight label anchor n n_paired flips random step_high "
-    "delta_p random_delta_p signal headline thin"
-)
 SHARES = {EXACT: "flips", RANDOM: "random"}
 DEPTHS = {EXACT: "delta_p", RANDOM: "random_delta_p"}
 FRACTIONS = {0.125: "⅛", 0.25: "¼", 0.5: "½"}
@@ -34,7 +30,7 @@ TIPS = {"w": ("w", ""), "tokens": ("tokens", ""), "value": ("value", ".1f"), **d
 @as_chart
 def weights(table: pd.DataFrame, request: Request) -> Picture:
     """Flips above −ΔP against the weight, each dataset at its headline layer; a column a model."""
-    rows = flip_figure.all_answers(data.shown(table, request, NEEDED))
+    rows = flip_figure.all_answers(data.shown(table, request, COLUMNS))
     rows = rows[rows["headline"]]
     flips, depth = (_by_weight(rows, *one) for one in ((SHARES, 100), (DEPTHS, -1)))
     words = [in_words(weight) for weight in sorted([*_measured(rows), 1.0])]
@@ -48,7 +44,7 @@ def weights(table: pd.DataFrame, request: Request) -> Picture:
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Flips by layer, a line a weight; a panel for each model and dataset."""
-    rows = flip_figure.all_answers(data.shown(table, request, NEEDED))
+    rows = flip_figure.all_answers(data.shown(table, request, COLUMNS))
     series = {weight: _weight_series(weight) for weight in _measured(rows)}
     points = flip_figure.points_of(rows, SHARES)
     points = points.assign(
@@ -61,10 +57,6 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     panel = Panel("layers", lines, FLIPS, draw.LAYER | TIPS, height=1.5)
     caption = _caption(rows, request, "by layer")
     return Picture(by_cell(request), [*series.values()], [panel], caption)
-
-
-CHARTS = {"weights": weights, "layers": layers}
-"""View → what draws it."""
 
 
 def in_words(weight: float) -> str:

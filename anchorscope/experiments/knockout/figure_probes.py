@@ -38,8 +38,8 @@ def probes_chart(
     which these have nothing are left out. Raises AnchorscopeError: missing columns, or nothing
     measured at this read-out or grouping.
     """
-    checked = data.shown(controls, request, CONTROLS)
-    changes = data.shown(density, request, DENSITY, must=False)
+    checked = data.shown(controls, request, CONTROLS.split())
+    changes = data.shown(density, request, DENSITY.split(), must=False)
     groups, grouping = data.select(curve, request.readout, request.grouping)
     groups = data.labelled(groups[groups["condition"] == "knockout"], request)
     accuracy = "Answer accuracy of the groups", "Right (%)"
@@ -93,8 +93,7 @@ def _auc_axis(rows: pd.DataFrame) -> Axis:
 
 def _of_probes(checked: pd.DataFrame, column: str, about: str, ends: str = "") -> pd.DataFrame:
     """Lines of the probes' cells, in the colour of the Q-Anchored groups."""
-    numbers = data.values_of(column, n="n", ends=ends)
-    rows = data.numbered(checked, numbers, measure=about, condition=column)
+    rows = data.numbered(checked, column, n="n", ends=ends, measure=about, condition=column)
     return data.in_runs(data.by_group(rows, draw.ANCHORS[0]), ["measure", "condition"])
 
 
@@ -102,7 +101,7 @@ def _of_groups(groups: pd.DataFrame, column: str, factor: float) -> pd.DataFrame
     """Lines of the groups."""
     rows = groups[groups["anchor"].isin(draw.ANCHORS)]
     about = f"{column.replace('_', ' ').capitalize()} of the groups"
-    rows = data.numbered(rows, data.values_of(column, factor, n="n"), measure=about)
+    rows = data.numbered(rows, column, factor, n="n", measure=about)
     return data.in_runs(data.by_group(rows), ["measure", "condition"])
 
 
@@ -111,7 +110,7 @@ def _density_panel(changes: pd.DataFrame, checked: pd.DataFrame) -> Panel:
     place = ["model", "dataset", "layer"]
     rows = changes.merge(checked[[*place, "signal"]], on=place, how="left")
     rows = rows.assign(signal=data.true(rows["signal"]), x=rows["x"].round(4))
-    rows = data.numbered(rows, {"value": ("density", 1)}, measure="Density of Δlogit")
+    rows = rows.assign(value=rows["density"].astype(float), measure="Density of Δlogit")
     lines = data.in_runs(
         data.by_group(rows, draw.ANCHORS[0]), ["measure", "condition"], ["layer"], x="x", digits=6
     )

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, points_of
+from anchorscope.experiments.saliency import COLUMNS
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -29,11 +30,6 @@ from anchorscope.figures.figure_picture import (
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Series
 
-COLUMNS = (
-    "model dataset site position part arm head label anchor layer n n_paired flow flow_low "
-    "flow_high random random_low random_high auc auc_low auc_high random_auc random_auc_low "
-    "random_auc_high crossed_auc loss x density random_density thin signal"
-)
 GROUPS = {"Q": ("Q-Anchored", draw.BLUE), "A": ("A-Anchored", draw.ORANGE)}
 """Anchor → entry of the legend and colour, where a panel is of one cell."""
 DENSITIES = {EXACT: "density", RANDOM: "random_density"}
@@ -131,10 +127,6 @@ def heads(table: pd.DataFrame, request: Request) -> Picture:
     )
     many = "The best of many heads tells more by chance: choose it on other samples."
     return Picture(layout, [], [panel], _caption(rows, what, request, many, intervals=""))
-
-
-CHARTS = {"density": density, "later": later, "label": label, "layers": layers, "heads": heads}
-"""View → what draws it."""
 
 
 def _rows(table: pd.DataFrame, request: Request, arm: str) -> tuple[pd.DataFrame, str]:
