@@ -17,11 +17,9 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
-from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Series
 from anchorscope.figures.figure_verdict import GROUPINGS
 

@@ -12,9 +12,7 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import PERCENT, Axis
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, by_model
 from anchorscope.figures.figure_style import Series
 
 GREY = "#9a9a9a"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
-from anchorscope.figures.figure_axis import LAYERS, Axis, numbers_of, ticks_of
+from anchorscope.figures.figure_axis import LAYERS, axis_of
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, LAYER, Style
@@ -88,17 +88,19 @@ def _lines(rows: pd.DataFrame) -> pd.DataFrame:
 def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
     """The rows of panels, of labelled rows of the crossing table at one read-out."""
     low, unnamed = look.share_height / look.panel_height, replace(LAYERS, title=None)
-    panels = []
-    for name, of in (("pathway", pathway), ("truth", truth)):
-        lines = of(crossing)
-        ticks = ticks_of(numbers_of(lines), step=STEP if len(lines) else 0)
-        panels.append(
-            Panel(
-                name, lines, Axis(AXIS_TITLE, ticks), TIPS, unnamed, figure_panel.claims, low,
-                HEADINGS[name],
-            )
-        )  # fmt: skip
-    return panels
+    return [
+        Panel(
+            name,
+            lines,
+            axis_of(lines, AXIS_TITLE, step=STEP),
+            TIPS,
+            unnamed,
+            figure_panel.claims,
+            low,
+            HEADINGS[name],
+        )
+        for name, lines in (("pathway", pathway(crossing)), ("truth", truth(crossing)))
+    ]
 
 
 def verdict(crossing: pd.DataFrame) -> str:

@@ -46,17 +46,16 @@ def pictures(readouts: Mapping[str, str]) -> dict[str, Drawing]:
 
 
 def _figure(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
-    from anchorscope.figures.figure_answers import answer_details, no_answer_note, responses_of
+    from anchorscope.figures import figure_answers as answers
     from anchorscope.figures.figure_main import chart, choices
     from anchorscope.figures.figure_notes import model_notes
-    from anchorscope.figures.figure_sure import sure_note
+    from anchorscope.figures.figure_request import request_of
 
     curve, crossing, strata = tables.values()
-    shown = request["panels"], request["datasets"]
-    cells = responses_of(made, *shown)
-    sure = sure_note(curve, strata, request["readout"], *shown)
-    request["no_answers"] = " ".join(filter(None, (no_answer_note(cells), sure)))
-    request["notes"] = [*answer_details(cells), *model_notes(made, request["panels"])]
+    cells = answers.responses_of(made, request["panels"], request["datasets"])
+    sure = answers.sure_note(curve, strata, request_of(**request))
+    request["no_answers"] = " ".join(filter(None, (answers.no_answer_note(cells), sure)))
+    request["notes"] = [*answers.answer_details(cells), *model_notes(made, request["panels"])]
     return chart(curve, crossing, **request), choices(curve, crossing, **request)
 
 
@@ -74,6 +73,4 @@ def _experiment(view: str, tables: Tables, request: dict[str, Any], made: Any) -
 
 
 def _detection(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
-    from anchorscope.detectors.pictures.figure import CHARTS
-
-    return CHARTS[view](*tables.values(), **request), ()
+    return detection.VIEWS[view].chart(*tables.values(), **request), ()

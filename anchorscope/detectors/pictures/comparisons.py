@@ -17,10 +17,17 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_cell, small
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Column,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+    small,
+)
 from anchorscope.figures.figure_style import Series
 
 TERMS = ("pair", "answer", "question")

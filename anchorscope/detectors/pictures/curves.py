@@ -15,10 +15,9 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import Axis, auc_ticks, numbers_of
+from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
 
 METHODS = ("text", "output", "before", "probe", "mixture-of-probes")
@@ -107,13 +106,12 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     rows = data.shown(table, request, TABLES["detection-layers"], must=False)
     points = data.numbered(rows[~rows["thin"]], "auc", n="n")
     lines = data.in_runs(_drawn_as(points, "anchor", ANCHORS))
-    auc = Axis("AUC", auc_ticks(min([0.4, *numbers_of(lines)])))
     heads = rows[rows["headline"]]
     cells = [cell for _, cell in heads.groupby(["model", "dataset"])]
     return Picture(
         by_cell(request),
         [*ANCHORS.values()],
-        [Panel("layers", lines, auc, LAYER_TIPS)],
+        [Panel("layers", lines, auc_axis(lines), LAYER_TIPS)],
         notes.caption(
             request,
             rows,

@@ -6,10 +6,8 @@ from anchorscope.experiments import flip_figure
 from anchorscope.experiments.answer_only import COLUMNS
 from anchorscope.experiments.flip_figure import Words
 from anchorscope.figures import figure_notes as notes, figure_panel, figure_style as draw
-from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_axis import axis_of
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 
 LEFT_OUT, CUT = "question left out", "every question token cut"
 WORDS = Words(
@@ -42,7 +40,7 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
     columns = {LEFT_OUT: "delta_p", CUT: "question_delta_p"}
     depth = _with_means(flip_figure.points_of(rows, columns, factor=-1))
     below = flip_figure.groups(flips, request, more=MEAN)
-    depths = Axis("−ΔP (points)", ticks_of(numbers_of(depth), least=100))
+    depths = axis_of(depth, "−ΔP (points)", least=100)
     panels = [
         Panel("flips", flips, flip_figure.FLIPS, TIPS, below, figure_panel.bars),
         Panel("depth", depth, depths, TIPS, below, figure_panel.bars),

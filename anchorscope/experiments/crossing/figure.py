@@ -11,9 +11,7 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 
 MIDDLES = Axis("Layer", field="layer", margin=0.5)
 """Layers with room beside the first and the last."""

@@ -10,10 +10,16 @@ from anchorscope.experiments import flip_figure
 from anchorscope.experiments.dose import COLUMNS, WEIGHTS
 from anchorscope.experiments.flip_figure import EXACT, FLIPS, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_axis import Axis, axis_of
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+    by_model,
+)
 from anchorscope.figures.figure_style import Series
 
 SHARES = {EXACT: "flips", RANDOM: "random"}
@@ -35,7 +41,7 @@ def weights(table: pd.DataFrame, request: Request) -> Picture:
     flips, depth = (_by_weight(rows, *one) for one in ((SHARES, 100), (DEPTHS, -1)))
     words = [in_words(weight) for weight in sorted([*_measured(rows), 1.0])]
     below = Axis("Attention multiplied by w", names=words, field="w")
-    depths = Axis("−ΔP (points)", ticks_of(numbers_of(depth), least=20))
+    depths = axis_of(depth, "−ΔP (points)", least=20)
     panels = [Panel("flips", flips, FLIPS, TIPS, below), Panel("depth", depth, depths, TIPS, below)]
     caption = _caption(rows, request, "at the headline layer")
     return Picture(by_model(request), draw.dataset_series(request.datasets), panels, caption)

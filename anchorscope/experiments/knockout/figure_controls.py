@@ -14,11 +14,17 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import Axis, auc_ticks
-from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Column,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+)
 
 FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
@@ -72,10 +78,9 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
         one for name, one in (FLIPS | AUCS).items() if name in rows and rows[name].notna().any()
     ]
     flips, aucs = _lines(rows, FLIPS, 100), _lines(rows, AUCS, 1)
-    auc = Axis("AUC", auc_ticks(min([0.4, *aucs["value"].dropna()])))
     panels = [
         Panel("flips", flips, Axis("Flips (%)"), TIPS, under=_headline),
-        Panel("auc", aucs, auc, TIPS, under=_headline),
+        Panel("auc", aucs, auc_axis(aucs[["value"]]), TIPS, under=_headline),
     ]
     blind = rows.groupby(["model", "dataset"])["cell_signal"].any()
 

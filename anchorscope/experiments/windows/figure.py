@@ -19,9 +19,15 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Layout, Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Layout,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+)
 
 TOKENS = {"flips": EXACT, "random": RANDOM}
 """Column → whose cut it tells of."""
