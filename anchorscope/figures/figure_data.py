@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_request import Pair, Request
-from anchorscope.figures.figure_style import marker_of
+from anchorscope.figures.figure_style import Series, marker_of
 from anchorscope.storage.errors import AnchorscopeError, stale
 
 KEYS = "model dataset site position condition grouping anchor layer"
@@ -135,6 +135,15 @@ def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
     anchors = rows["anchor"].replace("all", "Q") if not anchor else pd.Series(anchor, rows.index)
     series = anchors + "-Anchored (" + rows["dataset"] + ")"
     return rows.assign(series=series, offset=rows["offset"] + 4 * (anchors == "A"))
+
+
+def in_series(rows: pd.DataFrame, column: str, series: Mapping[Any, Series]) -> pd.DataFrame:
+    """Rows in the series that their values of a column name."""
+    return rows.assign(
+        series=rows[column].map({name: one.name for name, one in series.items()}),
+        marker=rows[column].map({name: one.marker for name, one in series.items()}),
+        offset=rows[column].map([*series].index).astype(int),
+    )
 
 
 def in_runs(

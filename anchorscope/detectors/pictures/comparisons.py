@@ -1,6 +1,5 @@
 """Comparisons of detection: the AUC of every method, what it reads, and how it transfers."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -53,11 +52,11 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
         for i, (_, label) in enumerate(request.panels)
     }
     points = data.numbered(rows, "estimate", n="n", ends="ci", signal=True)
-    points = points.assign(
-        series=points["model"],
-        marker=points["model"].map({name: one.marker for name, one in series.items()}),
+    points = (
+        data.in_series(points, "model", series)
+        .filter([*AUC_TIPS, "model", "dataset", "series", "marker", "signal"])
+        .round(4)
     )
-    points = points.filter([*AUC_TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
     names = methods_axis(rows["detector"])
     lowest = min([0.4, *(rows["ci_low"].dropna() - 0.02)])
     auc = Axis("AUC", ((lowest, 1.01), [0.5, 0.75, 1]), number=".2~f")
@@ -65,13 +64,16 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
     layout = small(columns, len(columns), request.look)
     height = height_of(len(names.names or ()), layout)
     panel = Panel(
-        "forest", points, names, AUC_TIPS, auc, figure_panel.points, height, under=_chance
+        "forest",
+        points,
+        names,
+        AUC_TIPS,
+        auc,
+        figure_panel.points,
+        height,
+        under=lambda rows, frame: figure_panel.upright([{"value": 0.5}], frame.x),
     )
     return Picture(layout, [*series.values()], [panel], _forest_caption(rows, request))
-
-
-def _chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-    return figure_panel.upright([{"value": 0.5}], frame.x)
 
 
 def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:

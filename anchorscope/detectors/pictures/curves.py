@@ -105,7 +105,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     """AUC of each layer's probe, among Q-Anchored, A-Anchored and all answers, by cell."""
     rows = data.shown(table, request, TABLES["detection-layers"], must=False)
     points = data.numbered(rows[~rows["thin"]], "auc", n="n")
-    lines = data.in_runs(_drawn_as(points, "anchor", ANCHORS))
+    lines = data.in_runs(data.in_series(points, "anchor", ANCHORS))
     heads = rows[rows["headline"]]
     cells = [cell for _, cell in heads.groupby(["model", "dataset"])]
     return Picture(
@@ -140,18 +140,9 @@ def _curves(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Series]]:
     """The lines of the methods' curves, in percent, without thin points; and their series."""
     points = rows[~rows["thin"] & rows["detector"].isin(METHODS)]
     points = data.numbered(points, "y", 100, n="n")
-    lines = data.in_runs(_drawn_as(points, "detector", SERIES), x="x")
+    lines = data.in_runs(data.in_series(points, "detector", SERIES), x="x")
     measured = set(rows["detector"])
     return lines, [one for name, one in SERIES.items() if name in measured]
-
-
-def _drawn_as(points: pd.DataFrame, column: str, series: dict[str, Series]) -> pd.DataFrame:
-    """Points in the series that their values of a column name."""
-    return points.assign(
-        series=points[column].map({name: one.name for name, one in series.items()}),
-        marker=points[column].map({name: one.marker for name, one in series.items()}),
-        offset=points[column].map([*series].index).astype(int),
-    )
 
 
 def _parts(table: pd.DataFrame, request: Request) -> pd.DataFrame:

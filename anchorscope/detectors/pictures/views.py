@@ -1,54 +1,27 @@
 """The tables and pictures of detection, by name. Read whenever Snakemake starts."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from anchorscope.figures.figure_request import Chart
+from anchorscope.figures.figure_view import View
 
 TABLES = ("detection", "detection-reads", "detection-curves", "detection-layers", "self-awareness")
 """What stands behind a figure's name in those of its tables that are joined from cells."""
-
-
-@dataclass(frozen=True)
-class DetectionView:
-    """One picture."""
-
-    tables: tuple[str, ...]  # that it draws, see `TABLES`; and `transfer`
-    title: str
-    drawn_by: str  # module and function
-
-    @property
-    def chart(self) -> Chart:
-        """What draws it of its tables."""
-        module, _, function = self.drawn_by.partition(":")
-        chart: Chart = getattr(import_module(f"anchorscope.detectors.pictures.{module}"), function)
-        return chart
-
+COMPARISONS, CURVES = "detectors.pictures.comparisons", "detectors.pictures.curves"
 
 VIEWS = {
-    "detection": DetectionView(
-        ("detection",), "How well each method detects wrong answers", "comparisons:forest"
+    "detection": View(
+        "How well each method detects wrong answers", f"{COMPARISONS}:forest", ("detection",)
     ),
-    "detection-reliability": DetectionView(
-        ("detection-curves", "detection"),
+    "detection-reliability": View(
         "Wrong answers by predicted probability",
-        "curves:reliability",
+        f"{CURVES}:reliability",
+        ("detection-curves", "detection"),
     ),
-    "detection-risk": DetectionView(
-        ("detection-curves",), "Wrong answers among those that are kept", "curves:risk"
+    "detection-risk": View(
+        "Wrong answers among those that are kept", f"{CURVES}:risk", ("detection-curves",)
     ),
-    "detection-layers": DetectionView(
-        ("detection-layers",), "AUC by layer and pathway", "curves:layers"
-    ),
-    "detection-reads": DetectionView(
-        ("detection-reads",), "What each method reads", "comparisons:reads"
-    ),
-    "detection-transfer": DetectionView(
-        ("transfer",), "Trained on one dataset, tried on another", "comparisons:transfer"
+    "detection-layers": View("AUC by layer and pathway", f"{CURVES}:layers", ("detection-layers",)),
+    "detection-reads": View("What each method reads", f"{COMPARISONS}:reads", ("detection-reads",)),
+    "detection-transfer": View(
+        "Trained on one dataset, tried on another", f"{COMPARISONS}:transfer", ("transfer",)
     ),
 }
 """What stands behind a figure's name in a picture's → the picture, in the order of the report."""

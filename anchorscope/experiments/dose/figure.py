@@ -51,18 +51,14 @@ def weights(table: pd.DataFrame, request: Request) -> Picture:
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Flips by layer, a line a weight; a panel for each model and dataset."""
     rows = flip_figure.all_answers(data.shown(table, request, COLUMNS))
-    series = {weight: _weight_series(weight) for weight in _measured(rows)}
-    points = flip_figure.points_of(rows, SHARES)
-    points = points.assign(
-        w=points["weight"].map(in_words),
-        series=points["weight"].map({weight: one.name for weight, one in series.items()}),
-        marker=points["weight"].map({weight: one.marker for weight, one in series.items()}),
-        offset=points["weight"].map(WEIGHTS.index),
-    )
+    series = {weight: _weight_series(weight) for weight in WEIGHTS}
+    points = data.in_series(flip_figure.points_of(rows, SHARES), "weight", series)
+    points = points.assign(w=points["weight"].map(in_words))
     lines = data.in_runs(points, ["w", "tokens", "condition"])
     panel = Panel("layers", lines, FLIPS, draw.LAYER | TIPS, height=1.5)
     caption = _caption(rows, request, "by layer")
-    return Picture(by_cell(request), [*series.values()], [panel], caption)
+    measured = [series[weight] for weight in _measured(rows)]
+    return Picture(by_cell(request), measured, [panel], caption)
 
 
 def in_words(weight: float) -> str:
