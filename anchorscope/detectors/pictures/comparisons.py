@@ -52,27 +52,19 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
         for i, (_, label) in enumerate(request.panels)
     }
     points = data.numbered(rows, "estimate", n="n", ends="ci", signal=True)
-    points = (
-        data.in_series(points, "model", series)
-        .filter([*AUC_TIPS, "model", "dataset", "series", "marker", "signal"])
-        .round(4)
-    )
+    kept = [*AUC_TIPS, "model", "dataset", "series", "marker", "signal"]
+    points = data.in_series(points, "model", series).filter(kept).round(4)
     names = methods_axis(rows["detector"])
     lowest = min([0.4, *(rows["ci_low"].dropna() - 0.02)])
     auc = Axis("AUC", ((lowest, 1.01), [0.5, 0.75, 1]), number=".2~f")
     columns = [Column({"dataset": label}, label) for _, label in request.datasets]
     layout = small(columns, len(columns), request.look)
-    height = height_of(len(names.names or ()), layout)
-    panel = Panel(
-        "forest",
-        points,
-        names,
-        AUC_TIPS,
-        auc,
-        figure_panel.points,
-        height,
-        under=lambda rows, frame: figure_panel.upright([{"value": 0.5}], frame.x),
-    )
+
+    def chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+        return figure_panel.upright([{"value": 0.5}], frame.x)
+
+    drawn, height = figure_panel.points, height_of(names, layout)
+    panel = Panel("forest", points, names, AUC_TIPS, auc, drawn, height, under=chance)
     return Picture(layout, [*series.values()], [panel], _forest_caption(rows, request))
 
 
@@ -114,8 +106,7 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     names, layout = methods_axis(rows["detector"]), by_cell(request)
     share = Axis("Share (%)", ((0, 108), [0, 50, 100]))
-    height = height_of(len(names.names or ()), layout)
-    panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height)
+    panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height_of(names, layout))
     series = [replace(draw.TERMS[term], marker="square", line=False) for term in TERMS]
     return Picture(layout, series, [panel], _reads_caption(rows, request))
 
@@ -174,8 +165,9 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
     beside = Axis("tested on", names=[*names.values()], field="dataset")
     scale = alt.Scale(domain=[0.3, 0.5, 1], range=["#d6604d", "#f7f7f7", "#4393c3"])
     heat = partial(figure_panel.heat, colour=alt.Color("value:Q", scale=scale, legend=None))
-    height = height_of(2 * len(names), layout)
-    panel = Panel("transfer", cells, beside, TRANSFER_TIPS, below, heat, height)
+    panel = Panel(
+        "transfer", cells, beside, TRANSFER_TIPS, below, heat, 2 * height_of(beside, layout)
+    )
     return Picture(layout, [], [panel], _transfer_caption(rows, request))
 
 

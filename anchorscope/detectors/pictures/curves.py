@@ -57,10 +57,9 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     names = methods_axis(parts["detector"])
     most = max([0.01, *parts["value"]])
     brier = Axis("Brier score", ((0, 1.1 * most), [0, round(most, 2)]), number="~g")
-    height = height_of(len(names.names or ()), layout)
     panels = [
         Panel("reliability", lines, up, TIPS, below, under=_diagonal),
-        Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height),
+        Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height_of(names, layout)),
     ]
     caption = notes.caption(
         request,

@@ -37,6 +37,11 @@ def methods_axis(detectors: Iterable[str]) -> Axis:
     return Axis(None, names=names, field="label", grid=True)
 
 
-def height_of(rows: int, layout: Layout) -> float:
-    """The height of a panel with so many rows of names, beside the look's own."""
-    return ROW_HEIGHT * layout.look.label_size * max(1, rows) / layout.look.panel_height
+def height_of(names: Axis, layout: Layout) -> float:
+    """The height of a panel with a row for each name, beside the look's own."""
+    return (
+        ROW_HEIGHT
+        * layout.look.label_size
+        * max(1, len(names.names or ()))
+        / layout.look.panel_height
+    )
