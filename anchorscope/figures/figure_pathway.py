@@ -59,10 +59,10 @@ def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for side, rows in (("right", crossing[right]), ("wrong", crossing[~right])):
         for cut, end in PATHS.items():
+            lines = data.numbered(rows, f"pair_{side}{end}", n=f"n_{side}")
             claimed = (rows["through_eq"] == "yes") & rows["headline"] & (not end)
             look = {"dash": cut, "banded": end != "_random", "claimed": claimed}
-            look["quantity"] = f"own {side}, {cut}"
-            parts.append(data.numbered(rows, f"pair_{side}{end}", n=f"n_{side}", **look))
+            parts.append(lines.assign(quantity=f"own {side}, {cut}", **look))
     return _lines(pd.concat(parts))
 
 
@@ -71,11 +71,10 @@ def truth(crossing: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for quantity, column in TRUTHS.items():
         gold = column == "pair_gold"
+        lines = data.numbered(crossing, column, n="n_gold" if gold else "n_wrong")
         claimed = (crossing["truth"] == "yes") & crossing["headline"] & gold
         look = {"dash": "clean" if gold else "exact tokens cut", "banded": True}
-        look |= {"quantity": quantity, "claimed": claimed}
-        n = "n_gold" if gold else "n_wrong"
-        parts.append(data.numbered(crossing, column, n=n, **look))
+        parts.append(lines.assign(quantity=quantity, claimed=claimed, **look))
     return _lines(pd.concat(parts))
 
 

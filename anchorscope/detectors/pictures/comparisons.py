@@ -1,5 +1,6 @@
 """Comparisons of detection: the AUC of every method, what it reads, and how it transfers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -165,9 +166,8 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
     beside = Axis("tested on", names=[*names.values()], field="dataset")
     scale = alt.Scale(domain=[0.3, 0.5, 1], range=["#d6604d", "#f7f7f7", "#4393c3"])
     heat = partial(figure_panel.heat, colour=alt.Color("value:Q", scale=scale, legend=None))
-    panel = Panel(
-        "transfer", cells, beside, TRANSFER_TIPS, below, heat, 2 * height_of(beside, layout)
-    )
+    height = 2 * height_of(beside, layout)
+    panel = Panel("transfer", cells, beside, TRANSFER_TIPS, below, heat, height)
     return Picture(layout, [], [panel], _transfer_caption(rows, request))
 
 

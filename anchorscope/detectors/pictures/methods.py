@@ -39,9 +39,5 @@ def methods_axis(detectors: Iterable[str]) -> Axis:
 
 def height_of(names: Axis, layout: Layout) -> float:
     """The height of a panel with a row for each name, beside the look's own."""
-    return (
-        ROW_HEIGHT
-        * layout.look.label_size
-        * max(1, len(names.names or ()))
-        / layout.look.panel_height
-    )
+    look, rows = layout.look, max(1, len(names.names or ()))
+    return ROW_HEIGHT * look.label_size * rows / look.panel_height
