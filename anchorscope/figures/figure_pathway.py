@@ -61,8 +61,8 @@ def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
         for cut, end in PATHS.items():
             lines = data.numbered(rows, f"pair_{side}{end}", n=f"n_{side}")
             claimed = (rows["through_eq"] == "yes") & rows["headline"] & (not end)
-            look = {"dash": cut, "banded": end != "_random", "claimed": claimed}
-            parts.append(lines.assign(quantity=f"own {side}, {cut}", **look))
+            lines = lines.assign(quantity=f"own {side}, {cut}", dash=cut, claimed=claimed)
+            parts.append(lines.assign(banded=end != "_random"))
     return _lines(pd.concat(parts))
 
 
