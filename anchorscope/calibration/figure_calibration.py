@@ -17,18 +17,16 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
-from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Series
 from anchorscope.figures.figure_verdict import GROUPINGS
 
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
     "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
-)
+).split()
 MEASURES = {
     "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
 }  # fmt: skip
@@ -69,7 +67,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
 
 def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     """One measure by read-out."""
-    points = data.numbered(rows, data.values_of(column, n="n_truth_q"))
+    points = data.numbered(rows, column, n="n_truth_q")
     points = points[points["value"].notna()]
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
     floor = next(one for one in FLOORS if one.column == column and one.z == "all")

@@ -69,7 +69,8 @@ Passes = Callable[[Any, int, int], int]
 Of its settings, the random draws of its control, and the number of read-outs.
 """
 Chart = Callable[..., "Figure"]
-"""One of `figure.CHARTS`: draws the table under the keywords of `figure_request.Keywords`."""
+"""A function of `figure.py` with the name of its view: draws the table under the keywords of
+`figure_request.request_of`."""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 
@@ -148,11 +149,10 @@ class Experiment:
         per_sample: Table = self._module("table").per_sample
         return per_sample
 
-    @property
-    def charts(self) -> Mapping[str, Chart]:
-        """View → what draws it."""
-        charts: Mapping[str, Chart] = self._module("figure").CHARTS
-        return charts
+    def chart(self, view: str) -> Chart:
+        """What draws a view."""
+        chart: Chart = getattr(self._module("figure"), view)
+        return chart
 
     def stems(self) -> dict[str, str]:
         """View → how its pictures are named behind the figure's name; the first has no suffix."""

@@ -1,6 +1,6 @@
 """Pictures of flips: under an experiment's arms and under their control, by layer or as bars."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -12,14 +12,11 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import PERCENT, Axis
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, by_model
 from anchorscope.figures.figure_style import Series
 
 GREY = "#9a9a9a"
 EXACT, RANDOM = "exact question tokens", "random question tokens"
-COLUMNS = "model dataset site position layer arm anchor label n n_paired headline thin"
 TIPS = {"series": ("group", ""), "tokens": ("tokens", ""), "value": ("flips, %", ".1f")}
 FLIPS = Axis("Flips (%)", PERCENT)
 
@@ -29,6 +26,7 @@ class Words:
     """What an experiment says in its pictures."""
 
     arms: Mapping[str, str]  # arm → heading of its panels, in order
+    columns: Iterable[str]  # of its table
     what: str  # what flips when, to which the caption adds where, n and intervals
     # what is done to a sample, then to its control: in the legend → column of the table
     tokens: Mapping[str, str] = field(default_factory=lambda: {EXACT: "flips", RANDOM: "random"})
@@ -44,8 +42,8 @@ def rows_of(
     A table without the column `arm` has one arm. `label`: which answers, `0` right, `1` wrong or
     `all`. Raises AnchorscopeError: missing columns, or another read-out.
     """
-    table = table if "arm" in table else table.assign(arm=next(iter(words.arms)))
-    rows = data.shown(table, request, f"{COLUMNS} {' '.join(words.tokens.values())}")
+    rows = data.shown(table, request, words.columns)
+    rows = rows if "arm" in rows else rows.assign(arm=next(iter(words.arms)))
     groups = rows["anchor"].isin(draw.ANCHORS) & (rows["label"].astype(str) == label)
     return rows[groups & (rows["n_paired"] > 0)]
 
@@ -118,7 +116,7 @@ def _arms(rows: pd.DataFrame, words: Words) -> list[tuple[str, str, pd.DataFrame
 def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100) -> pd.DataFrame:
     """A row for each group and sort of tokens, with the column of each sort times a factor."""
     points = pd.concat(
-        data.numbered(rows, data.values_of(column, factor), tokens=sort, condition=sort)
+        data.numbered(rows, column, factor, tokens=sort, condition=sort)
         for sort, column in tokens.items()
     )
     control = points["tokens"] == [*tokens][-1]

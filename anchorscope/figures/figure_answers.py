@@ -1,13 +1,19 @@
-"""What a figure says of responses: how many were no answers, and how sure their spans are."""
+"""What a figure says of responses: how many were no answers, how sure their spans are, and whether
+answers whose exact tokens are sure say the same as all."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from anchorscope.figures.figure_request import Pair
+import pandas as pd
+
+from anchorscope.figures.figure_data import cells_of, labelled, rows_at
+from anchorscope.figures.figure_request import Pair, Request
 from anchorscope.storage.counts import COPIED, NO_ANSWER, UNSURE
+
+PROBE_TELLS = 0.6  # least AUC of a signal
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,7 @@ def responses_of(
         records: those of all products that a figure was made from, by path.
         models, datasets: key and label of each.
     """
-    return list(_cells(records, models, datasets))
-
-
-def _cells(
-    records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair], datasets: Sequence[Pair]
-) -> Iterator[Responses]:
+    cells = []
     for (model, label), (dataset, name) in product(models, datasets):
         for path, record in records.items():
             if f"/{path}".endswith(f"/answers/{model}/{dataset}.parquet") and "counts" in record:
@@ -56,7 +57,8 @@ def _cells(
                 }
                 unsure, copied = (counts["notes"].get(note, 0) for note in (UNSURE, COPIED))
                 cell = f"{label} on {name}"
-                yield Responses(cell, reasons, counts["kept"], unsure, copied)
+                cells.append(Responses(cell, reasons, counts["kept"], unsure, copied))
+    return cells
 
 
 def no_answer_note(cells: Sequence[Responses]) -> str:
@@ -76,13 +78,13 @@ def answer_details(cells: Sequence[Responses]) -> list[str]:
         if cell.left_out
     ]
     unsure = [f"{cell.name}, {cell.unsure:,} of {cell.answers:,}" for cell in cells if cell.unsure]
-    notes = [f"No answers, left out: {'; '.join(left_out)}."] if left_out else []
-    if unsure:
-        notes.append(f"Exact answer tokens that the finder is not sure of: {'; '.join(unsure)}.")
     copied = [f"{cell.name}, {cell.copied:,} of {cell.answers:,}" for cell in cells if cell.copied]
-    if copied:
-        notes.append(f"Answers that a worked example of the prompt has, too: {'; '.join(copied)}.")
-    return notes
+    notes = {
+        "No answers, left out": left_out,
+        "Exact answer tokens that the finder is not sure of": unsure,
+        "Answers that a worked example of the prompt has, too": copied,
+    }
+    return [f"{about}: {'; '.join(found)}." for about, found in notes.items() if found]
 
 
 def _listed(reasons: Mapping[str, int]) -> str:
@@ -91,3 +93,36 @@ def _listed(reasons: Mapping[str, int]) -> str:
 
 def _percent(share: float) -> str:
     return "less than 1\u00a0%" if share < 0.01 else f"{100 * share:.0f}\u00a0%"
+
+
+def sure_note(table: pd.DataFrame, strata: pd.DataFrame, request: Request) -> str:
+    """The caption's words on cells in which a verdict is another among sure samples; else none.
+
+    `table` and `strata` hold rows of `results/tables/<figure>.csv` and of `<figure>.strata.csv`.
+    The verdicts, at the headline layer: whether the probe's AUC is above .6, and whether the
+    knockout flips more samples than random tokens do, interval apart from interval.
+    """
+    heads, sure = (labelled(rows_at(one, request.readout), request) for one in (table, strata))
+    heads = heads[heads["headline"] & (heads["anchor"] == "all")]
+    heads = heads.assign(auc=heads["probe_auc"])
+    sure = sure[(sure["stratum"] == "sure") & (sure["value"] == "sure") & ~sure["thin"]]
+    of_sure = cells_of(sure, request)
+    changed = []
+    for name, rows in cells_of(heads, request).items():
+        verdicts = _verdicts(rows), _verdicts(of_sure[name])
+        if None not in verdicts and verdicts[0] != verdicts[1]:
+            changed.append(name)
+    if not changed:
+        return ""
+    return f"Among answers with sure exact tokens another verdict holds: {'; '.join(changed)}."
+
+
+def _verdicts(rows: pd.DataFrame) -> tuple[bool, bool] | None:
+    """Whether the probe tells, and the knockout flips more than its control; None: unknown."""
+    by_condition = rows.drop_duplicates("condition").set_index("condition")
+    if not {"knockout", "random"} <= set(by_condition.index):
+        return None
+    cut, control = by_condition.loc["knockout"], by_condition.loc["random"]
+    if pd.isna([cut["auc"], cut["flip_low"], control["flip_high"]]).any():
+        return None
+    return bool(cut["auc"] > PROBE_TELLS), bool(cut["flip_low"] > control["flip_high"])

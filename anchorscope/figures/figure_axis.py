@@ -197,7 +197,12 @@ def _rounded(value: float) -> float:
     return round(value, 4) if abs(value) > 1e-2 else float(f"{value:.3g}")
 
 
-def auc_ticks(least: float) -> Ticks:
-    """An axis of AUCs: from a tenth at or below the least, to 1."""
-    low = math.floor(10 * least) / 10
-    return (low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]
+def axis_of(rows: pd.DataFrame, title: str, least: float = 0, step: float = 0) -> Axis:
+    """An axis that holds 0 and all that rows hold, see `ticks_of`."""
+    return Axis(title, ticks_of(numbers_of(rows), least, step))
+
+
+def auc_axis(rows: pd.DataFrame, title: str = "AUC", least: float = 0.4) -> Axis:
+    """An axis of AUCs: from a tenth at or below all that rows hold, and `least`, to 1."""
+    low = math.floor(10 * min([least, *numbers_of(rows)])) / 10
+    return Axis(title, ((low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]))

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_request import Pair, Request
-from anchorscope.figures.figure_style import marker_of
+from anchorscope.figures.figure_style import Series, marker_of
 from anchorscope.storage.errors import AnchorscopeError, stale
 
 KEYS = "model dataset site position condition grouping anchor layer"
@@ -18,13 +18,11 @@ NUMBERS = (
 )
 FLAGS = ("signal", "cell_signal", "headline", "thin")
 DRAWN = ("value", "low", "high", "n")
-Numbers = Mapping[str, tuple[str, float]]
-"""What is drawn, `value`, `low`, `high` and `n` → the column of the table, and a factor."""
 
 
-def require(table: pd.DataFrame, columns: str) -> None:
-    """Refuse a table that lacks one of the columns (named in one string): AnchorscopeError."""
-    if absent := [name for name in columns.split() if name not in table]:
+def require(table: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Refuse a table that lacks one of the columns: AnchorscopeError."""
+    if absent := [name for name in columns if name not in table]:
         what = f"the table lacks the columns {', '.join(absent)}"
         raise stale(what, f"its columns: {', '.join(map(str, table.columns))}", "the table")
 
@@ -67,7 +65,7 @@ def select(
     Groups of too few samples are `thin`. Raises AnchorscopeError: missing columns, or nothing
     measured at this read-out or grouping.
     """
-    require(table, f"{KEYS} {NUMBERS}")
+    require(table, f"{KEYS} {NUMBERS}".split())
     rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)
     thin = (true(rows["thin"]) | (rows["n"].fillna(0) == 0)) & (rows["anchor"] != "all")
     return rows.assign(thin=thin), chosen
@@ -79,13 +77,13 @@ def layer_count(rows: pd.DataFrame) -> int:
 
 
 def shown(
-    table: pd.DataFrame, request: Request, columns: str, *, must: bool = True
+    table: pd.DataFrame, request: Request, columns: Iterable[str], *, must: bool = True
 ) -> pd.DataFrame:
     """The rows of the request's cells at its read-out, with the labels of model and dataset.
 
     Columns of flags hold booleans; `marker` and `offset` tell the datasets apart, see `in_runs`.
-    Raises AnchorscopeError: one of the `columns` (named in one string) is missing, or, where there
-    `must` be rows, the table has those of other read-outs alone.
+    Raises AnchorscopeError: one of the `columns` is missing, or, where there `must` be rows, the
+    table has those of other read-outs alone.
     """
     require(table, columns)
     find = at_readout if must and len(table) else rows_at
@@ -106,20 +104,25 @@ def labelled(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
     )
 
 
-def values_of(column: str, factor: float = 1, n: str = "n_paired", ends: str = "") -> Numbers:
-    """A column, its interval, and how many samples stand behind it.
+def numbered(
+    rows: pd.DataFrame,
+    column: str,
+    factor: float = 1,
+    n: str = "n_paired",
+    ends: str = "",
+    **labels: Any,
+) -> pd.DataFrame:
+    """The rows with what is drawn of them, blank where the table has none; and labels.
 
-    `ends`: what the columns of the interval begin with, if not with the column's name.
+    `value` is a column of the table, `low` and `high` are the ends of its interval, times a factor;
+    `n` is how many samples stand behind it. `ends`: what the columns of the interval begin with, if
+    not with the column's name.
     """
     low, high = (f"{ends or column}_{end}" for end in ("low", "high"))
-    return {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}
-
-
-def numbered(rows: pd.DataFrame, numbers: Numbers, **labels: Any) -> pd.DataFrame:
-    """The rows with columns for what is drawn, blank where the table has none, and labels."""
+    columns = {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}
     drawn = {
-        name: (factor * rows[column]).astype(float) if column in rows else math.nan
-        for name, (column, factor) in numbers.items()
+        name: (times * rows[column]).astype(float) if column in rows else math.nan
+        for name, (column, times) in columns.items()
     }
     return rows.assign(**drawn, **labels)
 
@@ -132,6 +135,15 @@ def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
     anchors = rows["anchor"].replace("all", "Q") if not anchor else pd.Series(anchor, rows.index)
     series = anchors + "-Anchored (" + rows["dataset"] + ")"
     return rows.assign(series=series, offset=rows["offset"] + 4 * (anchors == "A"))
+
+
+def in_series(rows: pd.DataFrame, column: str, series: Mapping[Any, Series]) -> pd.DataFrame:
+    """Rows in the series that their values of a column name."""
+    return rows.assign(
+        series=rows[column].map({name: one.name for name, one in series.items()}),
+        marker=rows[column].map({name: one.marker for name, one in series.items()}),
+        offset=rows[column].map([*series].index).astype(int),
+    )
 
 
 def in_runs(
@@ -209,7 +221,7 @@ def stacked(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
     rows = rows.dropna(subset=[*columns])
     parts, start = [], pd.Series(0.0, rows.index)
     for column, series in columns.items():
-        part = numbered(rows, values_of(column, 100), series=series, start=start)
+        part = numbered(rows, column, 100, series=series, start=start)
         parts.append(part.assign(end=start + part["value"], middle=start + part["value"] / 2))
         start = parts[-1]["end"]
     return pd.concat(parts).round(2)

@@ -3,13 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import altair as alt
 
 from anchorscope.figures.figure_fit import as_pdf, as_svg, printed_width
 from anchorscope.figures.figure_page import Choice, page
-from anchorscope.figures.figure_request import Keywords
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -27,7 +26,7 @@ class Parameters(Protocol):
         """A parameter that not every rule has."""
 
 
-def keywords(params: Parameters, title: str, notes: Sequence[str] = ()) -> Keywords:
+def keywords(params: Parameters, title: str, notes: Sequence[str] = ()) -> dict[str, Any]:
     """What a chart function is given, from the parameters of a rule that draws one.
 
     `title` is the figure's where the config names none.

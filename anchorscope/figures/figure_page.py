@@ -16,10 +16,10 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from anchorscope.figures.figure_axis import Ticks
-from anchorscope.figures.figure_caption import Caption, balanced
+from anchorscope.figures.figure_caption import balanced
 from anchorscope.figures.figure_fit import VERSION, size_of
 from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS
+from anchorscope.figures.figure_picture import Column, Panel, Picture, rows_in, value_axis
 from anchorscope.passes.interventions import REGISTRY
 
 Spec = dict[str, Any]
@@ -37,25 +37,20 @@ UNMEASURED = "This combination was not measured: choose another."
 
 
 @dataclass(frozen=True)
-class PanelChoice:
-    """What one panel draws in a choice."""
-
-    rows: pd.DataFrame
-    heading: str = ""  # above the row of panels
-    axis: Ticks | None = None  # of the values; None where all choices share one
-
-
-@dataclass(frozen=True)
 class Choice:
     """One combination of read-out, condition and grouping that a page can switch to."""
 
     readout: str
     condition: str
     grouping: str
-    title: str
-    caption: Caption
-    panels: Mapping[str, PanelChoice]  # by the panel's name
-    colours: list[str]  # of the legend
+    picture: Picture
+
+    @property
+    def panels(self) -> Iterator[tuple[str, Column, Panel]]:
+        """The panels by their names."""
+        for place, column in enumerate(self.picture.layout.columns):
+            for panel in self.picture.panels:
+                yield f"{panel.name}_{place}", column, panel
 
 
 def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice]) -> str:
@@ -210,8 +205,9 @@ def _cursor(reach: Spec) -> Spec:
 def _words(choice: Choice, live: Spec, width: float) -> tuple[list[str], list[str], list[str]]:
     """Lines of title and caption at the figure's width, and the details."""
     title = live.get("title", {"fontSize": 15, "subtitleFontSize": 11.5})
-    lines, details = choice.caption.wrapped(max(30, int(width / (0.5 * title["subtitleFontSize"]))))
-    return balanced(choice.title, int(width / (0.6 * title["fontSize"]))), lines, details
+    characters = max(30, int(width / (0.5 * title["subtitleFontSize"])))
+    lines, details = choice.picture.caption.wrapped(characters)
+    return balanced(choice.picture.title, int(width / (0.6 * title["fontSize"]))), lines, details
 
 
 def _switch(
@@ -223,12 +219,12 @@ def _switch(
         lines, caption, _ = _words(choice, live, width)
         headings = {
             name: _heading(panel.heading, panels[name], live)
-            for name, panel in choice.panels.items()
+            for name, _, panel in choice.panels
             if "title" in panels.get(name, {})
         }
-        axes = {name: panel.axis for name, panel in choice.panels.items() if panel.axis}
+        axes = {name: value_axis(column, panel).ticks for name, column, panel in choice.panels}
         text = {"title": lines, "caption": caption, "headings": headings, "axes": axes}
-        texts.append(text | {"colours": choice.colours})
+        texts.append(text | {"colours": [one.colour for one in choice.picture.series]})
     title = live.get("title", {"text": "", "subtitle": []})
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
     keys = ["|".join((one.readout, one.condition, one.grouping)) for one in choices]
@@ -241,9 +237,15 @@ def _switch(
     for key, field in (("text", "title"), ("subtitle", "caption")):
         if title[key]:
             title[key] = {"expr": f"shown.{field}"}
-    for name in choices[0].panels:
-        if name in panels:
-            _switch_panel(live, name, panels[name], [one.panels[name] for one in choices])
+    rows: dict[str, list[pd.DataFrame]] = {}
+    for choice in choices:
+        for name, column, panel in choice.panels:
+            rows.setdefault(name, []).append(rows_in(column, panel.rows))
+    for name, _, panel in choices[0].panels:
+        if panel.heading and _one_line(panels[name].get("title")).strip():
+            panels[name]["title"]["text"] = {"expr": f"shown.headings.{name}"}
+        _switch_rows(live, name, panels[name], rows[name])
+        _switch_looks(name, panels[name])
 
 
 def _heading(text: str, panel: Spec, live: Spec) -> list[str]:
@@ -261,16 +263,11 @@ def _select(choices: Sequence[Choice], name: str) -> Spec:
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 
 
-def _switch_panel(live: Spec, name: str, panel: Spec, choices: Sequence[PanelChoice]) -> None:
-    """One panel's heading, data, value axis and colours follow what is chosen."""
-    if choices[0].heading and _one_line(panel.get("title")).strip():
-        panel["title"]["text"] = {"expr": f"shown.headings.{name}"}
-    _switch_rows(live, name, panel, [one.rows for one in choices])
-    axis = f"shown.axes.{name}" if choices[0].axis else ""
+def _switch_looks(name: str, panel: Spec) -> None:
+    """One panel's value axis and colours follow what is chosen."""
     for layer in panel["layer"]:
         encoding = layer["encoding"]
-        if axis:
-            _switch_axis(encoding.get("y", {}), axis)
+        _switch_axis(encoding.get("y", {}), f"shown.axes.{name}")
         for channel in {"color", "fill"} & set(encoding):
             colour = encoding[channel]
             if scale := colour.get("condition", colour).get("scale"):

@@ -1,12 +1,12 @@
 """The rows of panels on swapped answers: what passes through the question, and what is truth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
-from anchorscope.figures.figure_axis import LAYERS, Axis, Ticks, numbers_of, ticks_of
+from anchorscope.figures.figure_axis import LAYERS, axis_of
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, LAYER, Style
@@ -15,7 +15,7 @@ NEEDED = (
     "model dataset site position layer n_right n_wrong n_gold pair_right pair_wrong pair_gold "
     "pair_right_cut pair_right_random pair_wrong_cut pair_wrong_random headline interaction "
     "own_answer truth through_eq"
-)
+).split()
 LEAST_PAIRS = 10
 """With fewer pairs of right answers those of wrong answers are drawn."""
 PATHS = {"clean": "", "exact tokens cut": "_cut", "random tokens cut": "_random"}
@@ -59,10 +59,10 @@ def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for side, rows in (("right", crossing[right]), ("wrong", crossing[~right])):
         for cut, end in PATHS.items():
-            numbers = data.values_of(f"pair_{side}{end}", n=f"n_{side}")
+            lines = data.numbered(rows, f"pair_{side}{end}", n=f"n_{side}")
             claimed = (rows["through_eq"] == "yes") & rows["headline"] & (not end)
-            look = {"dash": cut, "banded": end != "_random", "claimed": claimed}
-            parts.append(data.numbered(rows, numbers, quantity=f"own {side}, {cut}", **look))
+            lines = lines.assign(quantity=f"own {side}, {cut}", dash=cut, claimed=claimed)
+            parts.append(lines.assign(banded=end != "_random"))
     return _lines(pd.concat(parts))
 
 
@@ -71,10 +71,10 @@ def truth(crossing: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for quantity, column in TRUTHS.items():
         gold = column == "pair_gold"
-        numbers = data.values_of(column, n="n_gold" if gold else "n_wrong")
+        lines = data.numbered(crossing, column, n="n_gold" if gold else "n_wrong")
         claimed = (crossing["truth"] == "yes") & crossing["headline"] & gold
         look = {"dash": "clean" if gold else "exact tokens cut", "banded": True}
-        parts.append(data.numbered(crossing, numbers, quantity=quantity, claimed=claimed, **look))
+        parts.append(lines.assign(quantity=quantity, claimed=claimed, **look))
     return _lines(pd.concat(parts))
 
 
@@ -84,21 +84,22 @@ def _lines(rows: pd.DataFrame) -> pd.DataFrame:
     return drawn.filter(KEPT).round(4)
 
 
-def ticks_of_pairs(rows: pd.DataFrame) -> Ticks:
-    """An axis that holds 0, every band and every line."""
-    return ticks_of(numbers_of(rows), step=STEP) if len(rows) else ticks_of([])
-
-
-def panels(rows: Mapping[str, pd.DataFrame], look: Style) -> list[Panel]:
-    """The rows of panels, of `pathway` and `truth` by these names."""
+def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
+    """The rows of panels, of labelled rows of the crossing table at one read-out."""
     low, unnamed = look.share_height / look.panel_height, replace(LAYERS, title=None)
     return [
         Panel(
-            name, lines, Axis(AXIS_TITLE, ticks_of_pairs(lines)), TIPS, unnamed,
-            figure_panel.claims, low, HEADINGS[name],
+            name,
+            lines,
+            axis_of(lines, AXIS_TITLE, step=STEP),
+            TIPS,
+            unnamed,
+            figure_panel.claims,
+            low,
+            HEADINGS[name],
         )
-        for name, lines in rows.items()
-    ]  # fmt: skip
+        for name, lines in (("pathway", pathway(crossing)), ("truth", truth(crossing)))
+    ]
 
 
 def verdict(crossing: pd.DataFrame) -> str:

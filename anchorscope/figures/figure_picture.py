@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import product
-from typing import Unpack
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -16,10 +16,10 @@ import pandas as pd
 from anchorscope.config.settings import PAPER
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
-from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_caption import Caption as Caption
 from anchorscope.figures.figure_fit import fit
 from anchorscope.figures.figure_panel import Draw, Frame, Tips
-from anchorscope.figures.figure_request import Chart, Keywords, Request, request_of
+from anchorscope.figures.figure_request import Chart, Request as Request, request_of
 from anchorscope.figures.figure_style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
@@ -147,8 +147,8 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
     """
 
     @wraps(page)
-    def chart(*tables: pd.DataFrame | str, **keywords: Unpack[Keywords]) -> Figure:
-        request = request_of(keywords)
+    def chart(*tables: pd.DataFrame, **keywords: Any) -> Figure:
+        request = request_of(**keywords)
         look, width = request.look, request.look.width_mm
 
         def draw_in(look: Style) -> Figure:
@@ -196,12 +196,12 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         frame = Frame(
             name=f"{panel.name}_{place}",
             x=_x(picture, panel, below, column),
-            y=y_channel(_y(panel, column), look, labels=layout.labelled or first),
+            y=y_channel(value_axis(column, panel), look, labels=layout.labelled or first),
             shared=shared,
             look=look.model_copy(update={"panel_height": round(panel.height * look.panel_height)}),
             tips=panel.tips,
         )
-        rows = _of(panel.rows, column)
+        rows = rows_in(column, panel.rows)
         view = panel.draw(rows, replace(frame, under=panel.under(rows, frame)))
         if panel is panels[0]:
             heading = draw.panel_heading(
@@ -218,18 +218,20 @@ def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> a
     """The axis below a panel; labelled once where the next panel has the same."""
     axis = panel.x
     if axis.field == "layer" and axis.ticks is None and axis.names is None:
-        rows = [_of(one.rows, column, model=True) for one in picture.panels if one.x == axis]
+        rows = [rows_in(column, one.rows, model=True) for one in picture.panels if one.x == axis]
         axis = layers_of(axis, max(map(data.layer_count, rows)))
     last = below is None or below.x != panel.x
     return x_channel(axis, title=last, labels=last or bool(below and below.heading))
 
 
-def _y(panel: Panel, column: Column) -> Axis:
+def value_axis(column: Column, panel: Panel) -> Axis:
     """The value axis of a panel."""
-    return panel.y if isinstance(panel.y, Axis) else panel.y(_of(panel.rows, column, model=True))
+    if isinstance(panel.y, Axis):
+        return panel.y
+    return panel.y(rows_in(column, panel.rows, model=True))
 
 
-def _of(rows: pd.DataFrame, column: Column, *, model: bool = False) -> pd.DataFrame:
+def rows_in(column: Column, rows: pd.DataFrame, *, model: bool = False) -> pd.DataFrame:
     """The rows of a column, or of all columns of its model."""
     for name, value in column.of.items():
         if name in rows and (name == "model" or not model):

@@ -3,10 +3,8 @@
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_style as draw
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_main import curves, delta_panel
-from anchorscope.figures.figure_picture import Column, Layout, Picture, as_chart
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Caption, Column, Layout, Picture, Request, as_chart
 from anchorscope.figures.figure_style import Style
 from anchorscope.figures.figure_verdict import caption_of
 

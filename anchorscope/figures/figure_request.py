@@ -1,10 +1,8 @@
 """What is asked of a figure: its cells, its read-out, its words and its look."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Required, TypedDict, Unpack
-
-import pandas as pd
+from typing import Any
 
 from anchorscope.figures.figure_style import Figure, Style, style_of
 
@@ -34,37 +32,17 @@ class Request:
     look: Style = field(default_factory=Style)  # sizes and the like
 
 
-class Keywords(TypedDict, total=False):
-    """The same as the keywords of a chart function: `style` gives the look, see `style_of`."""
-
-    title: Required[str]
-    panels: Required[Sequence[Pair]]
-    datasets: Required[Sequence[Pair]]
-    readout: Pair
-    grouping: str | None
-    level: float
-    notes: Sequence[str]
-    no_answers: str
-    style: Style | Mapping[str, object] | None
+Chart = Callable[..., Figure]
+"""Draws a figure of tables, and of the keywords of `request_of`."""
 
 
-class Chart(Protocol):
-    """A function that draws a figure of tables, and of what else comes before the keywords."""
-
-    def __call__(self, *tables: pd.DataFrame | str, **keywords: Unpack[Keywords]) -> Figure:
-        """The figure."""
-
-
-def request_of(keywords: Keywords) -> Request:
-    """What the keywords of a chart function ask for; equal labels are told apart."""
+def request_of(
+    panels: Sequence[Pair],
+    datasets: Sequence[Pair],
+    style: Style | Mapping[str, object] | None = None,
+    **others: Any,
+) -> Request:
+    """A `Request` by its fields, `style` giving its look; equal labels are told apart."""
     return Request(
-        title=keywords["title"],
-        panels=distinct(keywords["panels"]),
-        datasets=distinct(keywords["datasets"]),
-        readout=keywords.get("readout", Request.readout),
-        grouping=keywords.get("grouping"),
-        level=keywords.get("level", Request.level),
-        notes=keywords.get("notes", ()),
-        no_answers=keywords.get("no_answers", ""),
-        look=style_of(keywords.get("style")),
+        panels=distinct(panels), datasets=distinct(datasets), look=style_of(style), **others
     )

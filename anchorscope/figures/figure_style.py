@@ -105,7 +105,7 @@ def paper_series(
     grey = set() if rows is None else set(rows["series"]) - set(rows["series"][rows["signal"]])
     series = []
     for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
-        name = series_name(anchor, label)
+        name = f"{anchor}-Anchored ({label})"
         colour = NO_SIGNAL if name in grey else COLOURS[k % len(COLOURS)]
         series.append(Series(name, colour, DASHES[anchor], marker_of(i)))
     return series
@@ -117,11 +117,6 @@ def dataset_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
         Series(label, COLOURS[2 * i % len(COLOURS)], [1, 0], marker_of(i))
         for i, (_, label) in enumerate(datasets)
     ]
-
-
-def series_name(anchor: str, dataset: str) -> str:
-    """An entry of the legend, as the paper words it."""
-    return f"{anchor}-Anchored ({dataset})"
 
 
 def marker_of(i: int) -> str:

@@ -62,7 +62,7 @@ def summary(
         rows_at(_table(f"{stem}.{name}.csv", files), pair)
         for name in ("controls", "contrasts", "crossing")
     )
-    require(contrasts, "effect")
+    require(contrasts, ["effect"])
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
     floor = "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"]
@@ -76,13 +76,13 @@ def summary(
         "n": int(headline["n"]),
         "share_wrong": _number(headline["share_wrong"]),
         "signal": bool(headline["cell_signal"]),
-        "probe_auc": _interval(headline, "cell_auc", "cell_low", "cell_high"),
+        "probe_auc": _interval(headline, "cell_auc", "cell"),
         "floor": {"name": floor, "auc": _number(headline["cell_floor_auc"])},
-        "gain": _interval(headline, "cell_gain", "cell_gain_low", "cell_gain_high"),
+        "gain": _interval(headline, "cell_gain"),
         "layer_signal": bool(headline["signal"]),
         "layers_without_signal": [int(k) for k in controls["layer"][~true(controls["signal"])]],
-        "prompt_end": _interval(headline, "prompt_end_auc", "prompt_end_low", "prompt_end_high"),
-        "added": _interval(headline, "added_auc", "added_low", "added_high"),
+        "prompt_end": _interval(headline, "prompt_end_auc", "prompt_end"),
+        "added": _interval(headline, "added_auc", "added"),
         **_contrasts(contrasts[contrasts["layer"] == layer]),
         "crossing": _crossing(crossing[crossing["layer"] == layer]),
         "grouping": grouping,
@@ -104,11 +104,14 @@ def _number(value: Any, factor: float = 1) -> float | None:
 
 
 def _interval(
-    row: Mapping[Any, Any], value: str, low: str, high: str, factor: float = 1
+    row: Mapping[Any, Any], value: str, ends: str = "", factor: float = 1
 ) -> dict[str, float | None]:
-    """The number in column `value` with its interval, divided by a factor."""
-    columns = zip(ENDS, (value, low, high), strict=True)
-    return {name: _number(row[column], factor) for name, column in columns}
+    """The number in a column with its interval, divided by a factor.
+
+    `ends`: what the columns of the interval begin with, if not with the column's name.
+    """
+    columns = (value, *(f"{ends or value}_{end}" for end in ENDS[1:]))
+    return {name: _number(row[one], factor) for name, one in zip(ENDS, columns, strict=True)}
 
 
 def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
         flips = {
             "own": _number(own["under"], 100),
             "partner": _number(own["beside"], 100),
-            "difference": _interval(own, "estimate", "ci_low", "ci_high", factor=100),
+            "difference": _interval(own, "estimate", "ci", factor=100),
             "samples": int(own["n"]),
             "effect": own["effect"],
         }
@@ -148,7 +151,7 @@ def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
             }
             for name in CLAIMS
         },
-        **{name: _interval(row, name, f"{name}_low", f"{name}_high") for name in terms},
+        **{name: _interval(row, name) for name in terms},
         **{name: int(row[name]) for name in ("n_right", "n_wrong", "n_gold", "n_same_frame")},
         "follows": _number(row["follows"]),
         "shares": {name: _number(row[f"share_{name}"]) for name in ("question", "answer", "pair")},
@@ -161,7 +164,7 @@ def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:
     groups = curve[large].dropna(subset="delta_p")
     groups = groups[groups["anchor"].isin(ANCHORS)]
     return dict.fromkeys(ANCHORS) | {
-        row["anchor"]: _interval(row, "delta_p", "ci_low", "ci_high") | {"n": int(row["n"])}
+        row["anchor"]: _interval(row, "delta_p", "ci") | {"n": int(row["n"])}
         for row in groups.to_dict("records")
     }
 

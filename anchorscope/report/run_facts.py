@@ -125,21 +125,16 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
     record = read_json(path) if path.is_file() else {}
     trained = f"trained here ({entry.train.architecture})" if entry.train else ""
     revision = record.get("revision") or entry.revision or ""
+    before = record.get("dequantised_from")
     return {
         "key": model,
         "source": trained or _source(entry),
         "revision": f"recipe {revision}" if entry.train and revision else str(revision),
         "content": str(record.get("content", ""))[:12],
-        "dtype": entry.dtype + _origin(record),
+        "dtype": entry.dtype + (f", dequantised from {before}" if before else ""),
         "prompt": entry.prompt,
         "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
     }
-
-
-def _origin(record: Mapping[str, Any]) -> str:
-    """What a model's weights were before, in words; empty if nothing else."""
-    quantisation = record.get("dequantised_from")
-    return f", dequantised from {quantisation}" if quantisation else ""
 
 
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:

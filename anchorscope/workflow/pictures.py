@@ -11,6 +11,7 @@ import pandas as pd
 
 from anchorscope.detectors.pictures import views as detection
 from anchorscope.experiments import registry
+from anchorscope.experiments.knockout import views as knockout
 
 Tables = Mapping[str, pd.DataFrame]
 Drawn = tuple[Any, Sequence[Any]]
@@ -33,7 +34,7 @@ class Drawing:
 
 def pictures(readouts: Mapping[str, str]) -> dict[str, Drawing]:
     """View → picture; the figure's own is the empty one. `readouts` are those with a view."""
-    beside = ["controls", "crossing", "probes", *(["readouts"] if len(readouts) > 1 else [])]
+    beside = [view for view in knockout.VIEWS if view != "readouts" or len(readouts) > 1]
     found = {"": Drawing(_figure, ("", "crossing", "strata"), "Figures", grouped=True)}
     for view in (*beside, *readouts.values()):
         found[view] = Drawing(_view, OF_FIGURE, "Controls and probes", grouped=True)
@@ -46,34 +47,39 @@ def pictures(readouts: Mapping[str, str]) -> dict[str, Drawing]:
 
 
 def _figure(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
-    from anchorscope.figures.figure_answers import answer_details, no_answer_note, responses_of
+    from anchorscope.figures import figure_answers as answers
     from anchorscope.figures.figure_main import chart, choices
     from anchorscope.figures.figure_notes import model_notes
-    from anchorscope.figures.figure_sure import sure_note
+    from anchorscope.figures.figure_request import request_of
 
     curve, crossing, strata = tables.values()
-    shown = request["panels"], request["datasets"]
-    cells = responses_of(made, *shown)
-    sure = sure_note(curve, strata, request["readout"], *shown)
-    request["no_answers"] = " ".join(filter(None, (no_answer_note(cells), sure)))
-    request["notes"] = [*answer_details(cells), *model_notes(made, request["panels"])]
+    cells = answers.responses_of(made, request["panels"], request["datasets"])
+    sure = answers.sure_note(curve, strata, request_of(**request))
+    request["no_answers"] = " ".join(filter(None, (answers.no_answer_note(cells), sure)))
+    request["notes"] = [*answers.answer_details(cells), *model_notes(made, request["panels"])]
     return chart(curve, crossing, **request), choices(curve, crossing, **request)
 
 
 def _view(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
-    from anchorscope.experiments.knockout.views import view as drawn
+    from anchorscope.figures.figure_data import at_readout
+    from anchorscope.figures.figure_main import chart, choices
     from anchorscope.figures.figure_notes import model_notes
 
     request["notes"] = model_notes(made, request["panels"])
-    return drawn(view, {name or "curve": table for name, table in tables.items()}, **request)
+    if one := knockout.VIEWS.get(view):
+        drawn = [tables[name] for name in one.tables]
+        return one.chart(*drawn, **request | {"title": one.title}), ()
+    site, position = view.split("-")
+    at = request | {"readout": (site, position)}
+    # the figure's own page switches between all read-outs
+    curve, crossing = at_readout(tables[""], (site, position)), tables["crossing"]
+    return chart(curve, crossing, **at), choices(curve, crossing, **at)
 
 
 def _experiment(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
     name, chart = registry.pictures()[view]
-    return registry.EXPERIMENTS[name].charts[chart](*tables.values(), **request), ()
+    return registry.EXPERIMENTS[name].chart(chart)(*tables.values(), **request), ()
 
 
 def _detection(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
-    from anchorscope.detectors.pictures.figure import CHARTS
-
-    return CHARTS[view](*tables.values(), **request), ()
+    return detection.VIEWS[view].chart(*tables.values(), **request), ()

@@ -81,7 +81,7 @@ def test_every_choice_of_a_page_has_at_most_four_lines_and_the_essentials() -> N
     keywords: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS}
     for choice in choices(tables()["curve"], tables()["crossing"], **keywords):
         for width in PIXELS:
-            lines, details = choice.caption.wrapped(int(width / (0.5 * 11.5)))
+            lines, details = choice.picture.caption.wrapped(int(width / (0.5 * 11.5)))
             text = " ".join(lines)
             assert len(lines) <= LINES
             assert "n\u00a0=" in text and "At the headline" in text

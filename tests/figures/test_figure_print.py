@@ -13,8 +13,9 @@ import pytest
 import vl_convert
 from figure_tables import DATASETS, MODELS, READOUTS, crossing_of, curve_of, views
 
+from anchorscope.figures.figure_axis import PERCENT
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
-from anchorscope.figures.figure_main import chart, delta_ticks
+from anchorscope.figures.figure_main import chart, delta_axis
 
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MANY = [(f"d{i}", f"Data {i}") for i in range(8)]
@@ -148,4 +149,4 @@ def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     tops = re.findall(moved, svg)
     assert len(tops) == 2 and len(set(tops)) == 1
     curves = [{"value": 0, "low": -3, "high": top, "thin": False} for top in (14, 19.5, 20, 39, -1)]
-    assert all(delta_ticks(pd.DataFrame([row]))[0][1] % 20 for row in curves)
+    assert all((delta_axis(pd.DataFrame([row])).ticks or PERCENT)[0][1] % 20 for row in curves)

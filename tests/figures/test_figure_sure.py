@@ -3,10 +3,11 @@
 import pandas as pd
 import pytest
 
-from anchorscope.figures.figure_sure import sure_note
+from anchorscope.figures.figure_answers import sure_note
+from anchorscope.figures.figure_request import request_of
 
 PLACE = {"model": "m", "dataset": "d", "site": "mlp", "position": "final"}
-ASKED = (("mlp", "final"), [("m", "Model")], [("d", "Data")])
+ASKED = request_of(title="T", panels=[("m", "Model")], datasets=[("d", "Data")])
 
 
 def rows(cut: tuple[float, float], control: tuple[float, float], auc: float) -> pd.DataFrame:
@@ -38,12 +39,12 @@ APART, OVER = ((0.3, 0.5), (0.0, 0.1)), ((0.3, 0.5), (0.2, 0.4))
     ],
 )  # fmt: skip
 def test_a_cell_is_named_whose_verdict_changes_among_sure_answers(whole, sure, says) -> None:
-    note = sure_note(rows(*whole), rows(*sure), *ASKED)
+    note = sure_note(rows(*whole), rows(*sure), ASKED)
     assert ("Model on Data" in note) is says and bool(note) is says
 
 
 def test_too_few_sure_answers_and_cells_without_a_control_change_no_verdict() -> None:
     whole, sure = rows(*APART, 0.8), rows(*OVER, 0.5)
-    assert sure_note(whole, sure.assign(thin=True), *ASKED) == ""
-    assert sure_note(whole[whole["condition"] == "knockout"], sure, *ASKED) == ""
-    assert sure_note(whole, sure.iloc[:0], *ASKED) == ""
+    assert sure_note(whole, sure.assign(thin=True), ASKED) == ""
+    assert sure_note(whole[whole["condition"] == "knockout"], sure, ASKED) == ""
+    assert sure_note(whole, sure.iloc[:0], ASKED) == ""

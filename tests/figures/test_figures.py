@@ -13,6 +13,7 @@ import pytest
 from figure_tables import READOUTS, caption, crossing_of, curve_of, details, drawing, points, views
 
 from anchorscope.figures import figure_pathway
+from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_notes import model_notes
@@ -288,14 +289,13 @@ def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_name
 
 def test_the_range_of_the_pair_holds_zero_and_every_band_and_no_label_nearer_than_a_step() -> None:
     def axis(*values: float) -> Any:
-        return figure_pathway.ticks_of_pairs(
-            pd.DataFrame({"value": values, "low": values, "high": values})
-        )
+        rows = pd.DataFrame({"value": values, "low": values, "high": values})
+        return axis_of(rows, "logits", step=figure_pathway.STEP).ticks
 
     assert axis(0.001, -0.002) == ((-0.027, 0.026), [0])
     (low, high), ticks = axis(1.9, -0.1)
     assert low < -0.1 < 1.9 < high and 0 in ticks and len(ticks) <= 6
-    assert figure_pathway.ticks_of_pairs(pd.DataFrame()) == ((-1, 1), [-1, 0, 1])
+    assert axis() == ((-1, 1), [-1, 0, 1])
 
 
 def test_caption_states_readout_grouping_n_and_interval() -> None:

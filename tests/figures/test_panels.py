@@ -38,7 +38,7 @@ def along(field: str, places: list[float], log: bool = False) -> Panel:
         )
         for i, series in enumerate(SERIES[:2])
     ]
-    rows = data.numbered(pd.concat(parts), data.values_of("y"))
+    rows = data.numbered(pd.concat(parts), "y")
     x = Axis(field, ((places[0], places[-1]), places), field=field, log=log)
     return Panel(
         field, data.in_runs(rows, ["condition"], x=field), Y, {field: (field, "~g"), **TIPS}, x

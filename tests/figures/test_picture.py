@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.figures import figure_data as data, figure_notes as notes
-from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
+from anchorscope.figures.figure_axis import axis_of, ticks_of
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell, by_model
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import LAYER, paper_series
@@ -32,9 +32,9 @@ def chart(layout: Any, heading: str = "", **keywords: Any) -> dict[str, Any]:
 
     @as_chart
     def page(rows: pd.DataFrame, request: Request) -> Picture:
-        rows = data.shown(rows, request, "share signal")
-        lines = data.in_runs(data.by_group(data.numbered(rows, data.values_of("share", 100))))
-        axis = Axis("Share (%)", ticks_of(numbers_of(lines)))
+        rows = data.shown(rows, request, ["share", "signal"])
+        lines = data.in_runs(data.by_group(data.numbered(rows, "share", 100)))
+        axis = axis_of(lines, "Share (%)")
         panels = [
             Panel(name, lines, axis, TIPS, heading=heading if name == "below" else "")
             for name in ("above", "below")

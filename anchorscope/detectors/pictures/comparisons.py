@@ -17,10 +17,17 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_cell, small
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Column,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+    small,
+)
 from anchorscope.figures.figure_style import Series
 
 TERMS = ("pair", "answer", "question")
@@ -39,34 +46,27 @@ TRANSFER_TIPS = {
 @as_chart
 def forest(table: pd.DataFrame, request: Request) -> Picture:
     """AUC of every method: a panel for each dataset, a colour for each model."""
-    rows = rows_of(
-        table, request, "model dataset detector metric estimate ci_low ci_high n thin site position"
-    )
+    rows = rows_of(table, request, "detection")
     rows = rows[rows["metric"] == "auroc"]
     series = {
         label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], draw.marker_of(i), line=False)
         for i, (_, label) in enumerate(request.panels)
     }
-    points = data.numbered(rows, data.values_of("estimate", n="n", ends="ci"), signal=True)
-    points = points.assign(
-        series=points["model"],
-        marker=points["model"].map({name: one.marker for name, one in series.items()}),
-    )
-    points = points.filter([*AUC_TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
+    points = data.numbered(rows, "estimate", n="n", ends="ci", signal=True)
+    kept = [*AUC_TIPS, "model", "dataset", "series", "marker", "signal"]
+    points = data.in_series(points, "model", series).filter(kept).round(4)
     names = methods_axis(rows["detector"])
     lowest = min([0.4, *(rows["ci_low"].dropna() - 0.02)])
     auc = Axis("AUC", ((lowest, 1.01), [0.5, 0.75, 1]), number=".2~f")
     columns = [Column({"dataset": label}, label) for _, label in request.datasets]
     layout = small(columns, len(columns), request.look)
-    height = height_of(len(names.names or ()), layout)
-    panel = Panel(
-        "forest", points, names, AUC_TIPS, auc, figure_panel.points, height, under=_chance
-    )
+
+    def chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+        return figure_panel.upright([{"value": 0.5}], frame.x)
+
+    drawn, height = figure_panel.points, height_of(names, layout)
+    panel = Panel("forest", points, names, AUC_TIPS, auc, drawn, height, under=chance)
     return Picture(layout, [*series.values()], [panel], _forest_caption(rows, request))
-
-
-def _chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-    return figure_panel.upright([{"value": 0.5}], frame.x)
 
 
 def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
@@ -102,16 +102,12 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 def reads(table: pd.DataFrame, request: Request) -> Picture:
     """A bar for each method of what it reads of question, answer and pair, by cell."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
-    ends = " ".join(f"{share}_{end}" for share in shares for end in ("low", "high"))
-    needed = f"model dataset detector interaction n_right n_wrong site position {ends}"
-    needed += f" {' '.join(shares)}"
-    rows = rows_of(table, request, needed)
+    rows = rows_of(table, request, "detection-reads")
     bars = data.stacked(rows, shares)
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     names, layout = methods_axis(rows["detector"]), by_cell(request)
     share = Axis("Share (%)", ((0, 108), [0, 50, 100]))
-    height = height_of(len(names.names or ()), layout)
-    panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height)
+    panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height_of(names, layout))
     series = [replace(draw.TERMS[term], marker="square", line=False) for term in TERMS]
     return Picture(layout, series, [panel], _reads_caption(rows, request))
 
@@ -155,11 +151,9 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
 @as_chart
 def transfer(table: pd.DataFrame, request: Request) -> Picture:
     """AUC on each dataset of the probe and the text model of each other one, by model."""
-    rows = rows_of(
-        table, request, "model dataset trained_on detector auroc n n_shared site position"
-    )
+    rows = rows_of(table, request, "transfer")
     detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
-    cells = data.numbered(rows, data.values_of("auroc", n="n"))
+    cells = data.numbered(rows, "auroc", n="n")
     cells = cells.assign(trained=cells["trained_on"].map(lambda key: names.get(key, key)))
     cells = cells.filter([*TRANSFER_TIPS, "model", "dataset", "detector"]).round(4)
     columns = [
@@ -172,7 +166,7 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
     beside = Axis("tested on", names=[*names.values()], field="dataset")
     scale = alt.Scale(domain=[0.3, 0.5, 1], range=["#d6604d", "#f7f7f7", "#4393c3"])
     heat = partial(figure_panel.heat, colour=alt.Color("value:Q", scale=scale, legend=None))
-    height = height_of(2 * len(names), layout)
+    height = 2 * height_of(beside, layout)
     panel = Panel("transfer", cells, beside, TRANSFER_TIPS, below, heat, height)
     return Picture(layout, [], [panel], _transfer_caption(rows, request))
 

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
+from anchorscope.detectors.pictures.methods import COLOURS, TABLES, height_of, methods_axis, rows_of
 from anchorscope.detectors.registry import label_of
 from anchorscope.figures import (
     figure_data as data,
@@ -14,13 +15,11 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import Axis, auc_ticks, numbers_of
+from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
 
-NEEDED = "model dataset detector curve x y y_low y_high n thin site position"
 METHODS = ("text", "output", "before", "probe", "mixture-of-probes")
 """Whose curves are drawn; the tables have all."""
 SERIES = {
@@ -46,7 +45,7 @@ PART_TIPS = {"label": ("method", ""), "series": ("part", ""), "value": ("Brier s
 @as_chart
 def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> Picture:
     """Share of wrong answers against predicted probability, and below Brier's parts, by cell."""
-    rows = rows_of(curves, request, NEEDED)
+    rows = rows_of(curves, request, "detection-curves")
     rows = rows[rows["curve"] == "reliability"]
     lines, series = _curves(rows)
     ends = [*lines["x"], *(lines["low"] / 100)]
@@ -58,10 +57,9 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     names = methods_axis(parts["detector"])
     most = max([0.01, *parts["value"]])
     brier = Axis("Brier score", ((0, 1.1 * most), [0, round(most, 2)]), number="~g")
-    height = height_of(len(names.names or ()), layout)
     panels = [
         Panel("reliability", lines, up, TIPS, below, under=_diagonal),
-        Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height),
+        Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height_of(names, layout)),
     ]
     caption = notes.caption(
         request,
@@ -85,7 +83,7 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
 @as_chart
 def risk(curves: pd.DataFrame, request: Request) -> Picture:
     """Share of wrong answers among those kept, against how many are kept, by cell."""
-    rows = rows_of(curves, request, NEEDED)
+    rows = rows_of(curves, request, "detection-curves")
     rows = rows[rows["curve"] == "risk"]
     lines, series = _curves(rows)
     below = Axis("share of answers kept", ((0, 1), [0, 0.5, 1]), field="x", number="~g")
@@ -104,17 +102,15 @@ def risk(curves: pd.DataFrame, request: Request) -> Picture:
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """AUC of each layer's probe, among Q-Anchored, A-Anchored and all answers, by cell."""
-    needed = "model dataset anchor layer auc auc_low auc_high n headline thin site position"
-    rows = data.shown(table, request, needed, must=False)
-    points = data.numbered(rows[~rows["thin"]], data.values_of("auc", n="n"))
-    lines = data.in_runs(_drawn_as(points, "anchor", ANCHORS))
-    auc = Axis("AUC", auc_ticks(min([0.4, *numbers_of(lines)])))
+    rows = data.shown(table, request, TABLES["detection-layers"], must=False)
+    points = data.numbered(rows[~rows["thin"]], "auc", n="n")
+    lines = data.in_runs(data.in_series(points, "anchor", ANCHORS))
     heads = rows[rows["headline"]]
     cells = [cell for _, cell in heads.groupby(["model", "dataset"])]
     return Picture(
         by_cell(request),
         [*ANCHORS.values()],
-        [Panel("layers", lines, auc, LAYER_TIPS)],
+        [Panel("layers", lines, auc_axis(lines), LAYER_TIPS)],
         notes.caption(
             request,
             rows,
@@ -142,28 +138,18 @@ def _apart(cell: pd.DataFrame) -> bool:
 def _curves(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Series]]:
     """The lines of the methods' curves, in percent, without thin points; and their series."""
     points = rows[~rows["thin"] & rows["detector"].isin(METHODS)]
-    points = data.numbered(points, data.values_of("y", 100, n="n"))
-    lines = data.in_runs(_drawn_as(points, "detector", SERIES), x="x")
+    points = data.numbered(points, "y", 100, n="n")
+    lines = data.in_runs(data.in_series(points, "detector", SERIES), x="x")
     measured = set(rows["detector"])
     return lines, [one for name, one in SERIES.items() if name in measured]
 
 
-def _drawn_as(points: pd.DataFrame, column: str, series: dict[str, Series]) -> pd.DataFrame:
-    """Points in the series that their values of a column name."""
-    return points.assign(
-        series=points[column].map({name: one.name for name, one in series.items()}),
-        marker=points[column].map({name: one.marker for name, one in series.items()}),
-        offset=points[column].map([*series].index).astype(int),
-    )
-
-
 def _parts(table: pd.DataFrame, request: Request) -> pd.DataFrame:
     """Two parts of the Brier score of each method whose curve is drawn."""
-    rows = rows_of(table, request, "model dataset detector metric estimate site position")
+    rows = rows_of(table, request, "detection")
     rows = rows[rows["metric"].isin(PARTS) & rows["detector"].isin(METHODS)]
-    numbers: data.Numbers = {"value": ("estimate", 1)}
-    flags = {"signal": True, "thin": False, "point": False, "low": None}
-    parts = data.numbered(rows, numbers, series=rows["metric"], **flags)
+    flags: dict[str, Any] = {"signal": True, "thin": False, "point": False, "low": None}
+    parts = rows.assign(value=rows["estimate"].astype(float), series=rows["metric"], **flags)
     return parts.filter(["model", "dataset", "detector", "label", "series", "value", *flags]).round(
         4
     )

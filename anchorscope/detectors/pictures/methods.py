@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from anchorscope.detectors.cell_tables import COLUMNS
 from anchorscope.detectors.registry import in_order, label_of
+from anchorscope.detectors.tables import transfer
 from anchorscope.figures import figure_data as data, figure_style as draw
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_picture import Layout
@@ -14,16 +16,18 @@ COLOURS = (
     *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),
     *("#8c564b", "#222222"),
 )
+TABLES = {**COLUMNS, "transfer": transfer.COLUMNS}
+"""What stands behind a figure's name in that of a table → its columns."""
 ROW_HEIGHT = 1.5
 """Of a method's row, in label sizes."""
 
 
-def rows_of(table: pd.DataFrame, request: Request, columns: str) -> pd.DataFrame:
-    """The rows of a table of detection, with the methods' labels; none at another read-out.
+def rows_of(table: pd.DataFrame, request: Request, name: str) -> pd.DataFrame:
+    """The rows of one of `TABLES`, with the methods' labels; none at another read-out.
 
-    Raises AnchorscopeError: one of the `columns` (named in one string) is missing.
+    Raises AnchorscopeError: one of its columns is missing.
     """
-    rows = data.shown(table, request, columns, must=False)
+    rows = data.shown(table, request, TABLES[name], must=False)
     return rows.assign(label=rows["detector"].map(label_of))
 
 
@@ -33,6 +37,7 @@ def methods_axis(detectors: Iterable[str]) -> Axis:
     return Axis(None, names=names, field="label", grid=True)
 
 
-def height_of(rows: int, layout: Layout) -> float:
-    """The height of a panel with so many rows of names, beside the look's own."""
-    return ROW_HEIGHT * layout.look.label_size * max(1, rows) / layout.look.panel_height
+def height_of(names: Axis, layout: Layout) -> float:
+    """The height of a panel with a row for each name, beside the look's own."""
+    look, rows = layout.look, max(1, len(names.names or ()))
+    return ROW_HEIGHT * look.label_size * rows / look.panel_height

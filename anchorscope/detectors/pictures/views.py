@@ -1,29 +1,27 @@
 """The tables and pictures of detection, by name. Read whenever Snakemake starts."""
 
-from dataclasses import dataclass
+from anchorscope.figures.figure_view import View
 
 TABLES = ("detection", "detection-reads", "detection-curves", "detection-layers", "self-awareness")
 """What stands behind a figure's name in those of its tables that are joined from cells."""
-
-
-@dataclass(frozen=True)
-class DetectionView:
-    """One picture."""
-
-    tables: tuple[str, ...]  # that it draws, see `TABLES`; and `transfer`
-    title: str
-
+COMPARISONS, CURVES = "detectors.pictures.comparisons", "detectors.pictures.curves"
 
 VIEWS = {
-    "detection": DetectionView(("detection",), "How well each method detects wrong answers"),
-    "detection-reliability": DetectionView(
-        ("detection-curves", "detection"), "Wrong answers by predicted probability"
+    "detection": View(
+        "How well each method detects wrong answers", f"{COMPARISONS}:forest", ("detection",)
     ),
-    "detection-risk": DetectionView(
-        ("detection-curves",), "Wrong answers among those that are kept"
+    "detection-reliability": View(
+        "Wrong answers by predicted probability",
+        f"{CURVES}:reliability",
+        ("detection-curves", "detection"),
     ),
-    "detection-layers": DetectionView(("detection-layers",), "AUC by layer and pathway"),
-    "detection-reads": DetectionView(("detection-reads",), "What each method reads"),
-    "detection-transfer": DetectionView(("transfer",), "Trained on one dataset, tried on another"),
+    "detection-risk": View(
+        "Wrong answers among those that are kept", f"{CURVES}:risk", ("detection-curves",)
+    ),
+    "detection-layers": View("AUC by layer and pathway", f"{CURVES}:layers", ("detection-layers",)),
+    "detection-reads": View("What each method reads", f"{COMPARISONS}:reads", ("detection-reads",)),
+    "detection-transfer": View(
+        "Trained on one dataset, tried on another", f"{COMPARISONS}:transfer", ("transfer",)
+    ),
 }
 """What stands behind a figure's name in a picture's → the picture, in the order of the report."""

@@ -3,16 +3,16 @@
 import pandas as pd
 
 from anchorscope.experiments import flip_figure
+from anchorscope.experiments.answer_only import COLUMNS
 from anchorscope.experiments.flip_figure import Words
 from anchorscope.figures import figure_notes as notes, figure_panel, figure_style as draw
-from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_axis import axis_of
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 
 LEFT_OUT, CUT = "question left out", "every question token cut"
 WORDS = Words(
     arms={"answer-only": "the answer alone"},
+    columns=COLUMNS,
     what="Predictions that flip when the question is left out, or all of it is cut",
     tokens={LEFT_OUT: "flips", CUT: "question"},
     how="The answer's own tokens stand behind a prompt without the question; the control cuts "
@@ -40,7 +40,7 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
     columns = {LEFT_OUT: "delta_p", CUT: "question_delta_p"}
     depth = _with_means(flip_figure.points_of(rows, columns, factor=-1))
     below = flip_figure.groups(flips, request, more=MEAN)
-    depths = Axis("−ΔP (points)", ticks_of(numbers_of(depth), least=100))
+    depths = axis_of(depth, "−ΔP (points)", least=100)
     panels = [
         Panel("flips", flips, flip_figure.FLIPS, TIPS, below, figure_panel.bars),
         Panel("depth", depth, depths, TIPS, below, figure_panel.bars),
@@ -53,10 +53,6 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Flips by layer."""
     return flip_figure.by_layer(flip_figure.rows_of(table, request, WORDS), request, WORDS)
-
-
-CHARTS = {"bars": bars, "layers": layers}
-"""View → what draws it."""
 
 
 def _with_means(points: pd.DataFrame) -> pd.DataFrame:

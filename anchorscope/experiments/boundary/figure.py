@@ -4,17 +4,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from anchorscope.experiments.boundary import KNOCKOUT, RANDOM
+from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import PERCENT, Axis, Ticks, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_request import Request
-
-COLUMNS = (
-    "model dataset site position layer groups facts anchor n n_paired right unknown logprob "
-    "entropy popularity signal headline thin"
-)
+from anchorscope.figures.figure_axis import PERCENT, Axis, axis_of
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 
 
 @dataclass(frozen=True)
@@ -24,13 +17,12 @@ class Measure:
     column: str
     heading: str
     axis: str
-    factor: float = 1.0
-    ticks: Ticks | None = None  # None: as far as the values go
+    percent: bool = False  # whether it is a share; else its axis goes as far as its values
 
 
 MEASURES = (
-    Measure("right", "Answers that are right", "Right (%)", 100, PERCENT),
-    Measure("unknown", "Refused once the prompt allows it", "Refused (%)", 100, PERCENT),
+    Measure("right", "Answers that are right", "Right (%)", True),
+    Measure("unknown", "Refused once the prompt allows it", "Refused (%)", True),
     Measure("logprob", "Mean log-probability of the answer's tokens", "Nats"),
     Measure("entropy", "Mean entropy of the answer's tokens", "Nats"),
     Measure("popularity", "Mean popularity of the subject", "Popularity"),
@@ -61,17 +53,13 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     return Picture(by_model(request), series, panels, _caption(rows, request))
 
 
-CHARTS = {"layers": layers}
-"""View → what draws it."""
-
-
 def _panel(rows: pd.DataFrame, measure: Measure) -> Panel:
     """A line for each dataset, group and way to form it; those of the control are dotted."""
-    points = data.numbered(rows, data.values_of(measure.column, measure.factor))
+    points = data.numbered(rows, measure.column, 100 if measure.percent else 1)
     points = points.assign(chance=points["groups"] == RANDOM.name)
     lines = data.in_runs(data.by_group(points), ["groups"])
     lines["condition"] = lines["groups"]
-    axis = Axis(measure.axis, measure.ticks or ticks_of(numbers_of(lines)))
+    axis = Axis(measure.axis, PERCENT) if measure.percent else axis_of(lines, measure.axis)
     return Panel(measure.column, lines, axis, TIPS, height=0.7, heading=measure.heading)
 
 

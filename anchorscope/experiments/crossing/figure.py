@@ -11,9 +11,7 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 
 MIDDLES = Axis("Layer", field="layer", margin=0.5)
 """Layers with room beside the first and the last."""
@@ -31,7 +29,7 @@ def crossing_chart(crossing: pd.DataFrame, request: Request) -> Picture:
     AnchorscopeError: missing columns.
     """
     columns = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
-    rows = data.shown(crossing, request, f"{figure_pathway.NEEDED} {' '.join(columns)}", must=False)
+    rows = data.shown(crossing, request, [*figure_pathway.NEEDED, *columns], must=False)
     shares = data.stacked(rows, columns)
     shares = shares.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     panel = Panel("shares", shares, Axis("Shares (%)"), SHARE_TIPS, MIDDLES, figure_panel.shares)

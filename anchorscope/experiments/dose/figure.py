@@ -7,19 +7,21 @@ weight 0.
 import pandas as pd
 
 from anchorscope.experiments import flip_figure
-from anchorscope.experiments.dose import WEIGHTS
+from anchorscope.experiments.dose import COLUMNS, WEIGHTS
 from anchorscope.experiments.flip_figure import EXACT, FLIPS, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import Axis, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_axis import Axis, axis_of
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+    by_model,
+)
 from anchorscope.figures.figure_style import Series
 
-NEEDED = (
-    "model dataset site position layer weight label anchor n n_paired flips random step_high "
-    "delta_p random_delta_p signal headline thin"
-)
 SHARES = {EXACT: "flips", RANDOM: "random"}
 DEPTHS = {EXACT: "delta_p", RANDOM: "random_delta_p"}
 FRACTIONS = {0.125: "⅛", 0.25: "¼", 0.5: "½"}
@@ -34,12 +36,12 @@ TIPS = {"w": ("w", ""), "tokens": ("tokens", ""), "value": ("value", ".1f"), **d
 @as_chart
 def weights(table: pd.DataFrame, request: Request) -> Picture:
     """Flips above −ΔP against the weight, each dataset at its headline layer; a column a model."""
-    rows = flip_figure.all_answers(data.shown(table, request, NEEDED))
+    rows = flip_figure.all_answers(data.shown(table, request, COLUMNS))
     rows = rows[rows["headline"]]
     flips, depth = (_by_weight(rows, *one) for one in ((SHARES, 100), (DEPTHS, -1)))
     words = [in_words(weight) for weight in sorted([*_measured(rows), 1.0])]
     below = Axis("Attention multiplied by w", names=words, field="w")
-    depths = Axis("−ΔP (points)", ticks_of(numbers_of(depth), least=20))
+    depths = axis_of(depth, "−ΔP (points)", least=20)
     panels = [Panel("flips", flips, FLIPS, TIPS, below), Panel("depth", depth, depths, TIPS, below)]
     caption = _caption(rows, request, "at the headline layer")
     return Picture(by_model(request), draw.dataset_series(request.datasets), panels, caption)
@@ -48,23 +50,15 @@ def weights(table: pd.DataFrame, request: Request) -> Picture:
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Flips by layer, a line a weight; a panel for each model and dataset."""
-    rows = flip_figure.all_answers(data.shown(table, request, NEEDED))
-    series = {weight: _weight_series(weight) for weight in _measured(rows)}
-    points = flip_figure.points_of(rows, SHARES)
-    points = points.assign(
-        w=points["weight"].map(in_words),
-        series=points["weight"].map({weight: one.name for weight, one in series.items()}),
-        marker=points["weight"].map({weight: one.marker for weight, one in series.items()}),
-        offset=points["weight"].map(WEIGHTS.index),
-    )
+    rows = flip_figure.all_answers(data.shown(table, request, COLUMNS))
+    series = {weight: _weight_series(weight) for weight in WEIGHTS}
+    points = data.in_series(flip_figure.points_of(rows, SHARES), "weight", series)
+    points = points.assign(w=points["weight"].map(in_words))
     lines = data.in_runs(points, ["w", "tokens", "condition"])
     panel = Panel("layers", lines, FLIPS, draw.LAYER | TIPS, height=1.5)
     caption = _caption(rows, request, "by layer")
-    return Picture(by_cell(request), [*series.values()], [panel], caption)
-
-
-CHARTS = {"weights": weights, "layers": layers}
-"""View → what draws it."""
+    measured = [series[weight] for weight in _measured(rows)]
+    return Picture(by_cell(request), measured, [panel], caption)
 
 
 def in_words(weight: float) -> str:

@@ -14,11 +14,17 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import Axis, auc_ticks
-from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Column,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
+)
 
 FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
@@ -41,11 +47,8 @@ AUCS = {
 }
 # the read-out's probe has no part in these: they stay in colour where it has no signal
 NOT_OF_THE_PROBE = ("prompt_end_auc", "auc_shuffled", "floor_auc")
-BANDS = {
-    "probe_auc": ("auc_low", "auc_high"),
-    "question_only": ("question_only_low", "question_only_high"),
-}
-"""Column of a line → those of its band."""
+BANDS = {"probe_auc": "auc", "question_only": "question_only"}
+"""Column of a line with a band → what the columns of its ends begin with."""
 PERMUTED = (
     "Δlogit permuted: flips if every sample were moved by the knockout's change of another sample, "
     "drawn at random."
@@ -69,16 +72,15 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
     Of the rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`; `grouping` tells
     nothing here. Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    rows = data.shown(controls, request, f"{NEEDED} flip_share")
-    pairs = data.shown(contrasts, request, CONTRAST, must=False)
+    rows = data.shown(controls, request, f"{NEEDED} flip_share".split())
+    pairs = data.shown(contrasts, request, CONTRAST.split(), must=False)
     series = [
         one for name, one in (FLIPS | AUCS).items() if name in rows and rows[name].notna().any()
     ]
     flips, aucs = _lines(rows, FLIPS, 100), _lines(rows, AUCS, 1)
-    auc = Axis("AUC", auc_ticks(min([0.4, *aucs["value"].dropna()])))
     panels = [
         Panel("flips", flips, Axis("Flips (%)"), TIPS, under=_headline),
-        Panel("auc", aucs, auc, TIPS, under=_headline),
+        Panel("auc", aucs, auc_axis(aucs[["value"]]), TIPS, under=_headline),
     ]
     blind = rows.groupby(["model", "dataset"])["cell_signal"].any()
 
@@ -94,9 +96,7 @@ def _lines(rows: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) 
     """The rows of a panel; a series without a marker has none."""
     parts = []
     for i, (name, series) in enumerate(lines.items()):
-        low, high = BANDS.get(name, ("", ""))
-        numbers = {"value": name, "low": low, "high": high}
-        part = data.numbered(rows, {key: (one, factor) for key, one in numbers.items()})
+        part = data.numbered(rows, name, factor, n="n", ends=BANDS.get(name, "no band"))
         signal = part["signal"] | (name in NOT_OF_THE_PROBE)
         place = {"series": series.name, "marker": series.marker, "offset": i}
         parts.append(part.assign(**place, signal=signal))

@@ -1,16 +1,14 @@
 """The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
 
 from anchorscope.experiments.knockout.figure_controls import NEEDED
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import PERCENT, Axis, Ticks, auc_ticks, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_axis import PERCENT, Axis, auc_axis, axis_of, ticks_of
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_verdict import GROUPINGS
 
 CONTROLS = f"{NEEDED} floor_auc prompt_end_auc added_auc added_low added_high ece"
@@ -25,6 +23,10 @@ DOTTED_DETAIL = (
 )
 BEFORE_DETAIL = ", hollow markers the same site at the prompt's end (before the answer is read)"
 COLOURS_DETAIL = "AUC, calibration error and density are in the colour of the Q-Anchored line."
+AUC = partial(auc_axis, title="Probe AUC", least=0.5)
+RIGHT = Axis("Right (%)", PERCENT)
+POPULARITY = partial(axis_of, title="Popularity", least=1)
+ERROR = partial(axis_of, title="Error", least=0.1)
 HUMPS = "Two humps in a density do not show two mechanisms."
 
 
@@ -38,23 +40,20 @@ def probes_chart(
     which these have nothing are left out. Raises AnchorscopeError: missing columns, or nothing
     measured at this read-out or grouping.
     """
-    checked = data.shown(controls, request, CONTROLS)
-    changes = data.shown(density, request, DENSITY, must=False)
+    checked = data.shown(controls, request, CONTROLS.split())
+    changes = data.shown(density, request, DENSITY.split(), must=False)
     groups, grouping = data.select(curve, request.readout, request.grouping)
     groups = data.labelled(groups[groups["condition"] == "knockout"], request)
-    accuracy = "Answer accuracy of the groups", "Right (%)"
-    popularity = "Mean popularity of the groups", "Popularity"
+    measure = partial(Panel, tips=TIPS, height=0.65)
+    accuracy, popularity = (
+        _of_groups(groups, *one) for one in (("answer_accuracy", 100), ("popularity", 1))
+    )
+    ece = "Calibration error of the probes"
     panels = [
-        Panel("auc", _aucs(checked), _auc_axis, TIPS, height=0.9),
-        _panel(
-            "accuracy", *accuracy, _of_groups(groups, "answer_accuracy", 100), lambda _: PERCENT
-        ),
-        _panel("popularity", *popularity, _of_groups(groups, "popularity", 1), _ticks),
-        _panel(
-            *("ece", "Calibration error of the probes", "Error"),
-            _of_probes(checked, "ece", "Calibration error of the probes"),
-            partial(_ticks, least=0.1),
-        ),
+        Panel("auc", _aucs(checked), AUC, TIPS, height=0.9),
+        measure("accuracy", accuracy, RIGHT, heading="Answer accuracy of the groups"),
+        measure("popularity", popularity, POPULARITY, heading="Mean popularity of the groups"),
+        measure("ece", _of_probes(checked, "ece", ece), ERROR, heading=ece),
         _density_panel(changes, checked),
     ]
     panels = [one for one in panels if len(one.rows) or one.name in ("auc", "density")]
@@ -62,20 +61,6 @@ def probes_chart(
     series = draw.paper_series(request.datasets, drawn)
     caption = _caption(checked, groups, grouping, request)
     return Picture(by_model(request), series, panels, caption)
-
-
-def _panel(
-    name: str, heading: str, title: str, rows: pd.DataFrame, ticks: Callable[[pd.DataFrame], Ticks]
-) -> Panel:
-    """One measure by layer."""
-    return Panel(
-        name, rows, lambda rows: Axis(title, ticks(rows)), TIPS, height=0.65, heading=heading
-    )
-
-
-def _ticks(rows: pd.DataFrame, least: float = 1) -> Ticks:
-    """Holds every value and band."""
-    return ticks_of(numbers_of(rows), least)
 
 
 def _aucs(checked: pd.DataFrame) -> pd.DataFrame:
@@ -87,14 +72,9 @@ def _aucs(checked: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _auc_axis(rows: pd.DataFrame) -> Axis:
-    return Axis("Probe AUC", auc_ticks(min([0.5, *numbers_of(rows)])))
-
-
 def _of_probes(checked: pd.DataFrame, column: str, about: str, ends: str = "") -> pd.DataFrame:
     """Lines of the probes' cells, in the colour of the Q-Anchored groups."""
-    numbers = data.values_of(column, n="n", ends=ends)
-    rows = data.numbered(checked, numbers, measure=about, condition=column)
+    rows = data.numbered(checked, column, n="n", ends=ends, measure=about, condition=column)
     return data.in_runs(data.by_group(rows, draw.ANCHORS[0]), ["measure", "condition"])
 
 
@@ -102,7 +82,7 @@ def _of_groups(groups: pd.DataFrame, column: str, factor: float) -> pd.DataFrame
     """Lines of the groups."""
     rows = groups[groups["anchor"].isin(draw.ANCHORS)]
     about = f"{column.replace('_', ' ').capitalize()} of the groups"
-    rows = data.numbered(rows, data.values_of(column, factor, n="n"), measure=about)
+    rows = data.numbered(rows, column, factor, n="n", measure=about)
     return data.in_runs(data.by_group(rows), ["measure", "condition"])
 
 
@@ -111,7 +91,7 @@ def _density_panel(changes: pd.DataFrame, checked: pd.DataFrame) -> Panel:
     place = ["model", "dataset", "layer"]
     rows = changes.merge(checked[[*place, "signal"]], on=place, how="left")
     rows = rows.assign(signal=data.true(rows["signal"]), x=rows["x"].round(4))
-    rows = data.numbered(rows, {"value": ("density", 1)}, measure="Density of Δlogit")
+    rows = rows.assign(value=rows["density"].astype(float), measure="Density of Δlogit")
     lines = data.in_runs(
         data.by_group(rows, draw.ANCHORS[0]), ["measure", "condition"], ["layer"], x="x", digits=6
     )

@@ -8,8 +8,8 @@ import pandas as pd
 
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures.figure_picture import Picture, as_chart
-from anchorscope.figures.figure_request import Request
+from anchorscope.experiments.patching import COLUMNS
+from anchorscope.figures.figure_picture import Picture, Request, as_chart
 
 WORDS = Words(
     arms={
@@ -17,6 +17,7 @@ WORDS = Words(
         "published": "published: right answers, tokens of a wrong one",
         "placebo": "placebo: the answer's truth stays",
     },
+    columns=COLUMNS,
     what="Right answers that flip when question tokens are replaced",
     how="The exact question tokens before the same answer are replaced by a partner's, or as many "
     "others by those of an unlike question.",
@@ -39,7 +40,3 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
     return flip_figure.rows_of(table, request, WORDS, label="0")
-
-
-CHARTS = {"bars": bars, "layers": layers}
-"""View → what draws it."""

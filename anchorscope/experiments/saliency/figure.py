@@ -9,33 +9,32 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, points_of
+from anchorscope.experiments.saliency import COLUMNS
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import Axis, Ticks, auc_ticks, numbers_of, ticks_of
-from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_axis import Axis, Ticks, auc_axis, axis_of, ticks_of
 from anchorscope.figures.figure_picture import (
+    Caption,
     Column,
     Panel,
     Picture,
+    Request,
     as_chart,
     by_cell,
     by_model,
     small,
 )
-from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Series
 
-COLUMNS = (
-    "model dataset site position part arm head label anchor layer n n_paired flow flow_low "
-    "flow_high random random_low random_high auc auc_low auc_high random_auc random_auc_low "
-    "random_auc_high crossed_auc loss x density random_density thin signal"
-)
-GROUPS = {"Q": ("Q-Anchored", draw.BLUE), "A": ("A-Anchored", draw.ORANGE)}
-"""Anchor → entry of the legend and colour, where a panel is of one cell."""
+GROUPS = {
+    "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
+    "A": Series("A-Anchored", draw.ORANGE, [1, 0], None),
+}
+"""Anchor → entry of the legend, where a panel is of one cell."""
 DENSITIES = {EXACT: "density", RANDOM: "random_density"}
 FLOWS = {EXACT: "flow", RANDOM: "random"}
 AUCS = {EXACT: "auc", RANDOM: "random_auc"}
@@ -86,10 +85,11 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     labels = ["anchor", "tokens", "condition"]
     flow = data.in_runs(data.by_group(points_of(of_layers[groups], FLOWS, 1)), labels)
     auc = data.in_runs(data.by_group(points_of(of_layers[~groups], AUCS, 1)), labels)
-    panels = [
-        Panel("flow", flow, partial(_flow_axis, unit=_unit(rows)), LAYER_TIPS, height=0.8),
-        Panel("auc", auc, _auc_axis, LAYER_TIPS, height=0.8),
-    ]
+    axes = {
+        "flow": (flow, partial(axis_of, title=f"Saliency ({_unit(rows)})")),
+        "auc": (auc, partial(auc_axis, title="AUC for Q", least=0.5)),
+    }
+    panels = [Panel(name, *one, LAYER_TIPS, height=0.8) for name, one in axes.items()]
     what = (
         f"From the exact question tokens to {TARGETS[arm]}, and how well it tells Q from A; "
         "dotted: from random ones"
@@ -133,10 +133,6 @@ def heads(table: pd.DataFrame, request: Request) -> Picture:
     return Picture(layout, [], [panel], _caption(rows, what, request, many, intervals=""))
 
 
-CHARTS = {"density": density, "later": later, "label": label, "layers": layers, "heads": heads}
-"""View → what draws it."""
-
-
 def _rows(table: pd.DataFrame, request: Request, arm: str) -> tuple[pd.DataFrame, str]:
     """The rows at the read-out that are of some sample, and the arm, or `later` in its place.
 
@@ -156,7 +152,7 @@ def _densities(table: pd.DataFrame, request: Request, arm: str, labels: Sequence
         rows[(rows["part"] == "density") & rows["anchor"].isin(GROUPS)], DENSITIES, 1
     )
     points = points.assign(
-        series=points["anchor"].map({anchor: name for anchor, (name, _) in GROUPS.items()}),
+        series=points["anchor"].map({anchor: one.name for anchor, one in GROUPS.items()}),
         x=[float(f"{x:.4g}") for x in points["x"]],
         thin=False,
     )
@@ -174,8 +170,7 @@ def _densities(table: pd.DataFrame, request: Request, arm: str, labels: Sequence
     ]
     layout = small(columns, side_by_side, request.look)
     what = f"Solid: from the exact question tokens to {TARGETS[arm]}; dotted: from random ones"
-    series = [Series(name, colour, [1, 0], None) for name, colour in GROUPS.values()]
-    return Picture(layout, series, [panel], _caption(rows, what, request, intervals=""))
+    return Picture(layout, [*GROUPS.values()], [panel], _caption(rows, what, request, intervals=""))
 
 
 def _unit(rows: pd.DataFrame) -> str:
@@ -210,14 +205,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [float(f"{step}e{power}") for power in powers for step in steps]
     return [tick for tick in ticks if low <= tick <= high]
-
-
-def _flow_axis(lines: pd.DataFrame, unit: str) -> Axis:
-    return Axis(f"Saliency ({unit})", ticks_of(numbers_of(lines)))
-
-
-def _auc_axis(lines: pd.DataFrame) -> Axis:
-    return Axis("AUC for Q", auc_ticks(min([0.5, *numbers_of(lines)])))
 
 
 def _numbered(title: str, field: str, names: Sequence[str], every: int) -> Axis:

@@ -11,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, all_answers
+from anchorscope.experiments.windows import COLUMNS
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -18,15 +19,16 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
-from anchorscope.figures.figure_picture import Layout, Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_request import Request
-
-NEEDED = (
-    "model dataset site position layer window first last centre label anchor n n_paired flips "
-    "flips_low flips_high random random_low random_high contrast contrast_low contrast_high signal "
-    "headline thin"
+from anchorscope.figures.figure_picture import (
+    Caption,
+    Layout,
+    Panel,
+    Picture,
+    Request,
+    as_chart,
+    by_cell,
 )
+
 TOKENS = {"flips": EXACT, "random": RANDOM}
 """Column → whose cut it tells of."""
 READ = {"flips": "Layer read, exact", "random": "Layer read, random", "contrast": "Layer read"}
@@ -67,16 +69,12 @@ def contrast(table: pd.DataFrame, request: Request) -> Picture:
     return _picture(rows, request, ["contrast"], colour, what, unsure)
 
 
-CHARTS = {"flips": flips, "contrast": contrast}
-"""View → what draws it."""
-
-
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
     """The rows of all answers at the read-out, at layers that a window can move.
 
     Raises AnchorscopeError: missing columns, or another read-out.
     """
-    rows = all_answers(data.shown(table, request, NEEDED))
+    rows = all_answers(data.shown(table, request, COLUMNS))
     return rows[rows["layer"] >= rows["first"]]
 
 
@@ -123,7 +121,7 @@ def _panel(rows: pd.DataFrame, column: str, colour: alt.Color, layout: Layout) -
         "Layers cut (centre)", names=centres, labelled=centres[:: max(1, every)], field="centre"
     )
     beside = Axis(READ[column], names=layers[::-1], labelled=layers[::step], field="read")
-    cells = data.numbered(rows, data.values_of(column, 100))
+    cells = data.numbered(rows, column, 100)
     numbers = dict.fromkeys(("value", "low", "high"), 2)
     cells = cells.filter(["model", "dataset", "layer", "n", "signal", "thin", *numbers]).assign(
         centre=_words(rows["centre"]),

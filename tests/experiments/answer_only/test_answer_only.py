@@ -161,7 +161,7 @@ def test_without_the_arm_there_are_no_rows() -> None:
 
 def test_bars_hold_both_quantities_their_means_and_what_they_do_not_say() -> None:
     cells = join([("m", "d"), ("m", "e")], [by_hand(), by_hand()])
-    spec = figure.CHARTS["bars"](
+    spec = figure.bars(
         cells,
         title="x",
         panels=[("m", "Model")],

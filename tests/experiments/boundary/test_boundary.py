@@ -201,7 +201,7 @@ def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -
 def test_the_picture_shows_both_groupings_and_warns(tmp_path: Any) -> None:
     table = join([("m", "d")], [by_hand()])
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
-    spec = figure.CHARTS["layers"](table, title="x", **asked).to_dict()
+    spec = figure.layers(table, title="x", **asked).to_dict()
     assert "dotted: by random flips" in words(spec)
     assert "beyond these" in details(spec)
     drawn = [row for rows in spec["datasets"].values() for row in rows]
@@ -210,7 +210,7 @@ def test_the_picture_shows_both_groupings_and_warns(tmp_path: Any) -> None:
     (column,) = spec["concat"]
     assert len(column["vconcat"]) == 5
     blank = table.assign(popularity=np.nan)
-    (column,) = figure.CHARTS["layers"](blank, title="x", **asked).to_dict()["concat"]
+    (column,) = figure.layers(blank, title="x", **asked).to_dict()["concat"]
     assert len(column["vconcat"]) == 4
 
 

@@ -170,7 +170,7 @@ def test_every_column_is_explained_and_every_view_drawn() -> None:
     cells = by_hand().assign(model="m", dataset="d")
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     for view, title in EXPERIMENT.views.items():
-        spec = figure.CHARTS[view](cells, title=title, **asked).to_dict()
+        spec = getattr(figure, view)(cells, title=title, **asked).to_dict()
         # a, b and c are right answers; b's partner is classed otherwise
         assert "Left out: 0 to 1 of 1 to 2 samples" in words(spec)
         said = "Pale bars" if view == "bars" else "Crosses"

@@ -150,12 +150,12 @@ def test_flips_by_window_and_layer_are_those_worked_out_by_hand() -> None:
 def test_cells_that_no_window_can_move_are_blank(view: str, panels: tuple[str, ...]) -> None:
     table = join([("m", "d")], [by_hand().assign(signal=True)])
     named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    spec = figure.CHARTS[view](table, **named).to_dict()
+    spec = getattr(figure, view)(table, **named).to_dict()
     drawn = [row for part in spec["datasets"].values() for row in part]
     assert len(drawn) == 3 * len(panels)
     assert ("1", "0") not in {(row["centre"], row["read"]) for row in drawn}
     assert "windows that lie above the layer read" in words(spec)
-    grey = figure.CHARTS[view](table.assign(signal=False), **named).to_dict()
+    grey = getattr(figure, view)(table.assign(signal=False), **named).to_dict()
     assert "Grey: layers without a signal (in 1 of 1 cells, 1 at every layer)." in words(grey)
 
 
@@ -164,6 +164,6 @@ def test_a_contrast_whose_interval_contains_0_has_no_number() -> None:
     table.loc[table["window"] == 0, ["contrast_low", "contrast_high"]] = [-0.1, 0.6]
     table.loc[table["window"] == 1, ["contrast_low", "contrast_high"]] = [0.1, 0.6]
     named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    spec = figure.CHARTS["contrast"](join([("m", "d")], [table]), **named).to_dict()
+    spec = figure.contrast(join([("m", "d")], [table]), **named).to_dict()
     drawn = [row for part in spec["datasets"].values() for row in part]
     assert {row["centre"]: row["written"] for row in drawn} == {"0": False, "1": True}
