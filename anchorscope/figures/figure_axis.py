@@ -15,7 +15,7 @@ from anchorscope.figures.figure_style import Style
 Ticks = tuple[tuple[float, float], Sequence[float]]
 """The ends of an axis, and where it is labelled."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
-MOST_TICKS = 4
+MOST_TICKS = 5
 
 
 @dataclass(frozen=True)

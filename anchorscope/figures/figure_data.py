@@ -93,7 +93,7 @@ def shown(
 def labelled(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
     """The rows of the request's cells, as `shown`, at whatever read-out."""
     models, datasets = dict(request.panels), dict(request.datasets)
-    rows = rows[rows["model"].isin(models) & rows["dataset"].isin(datasets)]
+    rows = rows[rows["model"].isin(models) & rows["dataset"].isin(datasets)].copy()
     place = rows["dataset"].map({key: i for i, key in enumerate(datasets)}).astype(int)
     return rows.assign(
         model=rows["model"].map(models),

@@ -90,7 +90,7 @@ def _picture(
     title = request.title if condition == "knockout" else title_of(condition)
     return Picture(
         by_model(request),
-        draw.paper_series(request.datasets, delta_p),
+        draw.paper_series(request.datasets),
         [delta_panel(delta_p, rows[rows["headline"]]), *below],
         _with_pairs(words, cells, swapped, request),
         f"{title}{' (preview)' if notes.is_preview(cells, condition) else ''}",
@@ -114,7 +114,7 @@ def _with_pairs(
         of_pairs = [*figure_pathway.DETAILS, *untold, *figure_pathway.unswapped_notes(none)]
     basics, signal, *others = words.sentences
     return Caption(
-        [basics, signal, figure_pathway.verdict(swapped), request.no_answers, *others],
+        [basics, figure_pathway.verdict(swapped), signal, request.no_answers, *others],
         [*of_pairs, *words.details, *request.notes],
     )
 
@@ -129,14 +129,19 @@ def curves(rows: pd.DataFrame, condition: str = "knockout") -> pd.DataFrame:
 
 
 def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) -> Panel:
-    """ΔP, with an upright line at the headline layers of each model."""
+    """ΔP, with upright lines at the headline layers of each model.
+
+    They have the colour of their dataset; one that several share is grey.
+    """
 
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        layers: list[int] = []
+        marks: list[alt.Chart] = []
         if headlines is not None:
             here = headlines[headlines["model"].isin(rows["model"].unique())]
-            layers = sorted(map(int, here["layer"].unique()))
-        marks = figure_panel.upright([{"layer": layer} for layer in layers], frame.x)
+            own = data.by_group(here, draw.ANCHORS[0])[["layer", "series"]].drop_duplicates()
+            shared = own["layer"].duplicated(keep=False)
+            marks += figure_panel.upright(own[["layer"]][shared].drop_duplicates(), frame.x)
+            marks += figure_panel.upright(own[~shared], frame.x, frame.shared.legend)
         return [figure_panel.level(0, frame.y), *marks, *figure_panel.minor_ticks(frame)]
 
     strong = partial(figure_panel.lines, weight=1)

@@ -132,14 +132,9 @@ def cross_note(cells: Mapping[str, pd.DataFrame], condition: str) -> str:
 
 
 def grey_note(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> str:
-    """The caption's words on what is grey, with the number of such cells; none where nothing is."""
+    """The caption's words on what is grey; none where nothing is."""
     measured = [rows for rows in cells.values() if len(rows) and "signal" in rows]
-    count = sum(not rows["signal"].all() for rows in measured)
-    nowhere = sum(not rows["signal"].any() for rows in measured)
-    if not count:
-        return ""
-    more = f", {nowhere} at every layer" if nowhere else ""
-    return f"{grey} (in {count} of {len(measured)} cells{more})."
+    return "" if all(rows["signal"].all() for rows in measured) else f"{grey}."
 
 
 def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> list[str]:

@@ -91,8 +91,8 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         rings = _markers(data.transform_filter("datum.chance"), size, opacity=0.8)
         views += [frame.part(beside, "dotted"), frame.part(rings, "rings")]
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
-    # without a signal markers are hollow and grey
-    markers = _markers(data, size).encode(fill=frame.shared.fill)
+    # without a signal markers are hollow and grey, and behind those with one
+    markers = _markers(data, size).encode(fill=frame.shared.fill, order="signal:O")
     views += [frame.part(line.encode(strokeDash=frame.shared.dash), "line")]
     views += [frame.part(markers, "markers"), *_crosses(rows, frame, place, counts=not dotted)]
     reach = alt.Chart(rows).transform_filter("!datum.edge").encode(frame.x, frame.y)
@@ -235,10 +235,11 @@ def level(value: float, y: alt.Y) -> alt.Chart:
     return rule.encode(y)
 
 
-def upright(places: Sequence[Mapping[str, Any]], x: alt.X) -> list[alt.Chart]:
-    """Thin upright lines, if any."""
-    rule = alt.Chart(alt.Data(values=[*places])).mark_rule(color=SOFT, strokeWidth=0.8)
-    return [rule.encode(x)] if places else []
+def upright(places: pd.DataFrame, x: alt.X, colour: alt.Color | None = None) -> list[alt.Chart]:
+    """Thin upright lines, if any, grey or in the colours of their series."""
+    rule = alt.Chart(places).mark_rule(color=SOFT, strokeWidth=0.8)
+    rule = rule.encode(x) if colour is None else rule.encode(x, color=colour)
+    return [rule] if len(places) else []
 
 
 def minor_ticks(frame: Frame) -> list[alt.Chart]:

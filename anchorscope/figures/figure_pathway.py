@@ -38,7 +38,8 @@ DETAILS = (
     "Middle row: the pair term of the model's own answers, clean, with the exact question tokens "
     "cut in all four passes, and with as many random ones cut.",
     "Lower row: gold answers of questions that were answered wrongly, behind their questions, "
-    "beside the model's own wrong answers; a filled marker: `truth` holds at the headline layer.",
+    "beside the model's own wrong answers; a filled marker: `truth` holds at the headline layer. "
+    "Both rows have the colours of Q-Anchored samples.",
 )
 TIPS = LAYER | {
     "quantity": ("answers", ""),
@@ -113,10 +114,8 @@ def verdict(crossing: pd.DataFrame) -> str:
         return f"{(heads[claim] == 'yes').sum()} of {told.sum()}"
 
     return (
-        f"At the headline layer the probe compares answer and question in "
-        f"{held('interaction')} cells, through the exact question tokens in "
-        f"{held('through_eq')}; it scores right answers that the model did not give above its own "
-        f"wrong ones in {held('truth')}."
+        f"Claims: answer and question are compared in {held('interaction')} cells, through the "
+        f"exact tokens in {held('through_eq')}; truth in {held('truth')}."
     )
 
 

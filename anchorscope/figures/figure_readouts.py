@@ -39,7 +39,7 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     ]
     look = _smaller(request.look)
     delta_p = curves(rows)
-    series = draw.paper_series(request.datasets, delta_p)
+    series = draw.paper_series(request.datasets)
     layout = Layout(columns, max(1, len(positions)), look, labelled=False)
     return Picture(
         layout, series, [delta_panel(delta_p)], _caption(rows, places, grouping, request)

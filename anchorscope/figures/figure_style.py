@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import altair as alt
-import pandas as pd
 from pydantic import ValidationError
 
 from anchorscope.config.settings import Style as Style
@@ -95,18 +94,11 @@ TERMS = {
 }
 
 
-def paper_series(
-    datasets: Sequence[tuple[str, str]], rows: pd.DataFrame | None = None
-) -> list[Series]:
-    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes.
-
-    A series is grey where none of its rows has a signal.
-    """
-    grey = set() if rows is None else set(rows["series"]) - set(rows["series"][rows["signal"]])
+def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
+    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes."""
     series = []
     for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
-        name = f"{anchor}-Anchored ({label})"
-        colour = NO_SIGNAL if name in grey else COLOURS[k % len(COLOURS)]
+        name, colour = f"{anchor}-Anchored ({label})", COLOURS[k % len(COLOURS)]
         series.append(Series(name, colour, DASHES[anchor], marker_of(i)))
     return series
 
@@ -173,7 +165,7 @@ def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
     """Four entries a line, or fewer: as many as the figure is wide for."""
     for count in (4, 2):
         longest = [max(map(len, names[i::count]), default=0) for i in range(count)]
-        if look.label_size * sum(0.47 * chars + 4.8 for chars in longest) <= 1.05 * width:
+        if look.label_size * sum(0.47 * chars + 4.8 for chars in longest) <= width:
             return count
     return 1
 

@@ -69,8 +69,8 @@ def small_note(everyone: pd.DataFrame) -> str:
             small.append(n)
     if not small:
         return ""
-    cells = "1 cell is" if len(small) == 1 else f"{len(small)} cells are"
-    return f"{cells} too small to be called a signal ({notes.size_note(small)})."
+    cells = "1 cell has" if len(small) == 1 else f"{len(small)} cells have"
+    return f"{cells} too few right or wrong answers to show a signal of usual size."
 
 
 def verdict(rows: pd.DataFrame, condition: str) -> str:
@@ -80,5 +80,6 @@ def verdict(rows: pd.DataFrame, condition: str) -> str:
     if by_cell.empty:
         return ""
     if not by_cell.any():
-        return "At the headline layer no cell has a signal: ΔP cannot be interpreted."
-    return f"{by_cell.sum()} of {len(by_cell)} cells have a signal (probe above the text models)."
+        return "No cell has a signal at the headline layer: ΔP cannot be interpreted."
+    where = f"{by_cell.sum()} of {len(by_cell)} cells"
+    return f"At the headline layer the probe beats the text models in {where}."

@@ -62,7 +62,7 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
     layout = small(columns, len(columns), request.look)
 
     def chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        return figure_panel.upright([{"value": 0.5}], frame.x)
+        return figure_panel.upright(pd.DataFrame({"value": [0.5]}), frame.x)
 
     drawn, height = figure_panel.points, height_of(names, layout)
     panel = Panel("forest", points, names, AUC_TIPS, auc, drawn, height, under=chance)

@@ -107,7 +107,7 @@ def _lines(rows: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) 
 def _headline(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
     """An upright line at the headline layer."""
     layers = rows["layer"][rows["headline"] > 0].unique()
-    return figure_panel.upright([{"layer": int(layer)} for layer in layers], frame.x)
+    return figure_panel.upright(pd.DataFrame({"layer": layers}), frame.x)
 
 
 def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Caption:

@@ -57,8 +57,7 @@ def probes_chart(
         _density_panel(changes, checked),
     ]
     panels = [one for one in panels if len(one.rows) or one.name in ("auc", "density")]
-    drawn = pd.concat([one.rows for one in panels if one.name in ("auc", "accuracy")])
-    series = draw.paper_series(request.datasets, drawn)
+    series = draw.paper_series(request.datasets)
     caption = _caption(checked, groups, grouping, request)
     return Picture(by_model(request), series, panels, caption)
 

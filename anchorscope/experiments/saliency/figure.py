@@ -94,7 +94,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
         f"From the exact question tokens to {TARGETS[arm]}, and how well it tells Q from A; "
         "dotted: from random ones"
     )
-    series = draw.paper_series(request.datasets, pd.concat([flow, auc]))
+    series = draw.paper_series(request.datasets)
     return Picture(by_model(request), series, panels, _caption(rows, what, request))
 
 
