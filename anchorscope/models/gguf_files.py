@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import gguf_header, gguf_settings
+from anchorscope.models.gguf_header import Tensor
 from anchorscope.models.gguf_settings import OTHERWISE
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json, write_json
@@ -46,7 +47,8 @@ class Header:
         width: the width of the residual stream.
         numbers: the number of weights in all tensors.
         tensors: number format → how many tensors are written in it.
-        quantisation: the format of most weights, such as `Q4_1`; None if they are floats.
+        quantisation: what the file calls its format, such as `Q4_K_M`, or else the format of most
+            weights; None if they are floats.
         words: the settings of its tokenizer, without lists.
     """
 
@@ -85,18 +87,14 @@ def read_header(path: Path) -> Header:
     rows = tensors["token_embd.weight"].rows if "token_embd.weight" in tensors else 0
     config = gguf_settings.config(fields, rows, "output.weight" not in tensors, path)
     _check_tokenizer(fields, path)
-    weights: Counter[str] = Counter()
-    for tensor in tensors.values():
-        weights[tensor.format] += tensor.numbers
-    most = weights.most_common(1)[0][0]
     architecture = fields["general.architecture"]
     return Header(
         config,
         fields[f"{architecture}.block_count"],
         fields[f"{architecture}.embedding_length"],
-        weights.total(),
+        sum(tensor.numbers for tensor in tensors.values()),
         dict(sorted(Counter(tensor.format for tensor in tensors.values()).items())),
-        None if most in FLOATS else most,
+        _format(fields, tensors.values()),
         {
             key: value
             for key, value in fields.items()
@@ -130,6 +128,21 @@ def quantisation(folder: str | Path) -> str | None:
     """What the weights in a folder were dequantised from, such as `Q4_1`; None if from nothing."""
     path = Path(folder) / RECORD
     return read_json(path)["quantisation"] if path.is_file() else None
+
+
+def _format(fields: Mapping[str, Any], tensors: Iterable[Tensor]) -> str | None:
+    """What the weights of a file are quantised to, see `Header`."""
+    from gguf import LlamaFileType
+
+    weights: Counter[str] = Counter()
+    for tensor in tensors:
+        weights[tensor.format] += tensor.numbers
+    most = weights.most_common(1)[0][0]
+    if most in FLOATS:
+        return None
+    names = {int(kind): kind.name for kind in LlamaFileType}
+    name = names.get(fields.get("general.file_type", -1), "")
+    return name.removeprefix("MOSTLY_") if name.startswith("MOSTLY_Q") else most
 
 
 def _check_whole(fields: Mapping[str, Any], path: Path) -> None:

@@ -179,6 +179,13 @@ def test_a_converted_folder_is_a_checkpoint_that_says_what_it_was(
     assert not hasattr(loaded.model.config, "quantization_config")
 
 
+def test_a_mixture_of_formats_has_the_name_that_the_file_gives_it(file: Path) -> None:
+    kind = int(gguf.LlamaFileType.MOSTLY_Q4_K_M)
+    extra = {"general.file_type": kind}
+    write(file, model("llama", WORDS), WORDS, quantised=QUANTISED, extra=extra)
+    assert gguf_files.read_header(file).quantisation == "Q4_K_M"
+
+
 def test_floats_were_dequantised_from_nothing(file: Path, tmp_path: Path) -> None:
     gguf_files.convert(file, tmp_path / "made")
     assert "dequantised_from" not in loading.locate({"local": str(file)}, tmp_path / "made")
