@@ -16,7 +16,7 @@ SIZES: dict[str, Any] = {
     "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128,
     "initializer_range": 0.2, "rms_norm_eps": 1e-6,
 }  # fmt: skip
-NAMES = {"gemma3_text": "gemma3", "qwen3_moe": "qwen3moe"}
+NAMES = {"gemma3_text": "gemma3", "qwen3_moe": "qwen3moe", "mistral": "llama"}
 """Family → architecture of GGUF, where they differ."""
 SETTINGS = {
     "context_length": "max_position_embeddings",
@@ -103,6 +103,7 @@ def write(
     name = architecture or NAMES.get(source.config.model_type, source.config.model_type)
     writer = gguf.GGUFWriter(path, name)
     settings = {f"{name}.{key}": value for key, value in _settings(source.config).items()}
+    settings["general.name"] = source.config.model_type
     if words is not None:
         _add_tokenizer(writer, words, begins)
         settings["tokenizer.ggml.pre"] = "gpt-2"
@@ -192,7 +193,9 @@ def _tensors(source: PreTrainedModel) -> Iterator[tuple[str, np.ndarray]]:
     for name, parameter in source.named_parameters():
         array = parameter.detach().numpy()
         part = name.split(".")[-2]
-        if family == "llama" and part in heads:  # the halves of each head's positions interleaved
+        if (
+            family in ("llama", "mistral") and part in heads
+        ):  # the halves of each head's positions interleaved
             rows = array.reshape(heads[part], 2, -1, *array.shape[1:])
             array = rows.swapaxes(1, 2).reshape(array.shape)
         if family == "gemma3_text" and name.endswith("norm.weight"):
