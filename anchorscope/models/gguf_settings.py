@@ -96,11 +96,10 @@ def config(fields: Mapping[str, Any], rows: int, tied: bool, path: Path) -> dict
         if key not in OPTIONAL and not isinstance(own.get(key), int | float):
             what = f"the GGUF file does not say its `{name}.{key}`"
             raise AnchorscopeError(what, path, OTHERWISE, see="broken-weights")
-    implied = _implied(own)
-    if lost := _lost(own, architecture, implied["attention.key_length"]):
+    stated = _implied(own) | own
+    if lost := _lost(own, architecture, stated["attention.key_length"]):
         what = f"the GGUF file sets {name}.{lost} = {own[lost]}, which would be lost"
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
-    stated = implied | own
     linear = {"rope_type": "linear", "factor": own.get(FACTOR)}
     return {
         "model_type": architecture.model_type,
@@ -125,7 +124,6 @@ def _implied(own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lost(own: Mapping[str, Any], architecture: Architecture, head: int) -> str | None:
     """The first setting of a file that its config cannot express; None if there is none."""
-    head = own.get("attention.key_length", head)
     read = {**dict.fromkeys(SAME, head), SCALING: "linear", **architecture.only}
     for key, value in own.items():
         known = key in architecture.settings or key in ("vocab_size", FACTOR)
