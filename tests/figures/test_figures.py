@@ -18,7 +18,7 @@ from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_notes import model_notes
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
+from anchorscope.figures.figure_style import Style, style_of
 from anchorscope.figures.figure_verdict import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -182,7 +182,7 @@ def test_layers_without_signal_are_hollow_and_grey_and_named(no: Any) -> None:
                     assert fill["condition"]["test"] == stroke["condition"]["test"]
     said = "No signal (hollow grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
     assert said in details(spec) and "contrasts are not interpretable." in details(spec)
-    assert "Hollow grey: layers without a signal (in 1 of 8 cells)." in caption(spec)
+    assert "Hollow grey: layers without a signal." in caption(spec)
 
 
 def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
@@ -204,7 +204,7 @@ def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_
     table.loc[nq, ["signal", "cell_signal"]] = False
     table.loc[table["dataset"] == "popqa", "cell_signal"] = False
     spec = draw(table)
-    assert "(in 8 of 8 cells, 1 at every layer)" in caption(spec)
+    assert "the probe beats the text models in 7 of 8 cells." in caption(spec)
     said = details(spec)
     assert "Llama-3.2-1B on NQ at every layer; all other cells at layers 0–2. At" in said
     whole = "No signal in the cell as a whole: Llama-3.2-1B on PopQA; Llama-3.2-3B on PopQA."
@@ -225,7 +225,7 @@ def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swa
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    said = "in 8 of 8 cells, through the exact question tokens in 8 of 8;"
+    said = "are compared in 8 of 8 cells, through the exact tokens in 8 of 8;"
     assert said in caption(spec) and figure_pathway.NOT_CROSSED in details(usual())
 
 
@@ -252,7 +252,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
         claimed = rows[rows["claimed"]]
         assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
         assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
-    assert caption(spec).endswith("above its own wrong ones in 6 of 8.")
+    assert "; truth in 6 of 8. " in caption(spec)
 
 
 def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_told_is_named() -> (
@@ -271,7 +271,7 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_
         f"Not told: the pathway in {name}: too few; truth in {name}: not measured; "
         f"the middle row of {name} is of wrong answers."
     ) in details(spec)
-    assert "in 7 of 7; it scores" in caption(spec)
+    assert "through the exact tokens in 7 of 7; truth in 7 of 7." in caption(spec)
 
 
 def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_named() -> None:
@@ -414,12 +414,28 @@ def test_title_and_caption_may_be_left_out() -> None:
     assert draw(table_of(), style={"caption": "none"})["title"]["subtitle"] == []
 
 
-def test_series_without_a_signal_anywhere_are_grey_in_the_legend() -> None:
+def test_series_keep_their_colours_in_the_legend_whether_they_have_a_signal_or_not() -> None:
     table = table_of()
     table.loc[table["dataset"] == "nq", "signal"] = False
-    table.loc[(table["dataset"] == "popqa") & (table["layer"] < 9), "signal"] = False
     scale = line_of(columns(draw(table))[0][0])["color"]["condition"]["scale"]
-    assert scale["range"] == [*CYCLE[:6], NO_SIGNAL, NO_SIGNAL]
+    assert scale["range"] == CYCLE[:8]
+
+
+def test_a_headline_layer_has_the_colour_of_its_dataset_and_a_shared_one_is_grey() -> None:
+    table = table_of()
+    nq, at = table["dataset"] == "nq", table["layer"] == 3
+    table.loc[nq, "headline"] = at[nq]
+    spec = draw(table)
+    panel = columns(spec)[0][0]
+    rules = [view for view in views(panel, "rule") if view["encoding"].get("x", {}).get("field")]
+    upright = [view for view in rules if view["encoding"]["x"]["field"] == "layer"]
+    by_colour = {
+        "color" in view["encoding"]: spec["datasets"][view["data"]["name"]]
+        for view in upright
+        if "name" in view["data"]
+    }
+    assert by_colour[True] == [{"layer": 3, "series": "Q-Anchored (NQ)"}]
+    assert by_colour[False] == [{"layer": 13}]
 
 
 MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]

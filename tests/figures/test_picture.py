@@ -93,8 +93,7 @@ def test_every_caption_says_n_intervals_what_is_grey_and_what_is_missing() -> No
     spec = chart(by_cell, level=0.9)
     said = " ".join(spec["title"]["subtitle"]).replace("\u00a0", " ")
     assert said == (
-        "Shares; n = 50; 90 % intervals. Hollow grey: layers without a signal (in 1 of 3 cells). "
-        "So it is."
+        "Shares; n = 50; 90 % intervals. Hollow grey: layers without a signal. So it is."
     )
     details = [one.replace("\u00a0", " ") for one in spec["usermeta"]["details"]]
     assert details[0] == "How." and details[-1] == "Not measured: Other on Beta."
