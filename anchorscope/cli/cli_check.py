@@ -281,7 +281,7 @@ def here(config: Config, kind: str, name: str) -> bool:
         entry = config.datasets[name]
         commit = revisions.known_commit(str(entry.hub), entry.revision)
         cached = commit is not None and reading.prepared(str(entry.hub), entry.config, commit)
-        return cached or Path(config.results, "data", f"{name}.parquet").is_file()
+        return bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()
     folder = in_cache(str(config.models[name].hub), config.models[name].revision)
     # Weights that were cut short are fetched again.
     return folder is not None and tried("", "", checkpoint, folder, "plain").status == "ok"
