@@ -33,6 +33,12 @@ on_this_machine = workflow.resource_settings.nodes is None
 if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
     workflow.register_resource("gpu", gpus_here())
 
+if not on_this_machine and workflow.is_main_process:
+    # What a session inside SLURM was given is not what its jobs ask for. The plugin would forget
+    # all of it, and with it where the cluster is.
+    for name in [n for n in os.environ if n.startswith("SLURM_") and n != "SLURM_CONF"]:
+        del os.environ[name]
+
 try:
     cfg = load(config, config_sources)
     # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.

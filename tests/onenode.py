@@ -1,4 +1,4 @@
-"""A real SLURM cluster of one node on this machine: own daemons, own folder, a GPU that is none.
+"""A real SLURM cluster of one node on this machine: own daemons, own folder, GPUs that are none.
 
 Needs Debian's packages slurmctld, slurmd, slurm-client and munge; no root, no systemd, no
 database. Everything that it starts is a child of this process or bears its token.
@@ -60,10 +60,25 @@ SlurmdTimeout=300
 MessageTimeout=100
 GresTypes=gpu
 SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=64000 Gres=gpu:fake:1 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=64000 Gres=gpu:fake:2 State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 PartitionName=accelerated Nodes={host} Default=NO MaxTime=600 State=UP
 """
+
+ASKED = (
+    "Partition",
+    "TimeLimit",
+    "MinMemoryNode",
+    "NumNodes",
+    "NumTasks",
+    "CPUs/Task",
+    "ReqTRES",
+    "TresPerNode",
+    "TresPerJob",
+    "TresPerTask",
+    "NtasksPerTRES",
+)
+"""All that a job asks for, by the names of `scontrol`."""
 
 # Snakemake's job step drops SLURM_CONF, which a cluster outside /etc/slurm needs.
 SRUN = """\
@@ -89,6 +104,7 @@ class Job:
     partition: str
     mem_mb: int
     gpus: int
+    asked: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -152,6 +168,7 @@ def _job(line: str) -> Job:
         *map(value, ("JobId", "JobName", "Comment", "JobState", "Partition")),
         int(float(memory.rstrip("GM")) * (1024 if memory[-1] == "G" else 1)),
         int(gpus[1]) if gpus else 0,
+        tuple(map(value, ASKED)),
     )
 
 
@@ -177,7 +194,8 @@ def _write(cluster: OneNode) -> None:
     conf, ports = root / "slurm.conf", _free_ports()
     known = {"host": host, "user": getpass.getuser(), "root": root, "ports": ports}
     conf.write_text(SLURM_CONF.format(**known, last_port=ports[2] + 60))
-    (root / "gres.conf").write_text(f"NodeName={host} Name=gpu Type=fake Count=1 File=/dev/null\n")
+    gpus = [f"NodeName={host} Name=gpu Type=fake File=/dev/{one}\n" for one in ("null", "zero")]
+    (root / "gres.conf").write_text("".join(gpus))
     srun = root / "bin" / "srun"
     srun.write_text(SRUN.format(conf=conf, srun=shutil.which("srun", path=PATH)))
     srun.chmod(0o755)

@@ -284,7 +284,7 @@ def here(config: Config, kind: str, name: str) -> Finding:
         entry = config.datasets[name]
         commit = revisions.known_commit("datasets", str(entry.hub), entry.revision)
         cached = commit is not None and reading.prepared(str(entry.hub), entry.config, commit)
-        there = cached or Path(config.results, "data", f"{name}.parquet").is_file()
+        there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()
         return Finding("ok", "hub", "it is here") if there else absent
     folder = loading.cached(str(config.models[name].hub), config.models[name].revision)
     return tried("hub", f"{kind} {name}", checkpoint, folder, "plain") if folder else absent

@@ -65,6 +65,10 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     def load() -> Any:
         try:
+            # A commit's rows never change; which configuration is the default, the hub says.
+            ask = config is None and not constants.HF_HUB_OFFLINE
+            if not ask and (folders := prepared(hub_id, config, commit)):
+                return _cached(folders, hub_id).as_dataset(split=split)
             return datasets.load_dataset(hub_id, config, split=split, revision=commit)
         except datasets.exceptions.DatasetNotFoundError:
             # The library says "gated" in words alone; this says it by its type.
@@ -75,7 +79,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
     rows = the_hub.fetch(load, "dataset", where)
-    # Without the hub the library takes the newest rows it has; their folder is named by the commit.
+    # If the hub is down the library takes the newest rows it has; their folder bears the commit.
     commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
     if others := [name for name in commits if revisions.pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
@@ -84,14 +88,32 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
     return rows
 
 
-def prepared(hub_id: str, config: str | None, commit: str) -> bool:
-    """Whether rows of a commit were read before, so that they can be read without the hub."""
+def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
+    """The folders in the cache that hold rows of a commit, which can be read without the hub.
+
+    One for each configuration that was read before, if `config` names none.
+    """
     from datasets.config import HF_DATASETS_CACHE
     from datasets.naming import camelcase_to_snakecase
 
     *owner, name = hub_id.split("/")
     folder = Path(HF_DATASETS_CACHE) / "___".join([*owner, camelcase_to_snakecase(name)])
-    return any(path.is_dir() for path in folder.glob(f"{config or '*'}/*/{commit}"))
+    return sorted(path for path in folder.glob(f"{config or '*'}/*/{commit}") if path.is_dir())
+
+
+def _cached(folders: list[Path], hub_id: str) -> Any:
+    """The rows in the only one of these folders, or in that of the default configuration."""
+    from datasets.packaged_modules.cache.cache import Cache
+
+    found = {folder.parts[-3]: folder.parts[-2:] for folder in folders}
+    if len(found) > 1 and "default" not in found:
+        what = f"the cache holds several configurations of it: {', '.join(found)}"
+        where = the_hub.place(hub_id, folders[0].name)
+        raise AnchorscopeError(what, where, "name one with the key `config`", see="hub-other")
+    config = "default" if len(found) > 1 else next(iter(found))
+    version, commit = found[config]
+    of = {"repo_id": hub_id, "dataset_name": hub_id.split("/")[-1], "config_name": config}
+    return Cache(**of, version=version, hash=commit)
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:

@@ -24,10 +24,12 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
 
     Raises:
         AnchorscopeError: results cannot be written, activations do not fit on the disk, a model's
-            family is unknown, or jobs of an earlier run are in the cluster's queue.
+            family is unknown, jobs of an earlier run are in the cluster's queue, or jobs would be
+            sent as an array.
     """
     check_writable(config.results)
     if on_a_cluster(workflow):
+        refuse_arrays(workflow.executor_settings)
         resume.refuse_orphans(Path.cwd())
     measuring = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "activations"]
     if sizes := [_added_bytes(job, studies) for job in measuring]:
@@ -41,6 +43,15 @@ def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
     present = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
     needed = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
     return max(0, needed - present)
+
+
+def refuse_arrays(settings: Any) -> None:
+    """Refuse arrays of jobs, which would all get the memory, time and GPUs of their first job."""
+    if settings.array_jobs:
+        what = "all jobs of an array get the memory, time and GPUs of the first, whatever its model"
+        where = f"--slurm-array-jobs {settings.array_jobs}"
+        do = "leave it out, on the command line and in slurm/config.yaml"
+        raise AnchorscopeError(what, where, do, see="slurm-profile")
 
 
 def check_writable(folder: str | Path) -> None:

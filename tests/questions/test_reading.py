@@ -126,6 +126,68 @@ def test_rows_that_the_cache_holds_of_another_commit_are_refused(
             reading.hub_split("a/b", None, "train", COMMIT)
 
 
+def put(rows: list[dict], cache: Path, config: str, commit: str) -> None:
+    """Rows of the split `dev` of a/b, as the library leaves them in its cache."""
+    import datasets
+    from datasets.arrow_writer import ArrowWriter
+
+    folder = cache / "a___b" / config / "0.0.0" / commit
+    folder.mkdir(parents=True)
+    data = datasets.Dataset.from_list(rows)
+    with ArrowWriter(path=str(folder / "b-dev.arrow"), features=data.features) as writer:
+        writer.write_table(data.data.table)
+        n, n_bytes = writer.finalize()
+    split = datasets.SplitInfo("dev", n_bytes, n, dataset_name="b")
+    splits = datasets.splits.SplitDict({"dev": split}, dataset_name="b")
+    known = {"builder_name": "parquet", "dataset_name": "b", "config_name": config}
+    datasets.DatasetInfo(features=data.features, splits=splits, **known).write_to_directory(folder)
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The library's empty cache of rows, where the hub is not asked."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    return tmp_path / "datasets"
+
+
+def of_hub(config: str | None, revision: str) -> tuple[list[dict], str | None]:
+    entry = {"hub": "a/b", "config": config, "revision": revision, "fields": PLAIN}
+    return reading.load_rows(entry, "dev")
+
+
+@pytest.mark.parametrize("config", ["rc", None])
+def test_offline_the_rows_of_the_pinned_commit_are_read_whatever_else_is_cached(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, config: str | None
+) -> None:
+    monkeypatch.chdir(cache.parent)  # `revisions.lock.yaml` lies in the folder of the run
+    rows = {commit: [{"question": commit, "answer": "gold"}] for commit in (COMMIT, "e" * 40)}
+    for commit, written in rows.items():
+        put(written, cache, "rc", commit)
+    put([{"question": "of another configuration", "answer": "gold"}], cache, "web", "f" * 40)
+    for commit, written in rows.items():
+        assert of_hub(config, commit) == (written, commit)
+    branch = cache.parent / "hub" / "datasets--a--b" / "refs" / "old"
+    branch.parent.mkdir(parents=True)
+    branch.write_text(COMMIT)
+    assert of_hub(config, "old") == (rows[COMMIT], COMMIT), "as the hub's client knows the branch"
+    with pytest.raises(AnchorscopeError, match="the cache holds the rows of commit"):
+        of_hub(config, "d" * 40)
+
+
+def test_offline_no_configuration_is_guessed_but_the_default(cache: Path) -> None:
+    for config in ("rc", "web"):
+        put([{"question": config, "answer": "gold"}], cache, config, COMMIT)
+    with pytest.raises(AnchorscopeError, match="several configurations of it: rc, web") as error:
+        of_hub(None, COMMIT)
+    assert "`config`" in str(error.value)
+    assert of_hub("rc", COMMIT)[0][0]["question"] == "rc"
+    put([{"question": "default", "answer": "gold"}], cache, "default", COMMIT)
+    assert of_hub(None, COMMIT)[0][0]["question"] == "default"
+
+
 def test_a_link_in_a_folder_leads_nowhere_but_into_the_hubs_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

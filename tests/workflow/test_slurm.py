@@ -36,10 +36,11 @@ EDITED = {
 """The lines of the profile that a user of this cluster would edit."""
 
 IN_JOBS = {"OMP_NUM_THREADS": "1", "ANCHORSCOPE_CPU": "1"}
-"""The GPU is none: what asks for it runs on the CPU."""
+"""The GPUs are none: what asks for one runs on the CPU."""
 
 FASTER = ("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3")
 USUAL = ("--nocolor", *FASTER, "--configfile", "config.yaml", "overlay.yaml")
+SNAKEMAKE = (sys.executable, "-m", "snakemake", "--profile", "slurm")
 # The first attempt gets less than python and torch need.
 STARVED = ("--set-resources", "scores:mem_mb=150 * 8 ** (attempt - 1)")
 
@@ -66,11 +67,16 @@ class Clone:
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """`snakemake --profile slurm`, as a process of its own."""
-        return self._begin([sys.executable, "-m", "snakemake", "--profile", "slurm", *more, *USUAL])
+        return self._begin([*SNAKEMAKE, *more, *USUAL])
 
     def run(self, *more: str) -> int:
         """The same, to its end."""
         return self._end(self.start(*more))
+
+    def run_in_session(self, *more: str) -> int:
+        """The same from inside a job that holds a GPU, two cores and much memory."""
+        held = ("--partition=accelerated", "--gres=gpu:1", "--mem=20000", "--cpus-per-task=2")
+        return self._end(self._begin(["srun", *held, "--time=90", *SNAKEMAKE, *more, *USUAL]))
 
     def resume(self) -> int:
         """`make resume PROFILE=slurm`, with the environment that the tests run in set up."""
@@ -211,3 +217,24 @@ def test_resume_after_a_kill_cancels_the_orphans(clone, local):
     assert {ended[orphan] for orphan in orphans} == {"CANCELLED"}
     done = [job.what for job in clone.jobs() if job.state == "COMPLETED"]
     assert sorted(done) == sorted(set(done)), "nothing is done twice"
+
+
+def test_a_session_inside_slurm_sends_the_same_jobs_as_a_login_node(clone):
+    answers = ("--until", "answers")
+    assert clone.run(*answers) == 0, clone.said()
+    from_outside = clone.jobs()
+    for folder in ("prompts", "answers"):
+        shutil.rmtree(clone.root / "results" / folder)
+    assert clone.run_in_session(*answers) == 0, clone.said()
+    from_inside = clone.jobs()[len(from_outside) :]
+    assert {job.gpus for job in from_outside} == {0, 1}
+    assert sorted((job.what, job.asked) for job in from_inside) == sorted(
+        (job.what, job.asked) for job in from_outside
+    )
+
+
+def test_an_array_is_refused_before_its_first_job(clone):
+    """Models that differ in what they need would share the first one's request."""
+    assert clone.run("--slurm-array-jobs", "all") != 0
+    assert "leave it out, on the command line and in slurm/config.yaml" in clone.said()
+    assert clone.jobs() == []
