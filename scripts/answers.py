@@ -4,11 +4,12 @@ from dataclasses import asdict
 
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_parquet, write_parquet
-from anchorscope.workflow.stage import stage
+from anchorscope.workflow.stage import log, stage
 
 with stage(snakemake):
     from anchorscope.models import vocabulary
     from anchorscope.models.answers import Settings, answer
+    from anchorscope.probes.power import hopeless
     from anchorscope.workflow import jobs
 
     chosen, product = snakemake.params, snakemake.output.answers
@@ -26,4 +27,6 @@ with stage(snakemake):
     facts["tokenizer_differs"] = differs
     if differs:
         counts = counts.noted("texts that tokenizer.json alone reads otherwise", len(differs))
+    if sentence := hopeless(answers.loc[answers["dropped"].isna(), "label"]):
+        log.warning("%s", sentence)
     provenance.of_stage(snakemake, product, counts=counts, **facts)
