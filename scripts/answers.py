@@ -28,5 +28,5 @@ with stage(snakemake):
     if differs:
         counts = counts.noted("texts that tokenizer.json alone reads otherwise", len(differs))
     if sentence := hopeless(answers.loc[answers["dropped"].isna(), "label"]):
-        log.warning("%s", sentence)
+        log.warning("%s on %s: %s", *map(snakemake.wildcards.get, ("model", "dataset")), sentence)
     provenance.of_stage(snakemake, product, counts=counts, **facts)

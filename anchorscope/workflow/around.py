@@ -93,16 +93,16 @@ def _look_up_rows(job: Any) -> None:
 
 def why_failed(job: Any) -> str:
     """What a failed job said of it, from its log; else how it ended."""
+    what, see = f"{job_of(job)} was ended before it could say why", "killed"
+    do = "the same command again; if it ends so again, give it more memory or time"
     with suppress(OSError, IndexError):
         text = Path(job.log[0]).read_text(encoding="utf-8", errors="replace")
         if said := re.search(r"^[\d:]+ (error: .*)", text, re.MULTILINE | re.DOTALL):
             return said[1].rstrip()
         if "anchorscope failed in" in text:
-            what, do = "a fault of Anchorscope itself", "please report it, with this log"
-            return f"error: {AnchorscopeError(f'{what}, in {job_of(job)}', job.log[0], do)}"
-    what = f"{job_of(job)} was ended before it could say why"
-    do = "the same command again; if it ends so again, give it more memory or time"
-    return f"error: {AnchorscopeError(what, next(iter(job.log), None), do, see='killed')}"
+            what, see = f"a fault of Anchorscope itself, in {job_of(job)}", "fault"
+            do = "please report it, with this log"
+    return f"error: {AnchorscopeError(what, next(iter(job.log), None), do, see=see)}"
 
 
 def check_writable(folder: str | Path) -> None:

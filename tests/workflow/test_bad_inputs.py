@@ -22,6 +22,7 @@ BAD_DATASETS = {
     "missing-column": f'{GOOD_ROW}\n{{"question": "Who wrote Emma?", "answer": "Jane Austen"}}\n',
     "broken-line": f'{GOOD_ROW}\n{{"question": "Who wrote\n{GOOD_ROW}\n',
     "no-rows": "",
+    "no-answers": '{"question": "Who wrote Faust?", "answer": ""}\n',
     "wrong-label": '{"question": "Who wrote Faust?", "answer": "Goethe", "say": "x", "z": "no"}\n',
     "no-file": None,
 }
@@ -37,6 +38,7 @@ EXPECTED = {
     "datasets/missing-column": ["missing-column.jsonl", "`entity`", "question, answer"],
     "datasets/broken-line": ["broken-line.jsonl, line 2", "broken JSON"],
     "datasets/no-rows": ["no-rows.jsonl", "no rows"],
+    "datasets/no-answers": ["no-answers.jsonl", "no usable question among 1 rows: 1 no answers"],
     "datasets/wrong-label": ["wrong-label.jsonl, row 1", "label", "no"],
     "datasets/no-file": ["no-file.jsonl", "`local:`"],
     "models/llama-3.2-1b": ["meta-llama/Llama-3.2-1B", "hub cannot be reached", "`local:`"],
@@ -197,7 +199,11 @@ def test_rows_that_cannot_be_read_any_more_leave_the_questions_there_are(tiny_ru
 def test_a_sample_too_small_to_claim_anything_is_told_so_after_the_answers(tiny_run):
     said = (tiny_run.results / f"logs/answers/{CELL}.log").read_text(encoding="utf-8")
     (line,) = [line for line in said.splitlines() if " answers are right. With " in line]
-    assert "a gain of .05 takes about" in line and line.endswith("The run goes on.")
+    assert (
+        " tiny-llama on tiny-world: " in line
+        and "a gain of .05 takes about" in line
+        and line.endswith("The run goes on.")
+    )
 
 
 @pytest.fixture
