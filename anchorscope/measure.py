@@ -16,7 +16,7 @@ from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import check_attention, wrapped
 from anchorscope.models.rows import Rows, added, answer_rows, settings_of
 from anchorscope.probes import floors, scores
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import Counts, in_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -73,7 +73,7 @@ class Measured:
     def _in_words(self) -> str:
         """What was measured, and what was left out, in a line."""
         model, dataset = self.table[["model", "dataset"]].iloc[0]
-        why = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.dropped.items())
+        why = in_words(self.counts.dropped)
         kept = f"{self.counts.kept:,} of {self.counts.total:,} samples"
         return f"{model} on {dataset}: {kept} measured; left out: {why or 'none'}"
 

@@ -3,8 +3,10 @@
 import gc
 import os
 import re
+import sys
 from pathlib import Path
 
+from snakemake import exceptions
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.detectors.pictures import views as detection_views
@@ -44,7 +46,7 @@ try:
     # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
     site = site_of(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:
-    raise WorkflowError(str(error))
+    sys.exit(f"error: {error}")
 
 paths = Paths(cfg, HERE)
 jobs = Jobs(cfg, site, here=on_this_machine)
@@ -96,7 +98,7 @@ def before_run():
     try:
         around.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
-        raise WorkflowError(str(error))
+        sys.exit(f"error: {error}")
 
 
 def after_run():
@@ -106,10 +108,18 @@ def after_run():
             print(f"{job.wildcards.figure}: {job.output.html}", file=sys.stderr)
 
 
-def leave_no_job():
-    """Jobs that were being submitted while the run was interrupted, which the plugin overlooks."""
+def after_failure():
+    """Why jobs failed, below all that Snakemake says of it."""
     if around.on_a_cluster(workflow):
+        # Jobs that were being submitted while the run was interrupted, which the plugin overlooks.
         resume.cancel_orphans(Path.cwd())
+    if failed := workflow.scheduler.failed:
+        sys.exit("\n".join(map(around.why_failed, failed)))
+
+
+if workflow.modifier.is_main_snakefile():
+    # Snakemake knows neither who holds its lock nor how to clear it without harm.
+    exceptions.LockException = lambda: SystemExit(f"error: {resume.locked(Path.cwd())}")
 
 
 onstart:
@@ -121,4 +131,4 @@ onsuccess:
 
 
 onerror:
-    leave_no_job()
+    after_failure()

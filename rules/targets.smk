@@ -114,6 +114,6 @@ rule retrain:
 
 if workflow.modifier.is_main_snakefile():
     try:
-        studies.check_targets(cfg, workflow)
+        studies.check_targets(cfg, workflow, paths.shown())
     except AnchorscopeError as error:
-        raise WorkflowError(str(error))
+        sys.exit(f"error: {error}")

@@ -4,10 +4,11 @@ from dataclasses import asdict
 
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_parquet, write_parquet
-from anchorscope.workflow.stage import stage
+from anchorscope.workflow.stage import log, stage
 
 with stage(snakemake):
     from anchorscope.models.answers import Settings, answer
+    from anchorscope.probes.power import hopeless
     from anchorscope.workflow import jobs
 
     chosen, product = snakemake.params, snakemake.output.answers
@@ -19,5 +20,7 @@ with stage(snakemake):
     waits = partial.folder_for(snakemake, product, device, asdict(settings))
     answers, counts = answer(*tables, loaded, settings, keep=waits)
     write_parquet(answers, product)
+    if sentence := hopeless(answers.loc[answers["dropped"].isna(), "label"]):
+        log.warning("%s on %s: %s", *map(snakemake.wildcards.get, ("model", "dataset")), sentence)
     facts = {"model": located, "device": device, "dtype": chosen.dtype, "counts": counts}
     provenance.of_stage(snakemake, product, **facts)

@@ -161,6 +161,10 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"table": ["Who wrote Emma?"]}, "one dict per question"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
+        (
+            {"table": rows().assign(response=["I do not know."] * 20 + ["Paris ."] * 4)},
+            "answers are wrong.*; before, 20 of 24 answers were left out: 20 no answer: refusal",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

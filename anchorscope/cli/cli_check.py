@@ -15,9 +15,10 @@ from anchorscope.models import gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
+from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
-from anchorscope.workflow.around import check_room
+from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
@@ -113,7 +114,8 @@ def _bytes(cell: StudyCell) -> int:
 
 
 def disk(config: Config, left: Iterable[StudyCell]) -> str:
-    """The disk space for activations, in words; refuses too little."""
+    """The disk space for activations, in words; refuses too little, and a closed folder."""
+    check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
     return f"activations need about {gigabytes(need)}; the disk has room"
 
@@ -194,10 +196,9 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         yield refusal("dataset", name, error)
         return
     counts = prepared.counts
-    left_out = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
     usable = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local} are usable"
-    if left_out:
-        usable += f"; left out: {', '.join(left_out)}"
+    if counts.dropped:
+        usable += f"; left out: {in_words(counts.dropped)}"
     if reason := no_folds(prepared.sampled, config):
         do = "add rows, raise `sample_size` or `limit`, or lower `probe.folds`"
         what = f"{usable}; too few to fit probes: {reason}"

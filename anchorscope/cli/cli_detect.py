@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,12 +16,12 @@ from anchorscope.config.sections import Fields, StyleName
 from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.models import loading
 from anchorscope.questions.reading import file_rows, local_files
+from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
 
 if TYPE_CHECKING:
     from anchorscope.detectors.saved.detector import Detector
-    from anchorscope.detectors.saved.evaluating import Evaluation
     from anchorscope.models.families import Loaded
 
 app = typer.Typer(
@@ -121,7 +121,7 @@ def evaluate(
     """
     saved, given = opened(detector, rows, field, model, dtype, device)
     evaluation = saved.evaluate(**given, readout=readout, batch_tokens=batch_tokens)
-    made = as_json_text(evaluation.as_dict()) if as_json else summary_of_eval(evaluation)
+    made = as_json_text(evaluation.as_dict()) if as_json else repr(evaluation)
     typer.echo(made)
 
 
@@ -213,20 +213,10 @@ def opened(
 def summary_of_fit(detector: Detector, out: Path) -> str:
     """What was fitted, in a few lines for the screen; the card in its folder says more."""
     report = detector.report
-    sizes = f"{report['n']:,} answers, {report['n_wrong']:,} wrong{_left_out(report['counts'])}"
+    sizes = f"{report['n']:,} answers, {report['n_wrong']:,} wrong"
+    if dropped := report["counts"]["dropped"]:
+        sizes += f"; left out: {in_words(dropped)}"
     return "\n".join([sizes, repr(detector), *report["verdicts"], f"written to {out}"])
-
-
-def summary_of_eval(evaluation: Evaluation) -> str:
-    """The measures, in lines for the screen."""
-    from anchorscope.detectors.saved.card import MEASURES
-
-    sizes = (
-        f"{evaluation.n:,} answers, {evaluation.n_wrong:,} wrong, {evaluation.n_clusters:,} "
-        f"clusters{_left_out(evaluation.counts.as_dict())}"
-    )
-    lines = [f"{MEASURES[name]:<25} {measure}" for name, measure in evaluation.measures.items()]
-    return "\n".join([sizes, *lines])
 
 
 def summary_of_scores(table: pd.DataFrame) -> str:
@@ -261,9 +251,3 @@ def _fields(given: Sequence[str]) -> dict[str, Any]:
             raise AnchorscopeError(what, "--field", do, see="missing-column")
         fields[name] = [*fields.get(name, []), column] if name == "answers" else column
     return fields
-
-
-def _left_out(counts: Mapping[str, Any]) -> str:
-    dropped = counts["dropped"]
-    why = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-    return f"; left out: {why}" if why else ""

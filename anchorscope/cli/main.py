@@ -77,7 +77,7 @@ def check(
         findings.append(finding)
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            text = f"{finding.what}; {finding.do}" if finding.do else finding.what
+            text = f"{finding.what.rstrip('.')}; {finding.do}" if finding.do else finding.what
             typer.echo(f"{status} {finding.about:<8} {' '.join(text.split())}")
     ok = all(finding.status != "error" for finding in findings)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design
 from anchorscope.probes.samples import kept
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import Counts, in_words
+from anchorscope.storage.errors import AnchorscopeError
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,15 @@ def main_run(
         AnchorscopeError: no probe could be fitted to what would be measured.
     """
     probe = fitting.Settings(**settings.probe.model_dump(), seed=settings.seed)
-    plan = fitting.plan_passes(loaded, answered, where, conditions=conditions, probe=probe)
+    try:
+        plan = fitting.plan_passes(loaded, answered, where, conditions=conditions, probe=probe)
+    except AnchorscopeError as error:
+        lost = Counter(answered["dropped"].dropna().astype(str))
+        if not lost:
+            raise
+        n = f"{lost.total():,} of {len(answered):,} answers"
+        what = f"{error.what}; before, {n} were left out: {in_words(lost)}"
+        raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, readouts)
         measured = activations.measured(answered, folder)

@@ -15,7 +15,7 @@ from anchorscope.config.settings import Config
 from anchorscope.models import answers
 from anchorscope.models.families import Loaded
 from anchorscope.questions import fields, prompts, questions
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around, style_of
 
@@ -195,8 +195,7 @@ def question_rows(
         rows, chosen, split=None, source=source, unlabelled=unlabelled
     )
     if frame.empty:
-        why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
-        what = f"no question can be used: {why or 'no rows'}"
+        what = f"no question can be used: {in_words(counts.dropped) or 'no rows'}"
         raise AnchorscopeError(what, source, "correct its rows", see="python-interface")
     return frame, counts
 

@@ -6,6 +6,7 @@ alike probe and floor score a sample, and on what their training adds. `benchmar
 the rule itself on probes and floors that it trains.
 """
 
+from collections.abc import Collection
 from math import ceil
 
 from scipy.optimize import brentq
@@ -88,6 +89,15 @@ def too_small(n: int, wrong: float = 0.5) -> str | None:
     return (
         f"With {n:,} samples a probe is called a signal in 8 of 10 cells only if {above}; {usual}."
     )
+
+
+def hopeless(labels: Collection[int]) -> str | None:
+    """The same of answers that are there, once their labels are known; 1 is wrong."""
+    n, wrong = len(labels), sum(labels)
+    if not 0 < wrong < n:
+        return None  # no folds can be cut, which says why the run ends
+    sentence = too_small(n, wrong / n)
+    return sentence and f"{n - wrong:,} of {n:,} answers are right. {sentence} The run goes on."
 
 
 def _short(share: float) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import null_worlds, prompts, questions, reading, world
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -37,7 +37,7 @@ def prepare(
         return _world(dataset["world"], seed)
     frame, counts, revision = _questions(dataset, dataset.get("split"))
     if frame.empty:
-        what = f"no usable question among {counts.total} rows ({dict(counts.dropped)})"
+        what = f"no usable question among {counts.total:,} rows: {in_words(counts.dropped)}"
         do = "check `fields` and `split` of the dataset in config.yaml"
         where = dataset.get("hub") or dataset["local"]
         raise AnchorscopeError(what, where, do, see="no-usable-question")

@@ -54,3 +54,8 @@ class Counts:
             "dropped": dict(self.dropped),
             "notes": dict(self.notes),
         }
+
+
+def in_words(dropped: Mapping[str, int]) -> str:
+    """What was dropped, by reason: `3 no answers, 1 prompt too long`; empty if nothing was."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)

@@ -1,16 +1,21 @@
-"""Checks before a run's first job."""
+"""Before a run's first job: what it would fail of. After its last: what it failed of."""
 
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from anchorscope.experiments.settings import RunConfig
+from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import resume
+from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
+from anchorscope.workflow.stage import job_of
 from anchorscope.workflow.studies import Study
 
 
@@ -23,15 +28,17 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     """Refuse a run that cannot end well, once its DAG is known, and print what it needs.
 
     Raises:
-        AnchorscopeError: results cannot be written, activations do not fit on the disk, a model's
-            family is unknown, jobs of an earlier run are in the cluster's queue, or jobs would be
-            sent as an array.
+        AnchorscopeError: results cannot be written, a model or dataset cannot be had, activations
+            do not fit on the disk, a model's family is unknown, jobs of an earlier run are in the
+            cluster's queue, or jobs would be sent as an array.
     """
     check_writable(config.results)
     if on_a_cluster(workflow):
         refuse_arrays(workflow.executor_settings)
         resume.refuse_orphans(Path.cwd())
-    measuring = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "activations"]
+    jobs = list(workflow.dag.needrun_jobs())
+    check_sources(jobs)
+    measuring = [job for job in jobs if job.rule.name == "activations"]
     if sizes := [_added_bytes(job, studies) for job in measuring]:
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
@@ -52,6 +59,60 @@ def refuse_arrays(settings: Any) -> None:
         where = f"--slurm-array-jobs {settings.array_jobs}"
         do = "leave it out, on the command line and in slurm/config.yaml"
         raise AnchorscopeError(what, where, do, see="slurm-profile")
+
+
+def check_sources(jobs: Iterable[Any]) -> None:
+    """Look up what the jobs of the rules `model` and `dataset` will, as far as it costs little.
+
+    And all of it where an earlier run found it: a job that fails takes that record with it, on
+    which every later product depends.
+
+    Raises:
+        AnchorscopeError: names every model and dataset that cannot be had.
+    """
+    errors = []
+    for job in jobs:
+        try:
+            if job.rule.name == "model":
+                _look_up_model(job.params.model, Path(job.output[0]).exists())
+            elif job.rule.name == "dataset":
+                _look_up_rows(job)
+        except AnchorscopeError as error:
+            what = f"{job.rule.name} `{job.wildcards[0]}`: {error.what}"
+            errors.append(AnchorscopeError(what, error.where, error.do, see=error.see))
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        lines = [f"\n  - {one.what} ({one.where}); {one.do}" for one in errors]
+        what = f"{len(errors)} models or datasets cannot be had:{''.join(lines)}"
+        raise AnchorscopeError(what, None, "correct their entries in the config", see="sources")
+
+
+def _look_up_model(entry: Mapping[str, Any], known: bool) -> None:
+    if entry["local"]:
+        loading.check(Path(entry["local"]).expanduser())
+    elif entry["hub"] and known:
+        loading.locate(entry)
+
+
+def _look_up_rows(job: Any) -> None:
+    local = job.params.local
+    if Path(job.output[0]).exists() or (local and not Path(local).expanduser().exists()):
+        prepared(job)
+
+
+def why_failed(job: Any) -> str:
+    """What a failed job said of it, from its log; else how it ended."""
+    what, see = f"{job_of(job)} was ended before it could say why", "killed"
+    do = "the same command again; if it ends so again, give it more memory or time"
+    with suppress(OSError, IndexError):
+        text = Path(job.log[0]).read_text(encoding="utf-8", errors="replace")
+        if said := re.search(r"^[\d:]+ (error: .*)", text, re.MULTILINE | re.DOTALL):
+            return said[1].rstrip()
+        if "anchorscope failed in" in text:
+            what, see = f"a fault of Anchorscope itself, in {job_of(job)}", "fault"
+            do = "please report it, with this log"
+    return f"error: {AnchorscopeError(what, next(iter(job.log), None), do, see=see)}"
 
 
 def check_writable(folder: str | Path) -> None:

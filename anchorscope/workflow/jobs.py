@@ -1,9 +1,10 @@
-"""What every script does for a job on a device or a model; what only some need is elsewhere."""
+"""What scripts do for a job on a device, a model or a dataset; stages do the rest."""
 
 from typing import Any
 
 from anchorscope.models.families import Loaded
 from anchorscope.models.loading import load
+from anchorscope.questions.datasets import Prepared, prepare
 from anchorscope.storage.files import read_json
 from anchorscope.workflow.devices import best_device
 
@@ -27,3 +28,14 @@ def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], L
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     device = device_of(snakemake)
     return located, load(located["path"], **chosen, device=device, attention=attention)
+
+
+def prepared(job: Any) -> Prepared:
+    """The rows of a job of the rule `dataset`; raises AnchorscopeError: see `datasets.prepare`."""
+    chosen = job.params
+    dataset = {**chosen.dataset, "local": chosen.local}
+    if job.input.few_shot:
+        dataset["few_shot"] = {**dataset["few_shot"], "file": job.input.few_shot[0]}
+    return prepare(
+        dataset, sample_size=chosen.sample_size, seed=chosen.seed, hold_back=chosen.hold_back
+    )

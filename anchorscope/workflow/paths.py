@@ -174,6 +174,16 @@ class Paths:
         main = [view for view, picture in self.views.items() if view and picture.grouped]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
+    def shown(self) -> list[str]:
+        """Every picture and table of the figures, as far as a user asks for one by its path."""
+        figures = self.config.figures
+        drawn = [f"{figure}.{view}".rstrip(".") for figure in figures for view in self.views]
+        tables = [f"{figure}{end}" for figure in figures for end in TABLES.values()]
+        return [
+            *(path for stem in drawn for path in self.pictures(stem)),
+            *(f"{self.root}/tables/{table}" for table in tables),
+        ]
+
     def picture(self, wildcards: Any) -> Drawing:
         """The picture that the wildcards name: `view` is a dot and its view, or nothing."""
         return self.views[wildcards.view.removeprefix(".")]

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,21 +85,21 @@ def _ask_slurm(*command: str) -> str:
     return done.stdout
 
 
-def owners(folder: Path, cancelled: Collection[str] = ()) -> list[str]:
-    """Ids of this machine's processes that run Snakemake, or a job of it, in `folder`.
+def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
+    """Id → user of this machine's processes that run Snakemake, or a job of it, in `folder`.
 
     Those that belong to the SLURM jobs `cancelled` are left out.
     """
     this = psutil.Process()
     ours = {process.pid for process in [this, *this.parents()]}
-    pids = []
+    found = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid in ours or not _runs_in(process, folder):
                 continue
             if process.environ().get("SLURM_JOB_ID") not in cancelled:
-                pids.append(str(process.pid))
-    return pids
+                found[str(process.pid)] = process.username()
+    return found
 
 
 def _runs_in(process: psutil.Process, folder: Path) -> bool:
@@ -107,6 +107,20 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
     words = process.cmdline()
     runs = any(Path(word).name == "snakemake" or "/.snakemake/scripts/" in word for word in words)
     return runs and Path(process.cwd()).resolve() == folder.resolve()
+
+
+def locked(folder: Path) -> AnchorscopeError:
+    """The error that another run holds the lock of `folder`, or left it there."""
+    if alive := owners(folder):
+        return _still_running(folder, alive, "wait for it, or stop it, then run this again")
+    what = "an earlier run was cut off here and left its lock; no process of it is to be seen"
+    do = "make resume, unless it runs on another machine or as another user"
+    return AnchorscopeError(what, folder, do, see="still-running")
+
+
+def _still_running(folder: Path, alive: Mapping[str, str], do: str) -> AnchorscopeError:
+    who = ", ".join(f"process {pid} of {user}" for pid, user in alive.items())
+    return AnchorscopeError("another run works here", f"{folder}, {who}", do, see="still-running")
 
 
 def main(folder: Path, arguments: list[str]) -> int:
@@ -123,10 +137,8 @@ def main(folder: Path, arguments: list[str]) -> int:
         AnchorscopeError: a run is still active here, or its jobs do not end.
     """
     if alive := owners(folder, orphans(folder)):
-        what = "a run is still going on here, so its lock stays"
         do = "wait for it, or stop it, then run `make resume` again"
-        where = f"{folder}, process {', '.join(alive)}"
-        raise AnchorscopeError(what, where, do, see="still-running")
+        raise _still_running(folder, alive, do)
     if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
     command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]

@@ -5,6 +5,7 @@ world; each variant of `sensitivity` changes one choice that the paper leaves op
 anew what its settings change, and takes every earlier product from the main study.
 """
 
+import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from anchorscope.config.readouts import READOUTS
 from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.passes import interventions
-from anchorscope.storage.errors import AnchorscopeError, nearest
+from anchorscope.storage.errors import AnchorscopeError
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
@@ -169,13 +170,21 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     return []
 
 
-def unknown(config: RunConfig, target: str) -> AnchorscopeError:
-    """The error that a target is none, which names the nearest."""
-    do = nearest(target, [*config.figures, *TARGETS])
+def unknown(config: RunConfig, target: str, files: Iterable[str] = ()) -> AnchorscopeError:
+    """The error that a target is none, which names the nearest target, or of `files`."""
+    names = [*config.figures, *TARGETS]
+    targets = {name: name for name in names} | {Path(file).name: file for file in files}
+    close = difflib.get_close_matches(Path(target).name, targets, n=1)
+    figures = f"figures are {', '.join(config.figures)}"
+    do = (
+        f"did you mean `{targets[close[0]]}`? The {figures}"
+        if close
+        else f"{figures}; other targets are {', '.join(TARGETS)}"
+    )
     return AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
 
 
-def check_targets(config: RunConfig, workflow: Any) -> None:
+def check_targets(config: RunConfig, workflow: Any, files: Iterable[str]) -> None:
     """Refuse a name on Snakemake's command line for which it would find no rule, see `unknown`."""
     from snakemake.cli import get_argument_parser
 
@@ -183,8 +192,9 @@ def check_targets(config: RunConfig, workflow: Any) -> None:
         return
     arguments, _ = get_argument_parser().parse_known_args()
     for target in arguments.targets or ():
-        if not ("/" in target or workflow.is_rule(target) or Path(target).exists()):
-            raise unknown(config, target)
+        made = workflow.is_rule(target) or any(one.is_producer(target) for one in workflow.rules)
+        if not (made or Path(target).exists()):
+            raise unknown(config, target, files)
 
 
 def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[StudyCell]:

@@ -1,8 +1,11 @@
 """The command `anchorscope`, in a clone of its own: what it finds, prints, writes, never asks."""
 
+import errno
 import json
+import os
 import re
 import shutil
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -229,6 +232,15 @@ def test_too_little_room_is_an_error(run, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     said = run("check")
     assert said.code == 1 and [found for found, _ in said.about("disk")] == ["error"]
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(run, monkeypatch):
+    def closed(dir: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", closed)
+    (found,) = run("check").about("disk")
+    assert found[0] == "error" and "may not be opened or written" in found[1]
 
 
 def refused(self: Any, repo: str, **given: Any) -> None:

@@ -113,6 +113,7 @@ def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
     assert found.n == 10 and found.counts.total == 42
     assert found.counts.dropped == {FITTED_TO: 30, REPEATED: 1, "no gold answer": 1}
     assert found.measures["auroc"].low <= found.measures["auroc"].value
+    assert repr(found).startswith("10 answers, ") and repr(found).count("\n") == len(found.measures)
     respelled = [{**row, "subject": row["subject"].upper() + "!"} for row in rows(5)]
     with pytest.raises(AnchorscopeError, match="no answer can be evaluated: 5 shares"):
         evaluate(detector, load, respelled)

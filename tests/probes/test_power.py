@@ -53,6 +53,13 @@ def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_
     assert power.too_small(900, 0.95) is not None
 
 
+def test_answers_too_few_to_claim_anything_are_told_what_they_can_and_how_many_could() -> None:
+    said = power.hopeless([0] * 30 + [1] * 270)
+    assert said == f"30 of 300 answers are right. {power.too_small(300, 0.9)} The run goes on."
+    assert power.hopeless([0, 1] * 450) is None
+    assert power.hopeless([1] * 300) is power.hopeless([]) is None
+
+
 def test_chance_grows_from_less_than_the_tail_of_the_interval_to_certainty() -> None:
     fixed = norm.cdf(norm.ppf(0.025))
     assert 0 < power.chance(0.0, 300) < fixed

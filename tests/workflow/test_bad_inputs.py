@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from workflow import Workspace, call, workspace
 
 from anchorscope.cli import cli_check
 from anchorscope.storage.files import read_parquet, write_parquet
-from anchorscope.workflow import config
+from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
 FIELDS = {"question": "question", "answers": ["answer"]}
@@ -21,6 +22,7 @@ BAD_DATASETS = {
     "missing-column": f'{GOOD_ROW}\n{{"question": "Who wrote Emma?", "answer": "Jane Austen"}}\n',
     "broken-line": f'{GOOD_ROW}\n{{"question": "Who wrote\n{GOOD_ROW}\n',
     "no-rows": "",
+    "no-answers": '{"question": "Who wrote Faust?", "answer": ""}\n',
     "wrong-label": '{"question": "Who wrote Faust?", "answer": "Goethe", "say": "x", "z": "no"}\n',
     "no-file": None,
 }
@@ -36,6 +38,7 @@ EXPECTED = {
     "datasets/missing-column": ["missing-column.jsonl", "`entity`", "question, answer"],
     "datasets/broken-line": ["broken-line.jsonl, line 2", "broken JSON"],
     "datasets/no-rows": ["no-rows.jsonl", "no rows"],
+    "datasets/no-answers": ["no-answers.jsonl", "no usable question among 1 rows: 1 no answers"],
     "datasets/wrong-label": ["wrong-label.jsonl, row 1", "label", "no"],
     "datasets/no-file": ["no-file.jsonl", "`local:`"],
     "models/llama-3.2-1b": ["meta-llama/Llama-3.2-1B", "hub cannot be reached", "`local:`"],
@@ -45,6 +48,8 @@ EXPECTED = {
     "models/no-weights": ["no-weights", "safetensors", "save_pretrained"],
 }
 """Bad entry of a catalogue → what its message must name."""
+BEFORE = frozenset(f"models/{name}" for name in ("no-folder", *BAD_MODELS)) | {"datasets/no-file"}
+"""Those that are seen before the first job."""
 
 
 def product(entry: str) -> str:
@@ -54,8 +59,7 @@ def product(entry: str) -> str:
 
 
 def log_of(clone: Workspace, entry: str) -> str:
-    log = clone.results / "logs" / f"{entry.replace('s/', '/', 1)}.log"
-    return log.read_text(encoding="utf-8")
+    return (clone.results / f"logs/{entry.replace('s/', '/', 1)}.log").read_text(encoding="utf-8")
 
 
 def assert_clear(message: str, named: list[str]) -> None:
@@ -90,18 +94,36 @@ def bad_models(folder: Path, good: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def every_bad_entry(
     tmp_path_factory: pytest.TempPathFactory, checkpoint: Callable[..., Path]
-) -> tuple[Workspace, CompletedProcess[str]]:
-    """One run that is asked for every bad entry and keeps going."""
+) -> tuple[Workspace, CompletedProcess[str], CompletedProcess[str]]:
+    """A run that is refused, and one that is asked for what only a job can see and keeps going."""
     base = tmp_path_factory.mktemp("bad")
     overlay = {"datasets": bad_datasets(base), "models": bad_models(base, checkpoint("llama"))}
     clone = workspace(base / "clone", overlay)
-    return clone, clone.run("--keep-going", *map(product, EXPECTED))
+    refused = clone.run("--keep-going", *map(product, EXPECTED))
+    assert not (clone.results / "logs").exists()
+    later = [product(entry) for entry in EXPECTED if entry not in BEFORE]
+    return clone, refused, clone.run("--keep-going", *later)
+
+
+def said_of(every_bad_entry: Any, entry: str) -> str:
+    """What is said of an entry: its line before the first job, or its job's message."""
+    clone, refused, _ = every_bad_entry
+    if entry not in BEFORE:
+        return log_of(clone, entry)
+    lines = refused.stderr.splitlines()
+    (line,) = [line for line in lines if f" `{Path(entry).name}`: " in line]
+    return str(line)
 
 
 @pytest.mark.parametrize("entry", EXPECTED)
 def test_a_bad_entry_is_named_and_leaves_no_product(every_bad_entry, entry):
-    clone, _ = every_bad_entry
-    assert_clear(log_of(clone, entry), EXPECTED[entry])
+    clone, refused, _ = every_bad_entry
+    said = said_of(every_bad_entry, entry)
+    if entry in BEFORE:
+        assert refused.returncode != 0 and "Traceback" not in refused.stderr
+        assert all(part in said for part in EXPECTED[entry]), said
+    else:
+        assert_clear(said, EXPECTED[entry])
     name = Path(product(entry)).stem
     left = [path.name for path in (clone.root / product(entry)).parent.glob(f"*{name}*")]
     assert left == []
@@ -109,7 +131,7 @@ def test_a_bad_entry_is_named_and_leaves_no_product(every_bad_entry, entry):
 
 @pytest.mark.parametrize("entry", [e for e in EXPECTED if "/popqa" not in e and "/llama" not in e])
 def test_check_refuses_it_in_the_same_words_without_a_run(every_bad_entry, entry):
-    clone, _ = every_bad_entry
+    clone, *_ = every_bad_entry
     catalogue, name = entry.split("/")
     chosen = config.load(clone.catalogue())
     if catalogue == "models":
@@ -117,16 +139,71 @@ def test_check_refuses_it_in_the_same_words_without_a_run(every_bad_entry, entry
     else:
         (found,) = cli_check.dataset(chosen, name, ())
     status, _, what, do, _ = found
-    said = " ".join(log_of(clone, entry).split())
-    assert status == "error" and f"do: {do}" in said
-    assert f"error: {what.removeprefix(f'{name}: ').partition(' (/')[0]} where:" in said
+    said = " ".join(said_of(every_bad_entry, entry).split())
+    assert status == "error" and str(do) in said
+    assert f": {what.removeprefix(f'{name}: ').partition(' (/')[0]} " in said
 
 
-def test_bad_entries_fail_the_run_without_a_traceback(every_bad_entry):
-    _, done = every_bad_entry
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    assert said.count("error: ") >= len(EXPECTED)
+def test_why_jobs_failed_is_the_last_thing_on_the_screen(every_bad_entry):
+    clone, _, done = every_bad_entry
+    assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
+    logs = [log_of(clone, entry) for entry in EXPECTED if entry not in BEFORE]
+    last = done.stderr.partition("Exiting because a job execution failed")[2]
+    shown = [f"error: {one.strip()}" for one in last.split("\nerror: ")[1:]]
+    assert sorted(shown) == sorted(log.partition(" ")[2].strip() for log in logs)
+
+
+def test_a_job_that_could_not_say_why_it_failed_is_named_with_its_log(tmp_path):
+    job = SimpleNamespace(rule="scores", wildcards={"model": "m"}, log=[tmp_path / "log"])
+    for text, said in (
+        (None, "rule scores, model m was ended before it could say why"),
+        ("12:00:00 fitting\n", "rule scores, model m was ended before it could say why"),
+        ("12:00:00 anchorscope failed in rule scores\nTraceback", "a fault of Anchorscope itself"),
+    ):
+        if text is not None:
+            job.log[0].write_text(text, encoding="utf-8")
+        assert said in around.why_failed(job) and str(job.log[0]) in around.why_failed(job)
+
+
+def test_a_mistaken_source_that_is_put_right_again_deletes_nothing(tiny_run, tmp_path):
+    """Every product of a model depends on the record of where it lies."""
+    clone = tiny_run.copy(tmp_path / "clone")
+    local = str(clone.results / "models/tiny-llama")
+    good = {"local": local, "prompt": "plain", "dtype": "float32", "resources": {"gpus": 0}}
+    target = "results/answers/mine/tiny-world.parquet"
+    clone.build(target, change={"models": {"mine": good}})
+    kept = {path: path.read_bytes() for path in clone.results.rglob("*") if path.is_file()}
+    for bad, said in (
+        ({"local": f"{local}-typo"}, "there is no such model folder"),
+        ({"local": None, "hub": "no/such"}, "hub cannot be reached"),
+    ):
+        done = clone.run(target, change={"models": {"mine": good | bad}})
+        last = done.stderr.partition("error: model `mine`: ")[2]
+        assert done.returncode != 0 and said in last and "locating" not in done.stderr
+        assert kept == {path: path.read_bytes() for path in kept}
+        assert clone.planned(target, change={"models": {"mine": good}}) == {}
+
+
+def test_rows_that_cannot_be_read_any_more_leave_the_questions_there_are(tiny_run, tmp_path):
+    clone, file = tiny_run.copy(tmp_path / "clone"), tmp_path / "rows.jsonl"
+    file.write_text(f"{GOOD_ROW}\n", encoding="utf-8")
+    mine = {"datasets": {"mine": {"local": str(file), "fields": FIELDS}}}
+    clone.build("results/data/mine.parquet", change=mine)
+    kept = {path: path.read_bytes() for path in (clone.results / "data").iterdir()}
+    file.write_text(f"{GOOD_ROW}\n{{", encoding="utf-8")
+    done = clone.run("results/data/mine.parquet", change=mine)
+    assert done.returncode != 0 and "error: dataset `mine`: broken JSON" in done.stderr
+    assert kept == {path: path.read_bytes() for path in (clone.results / "data").iterdir()}
+
+
+def test_a_sample_too_small_to_claim_anything_is_told_so_after_the_answers(tiny_run):
+    said = (tiny_run.results / f"logs/answers/{CELL}.log").read_text(encoding="utf-8")
+    (line,) = [line for line in said.splitlines() if " answers are right. With " in line]
+    assert (
+        " tiny-llama on tiny-world: " in line
+        and "a gain of .05 takes about" in line
+        and line.endswith("The run goes on.")
+    )
 
 
 @pytest.fixture
@@ -192,6 +269,9 @@ def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(fresh, 
     line = len(text.splitlines()) + 3
     for added, target, said in (
         ("", "dmo", "did you mean `demo`?"),
+        ("", "demo.crosing.png", "did you mean `results/figures/demo.crossing.png`?"),
+        ("", "results/tables/demo.crosing.csv", "mean `results/tables/demo.crossing.csv`?"),
+        ("", "results/data/no-such.parquet", "figures are demo, "),
         ("probe:\n  folds: 3\n grid: [1]\n", "all", f"config.yaml, line {line}, column 2"),
     ):
         file.write_text(text + added, encoding="utf-8")

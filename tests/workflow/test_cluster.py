@@ -1,5 +1,6 @@
 """SLURM without SLURM: the lines of the profile, which jobs are ours, and what resuming does."""
 
+import getpass
 import os
 import subprocess
 import sys
@@ -109,16 +110,19 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
     runs = [subprocess.Popen(command, cwd=where, env=environment) for where in folders]
     try:
         time.sleep(0.2)
-        assert resume.owners(tmp_path) == resume.owners(tmp_path, ["12"]) == [str(runs[0].pid)]
-        assert resume.owners(tmp_path, ["11", "12"]) == []
-        with pytest.raises(AnchorscopeError, match="still going on") as caught:
+        alive = {str(runs[0].pid): getpass.getuser()}
+        assert resume.owners(tmp_path) == resume.owners(tmp_path, ["12"]) == alive
+        assert resume.owners(tmp_path, ["11", "12"]) == {}
+        with pytest.raises(AnchorscopeError, match="another run works here") as caught:
             resume.main(tmp_path, ["--version"])
-        assert str(runs[0].pid) in str(caught.value)
+        for error in (caught.value, resume.locked(tmp_path)):
+            assert f"process {runs[0].pid} of {getpass.getuser()}" in str(error)
     finally:
         for run in runs:
             run.kill()
             run.wait()
     assert not resume.owners(tmp_path)
+    assert "make resume" in str(resume.locked(tmp_path))
 
 
 def test_resume_clears_a_stale_lock_and_goes_on(tmp_path):

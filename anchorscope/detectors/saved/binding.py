@@ -70,7 +70,7 @@ class Binding:
         for name, words in NAMES.items():
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                what = f"the detector was fitted to another {words}: {mine}, not {theirs}"
+                what = f"this is not what the detector was fitted to: {words} {theirs}, not {mine}"
                 do = "use the model that config.json of the detector names, or fit a detector anew"
                 if name == "weights" and self.dtype != other.dtype:
                     do = f"load the model with dtype {self.dtype}, as it was fitted; else {do}"

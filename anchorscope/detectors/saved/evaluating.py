@@ -15,16 +15,16 @@ from anchorscope.detectors.cell import check_classes
 from anchorscope.detectors.saved.card import MEASURES, Interval
 from anchorscope.detectors.tables import evaluation
 from anchorscope.models.answers import NO_GOLD
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
 FITTED_TO = "shares a question or subject with what it was fitted to"
 REPEATED = "equal question folded"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """How good a detector is on some answers."""
+    """How good a detector is on some answers; printed, its measures in a few lines."""
 
     measures: Mapping[str, Interval]  # those of `MEASURES`
     n: int  # answers that count
@@ -32,6 +32,13 @@ class Evaluation:
     n_clusters: int  # of the bootstrap: subjects where known, else questions
     counts: Counts  # rows given, and those left out, by reason
     scores: pd.DataFrame  # question, response, label, p_wrong of those that count
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n:,} answers, {self.n_wrong:,} wrong, {self.n_clusters:,} clusters"
+        if self.counts.dropped:
+            sizes += f"; left out: {in_words(self.counts.dropped)}"
+        lines = [f"{MEASURES[name]:<25} {measure}" for name, measure in self.measures.items()]
+        return "\n".join([sizes, *lines])
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
