@@ -198,7 +198,9 @@ def _tokenizer(path: Path, words: Mapping[str, Any]) -> PreTrainedTokenizerFast:
 
     try:
         with _alone(path) as options:
-            tokenizer: Any = PreTrainedTokenizerFast.from_pretrained(**options)
+            tokenizer: Any = PreTrainedTokenizerFast.from_pretrained(
+                trust_remote_code=False, **options
+            )
     except Exception as error:
         what = f"the tokenizer in the GGUF file cannot be used ({type(error).__name__})"
         raise AnchorscopeError(what, path, OTHERWISE, see="tokenizer") from error

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from chats import simple_chat
 from hostile import cases, huge, pieces, short, text
 from hypothesis import given, strategies as st
@@ -75,6 +76,9 @@ class Scripted:
 
     generation_config = SimpleNamespace(eos_token_id=None)
     config = SimpleNamespace(model_type="llama", max_position_embeddings=4096)
+
+    def get_input_embeddings(self) -> torch.nn.Embedding:
+        return torch.nn.Embedding(400, 1)
 
 
 def scripted(tokenizer: Any) -> Any:

@@ -109,8 +109,7 @@ def test_a_built_figure_says_that_it_sees_no_signal_and_is_held_against_what_was
 ) -> None:
     spec = read_json(run.results / "figures/llama-3.2.vl.json")
     said = " ".join(spec["title"]["subtitle"])
-    everywhere = "Hollow grey: layers without a signal (in 4 of 4 cells, 4 at every layer)."
-    assert everywhere in said
+    assert "Hollow grey: layers without a signal." in said
     run.build("reproduction")
     found = read_csv(run.results / "tables/reproduction.csv")
     judged = found[found["verdict"] != "not run"]

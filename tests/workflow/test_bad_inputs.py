@@ -45,7 +45,7 @@ EXPECTED = {
     "models/no-folder": ["no-folder", "`local`"],
     "models/no-tokenizer": ["no-tokenizer", "no tokenizer", "tokenizer.json"],
     "models/no-adapter": ["no-adapter", "'t5'", "llama"],
-    "models/no-weights": ["no-weights", "safetensors", "save_pretrained"],
+    "models/no-weights": ["no-weights", "lacks model.safetensors"],
 }
 """Bad entry of a catalogue → what its message must name."""
 BEFORE = frozenset(f"models/{name}" for name in ("no-folder", *BAD_MODELS)) | {"datasets/no-file"}
