@@ -37,7 +37,7 @@ COLUMNS = (
     "id", "question", "response", "question_anchor", "answer_anchor", "p_wrong", "p_balanced",
     "pathway", "p_question", "dropped",
 )  # fmt: skip
-"""Columns of `Detector.score`, see docs/using-the-result.md."""
+"""Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 
 
 @dataclass(frozen=True)
