@@ -119,7 +119,7 @@ def test_the_model_answers_rows_without_a_response(detector, load):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"family": "qwen3"}, "another model family: qwen3, not llama"),
+        ({"family": "qwen3"}, "model family llama, not qwen3"),
         ({"width": 64}, "width of the residual stream"),
         ({"weights": "0"}, "weights of the model"),
         ({"tokenizer": "0"}, "tokenizer"),
@@ -151,7 +151,7 @@ def test_another_tokenizer_and_another_style_have_another_binding(load, metaspac
     assert binding.tokenizer_hash(metaspace) != binding.tokenizer_hash(byte_level)
     loaded = load("llama")
     plain = binding.Binding.of(loaded, "plain")
-    with pytest.raises(AnchorscopeError, match="prompt style: plain, not few_shot"):
+    with pytest.raises(AnchorscopeError, match="prompt style few_shot, not plain"):
         plain.check(binding.Binding.of(loaded, "few_shot"))
 
 
