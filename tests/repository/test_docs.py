@@ -23,10 +23,14 @@ from tools import draw_packages
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/*.md"))]
 TEXTS = {page: page.read_text("utf-8") for page in PAGES}
 FENCE = re.compile(
-    r"^(?:(?:<!-- file: (?P<file>[^>\n]+) -->|\*(?P<mark>[^*\n]+)\.\*)\n+)?"
-    r" *```(?P<language>\w*)\n(?P<body>.*?)^ *```$",
+    r"^(?:<!-- (?:file: (?P<file>[^>\n]+)|(?P<mark>(?:long-running|destructive|needs: )[^>\n]*))"
+    r" -->\n+)? *```(?P<language>\w*)\n(?P<body>.*?)^ *```$",
     re.M | re.S,
 )
+"""A fence, and the comment above it: the file that it shows, or what its commands take.
+
+`<!-- long-running; needs: network, hub -->`: they build, and need something a test lacks.
+"""
 FENCES = [(page.name, fence) for page, text in TEXTS.items() for fence in FENCE.finditer(text)]
 TRIED = ("snakemake", "make", "anchorscope", "python", "source", "cd")
 ELSEWHERE = ("git", "pip", "HF_HOME=hub", "docker", "apptainer")
@@ -50,7 +54,7 @@ def commands() -> list[Command]:
             plain = re.sub(r"<(\w+)>", r"\1", re.sub(r"^([A-Z_]+=\S+ )+", "", line.strip()))
             if fence["language"] == "bash" and plain:
                 words = tuple(shlex.split(plain, comments=True))
-                found[Command(page, words, (fence["mark"] or "").lower())] = None
+                found[Command(page, words, fence["mark"] or "")] = None
     return list(found)
 
 
