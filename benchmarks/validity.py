@@ -18,23 +18,39 @@ import pandas as pd
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
 CONTROLS = {
-    "untrained": "an untrained network reads a trained model's answers: "
-    "random features that pass for knowledge",
-    "ungraded": "trained, but never told which answers are right: "
-    "knowledge of facts that passes for knowledge of truth",
-    "question-irrelevant": "every answer word is always right, or never: "
-    "large logits that differ a little behind another question",
-    "shuffled": "probes are fitted to shuffled labels: a probe that fits noise",
-    "closer": "right or wrong by what closed the response: "
-    "a read-out that sees how the model went on",
-    "additive": "the answer word and the property each tell the label: "
-    "a sum that passes for a comparison",
-    "order": "right or wrong by the order of two words of the question: "
-    "floors that do not see word order",
-    "type": "right where the answer is of the kind asked for, in a network that knows kinds: "
-    "compatibility that the text imitator can see",
-    "familiar": "the sum of a number of the name and one of the answer word, both known to the "
-    "network: a sum that no text model can see",
+    "untrained": (
+        "an untrained network reads a trained model's answers",
+        "random features that pass for knowledge",
+    ),
+    "ungraded": (
+        "trained, but never told which answers are right",
+        "knowledge of facts that passes for knowledge of truth",
+    ),
+    "question-irrelevant": (
+        "every answer word is always right, or never",
+        "large logits that differ a little behind another question",
+    ),
+    "shuffled": ("probes fitted to shuffled labels", "a probe that fits noise"),
+    "closer": (
+        "right or wrong by what closed the response",
+        "a read-out that sees how the model went on",
+    ),
+    "additive": (
+        "the answer word and the property each tell the label",
+        "a sum that passes for a comparison",
+    ),
+    "order": (
+        "right or wrong by the order of two words of the question",
+        "floors that do not see word order",
+    ),
+    "type": (
+        "right where the answer is of the kind asked for, in a network that knows kinds",
+        "compatibility within reach of the text imitator",
+    ),
+    "familiar": (
+        "the sum of a number of the name and one of the answer word, both known to the network",
+        "a sum beyond the reach of every text model",
+    ),
 }
 """Each null control: what it is, and what it catches."""
 MEASURES = {
@@ -96,7 +112,8 @@ def nulls(tables: Path) -> str:
     empty = table.groupby("control")["empty"].agg(["sum", "size"])
     return rows(
         [
-            f"`{row.control}`: {CONTROLS[row.control]}",
+            f"`{row.control}`: {CONTROLS[row.control][0]}",
+            CONTROLS[row.control][1],
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             ends(row, "own_crossed", 1),
