@@ -38,7 +38,8 @@ COLUMNS = {
     "sensitivity": "share of truth Q that flips",
     "specificity": "share of truth A that does not flip",
     **dict.fromkeys(
-        ("sensitivity_offset", "specificity_offset"), "the same with the probe's offset refitted"
+        ("sensitivity_offset", "specificity_offset"),
+        "sensitivity and specificity with the probe's offset refitted",
     ),
     **recurring("flip_share", "random_flip_share"),
     "verdict_flip": "share of flips of the model's own verdict",

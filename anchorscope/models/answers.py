@@ -51,7 +51,7 @@ COLUMNS = {
     "answers that came with the dataset",
     "final": "index of the closing token",
     "response": "the text from the end of the prompt to the closing token",
-    "gold_ids": "for a wrong answer, the first gold answer in its place, closing token included",
+    "gold_ids": "for a wrong answer, token ids of the first gold answer and the closing token",
     **dict.fromkeys(("gold_start", "gold_end"), "its tokens: first index, last index + 1"),
     "eq_tokens": "indices of the exact question tokens",
     "question_tokens": "indices of all tokens of the question",

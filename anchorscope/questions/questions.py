@@ -23,7 +23,7 @@ COLUMNS = {
     "property": "what is asked for, or null",
     "relation": "the template of the question, or null",
     "kind": "kind of a sample in a calibration world",
-    "popularity": "of the subject",
+    "popularity": "popularity of the subject",
     "split": "split of the dataset",
     "titles": "titles of supporting pages, a list",
     "response": "the answer that came with the dataset",

@@ -79,14 +79,14 @@ CROSSING = {
     },
     **dict.fromkeys(
         (f"share_{name}" for name in (*TERMS, "noise")),
-        "shares of the terms' mean squares over right pairs; noise is their variance over refitted "
-        "probes",
+        "shares of the mean squares of each term over pairs of right answers; noise is the "
+        "variance over refitted probes",
     ),
     **recurring("signal", "headline"),
     **{column: words for claim in CLAIMS for column, words in _of_claim(claim).items()},
     **dict.fromkeys(
         ("clusters_right", "clusters_wrong", "clusters_gold"),
-        "how many independent pairs they are worth",
+        "effective number of independent pairs",
     ),
     "n_same_frame": "pairs whose prompts differ only in E_Q",
     "n_unlike": "pairs whose answers are of different kinds, such as a date and a name",

@@ -29,9 +29,9 @@ from anchorscope.questions import folds
 
 CONTRASTS = {
     **recurring("site", "position"),
-    "contrast": "`knockout-crossed-knockout`: the knockout less the same behind the partner's "
-    "question, on which `effect` is based; `random-crossed-random`: the same with random tokens; "
-    "`knockout-random`: the published control",
+    "contrast": "`knockout-crossed-knockout`: the knockout minus the knockout behind the "
+    "partner's question; `random-crossed-random`: the same with random tokens; `knockout-random`: "
+    "the published control",
     "quantity": "`share` of flips and mean `delta_p`, in percentage points; `logit_right` and "
     "`logit_wrong`: mean change of the score towards *right*, for right and for wrong answers",
     **recurring("layer", "n"),

@@ -33,9 +33,11 @@ CONTROLS = {
     "question_flip_share": "share of flips with the whole question blocked",
     **with_interval(
         "question_only",
-        "share that flips so, and not under the knockout: what the exact tokens leave to others",
+        "share that flips with the whole question blocked, but not under the knockout",
     ),
-    **with_interval("question_more", "paired difference of the flips under the two"),
+    **with_interval(
+        "question_more", "paired difference between `question_flip_share` and `flip_share`"
+    ),
     "null_share": "share of flips expected by chance: the knockout's Δlogits are permuted among "
     "the samples, mean of 100 permutations",
     "delta_p_q": "mean ΔP of the samples that flip under the knockout",
@@ -43,7 +45,7 @@ CONTROLS = {
     **with_interval("auc_shuffled", "AUC of a probe fitted to shuffled labels"),
     **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
     **dict.fromkeys(
-        OF_CELL, "the same for the read-out, each sample scored at the layer of its fold"
+        OF_CELL, "strength of the read-out, each sample scored at the layer of its fold"
     ),
     **dict.fromkeys(OF_FLOORS, "AUC of each floor"),
     "prompt_end_auc": "AUC of the probe before the answer is read",

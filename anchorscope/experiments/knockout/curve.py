@@ -36,7 +36,7 @@ CURVE = {
     "answer_accuracy": "share of right answers in the group",
     "n_blocked": "mean number of tokens blocked",
     **recurring("flip_share", "flip_low", "flip_high"),
-    "n_paired": "samples whose random control is complete: `flip_share` is among these",
+    "n_paired": "samples with a complete random control, over which `flip_share` is taken",
     **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
     **interval_of("share", "share_ci"),
     "delta_logit": "mean change of the score towards the clean class",
