@@ -39,7 +39,7 @@ class SampledSettings(Section):
     """Settings of an experiment that may measure some samples only."""
 
     samples: Count | None = key(
-        None, "Measure only this many samples of a cell, drawn at random by the seed; null: all."
+        None, "Measure only this many samples per cell, drawn at random; null: all."
     )
 
 

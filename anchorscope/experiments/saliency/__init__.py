@@ -72,7 +72,7 @@ COLUMNS = {
 
 
 class Saliency(SampledSettings):
-    """How much the probe hangs on attention to the exact question tokens."""
+    """How much the probe depends on attention to the exact question tokens."""
 
     loss: Literal["logit", "probe"] = Field("logit")
     """What is differentiated: the probe's logit, or its cross-entropy."""
