@@ -200,7 +200,7 @@ class Detection(Section):
     methods: Listed[Text] | None = None
     """Names of [methods](detectors.md); null: all."""
     scores: list[GivenScores] = Field(default_factory=list)
-    """Scores by other methods, higher for answers that are more likely wrong; they join the tables."""
+    """Scores by other methods, higher for answers that are more likely wrong, for the tables."""
 
 
 class Cells(Section):
