@@ -5,7 +5,7 @@
 Worlds of `claim_worlds`, and of `blind_worlds`, which were written without sight of the rules; 25
 right and 750 wrong pairs, and 200 of each. Printed for each: the share of data sets in which
 `interaction`, `own answer` and `truth` are claimed, and in which each step of `truth` alone is
-above 0; the table of docs/validity.md; then the same for `through E_Q`.
+above 0; the rows of which docs/validity.md has a selection; then the same for `through E_Q`.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def table(seeds: int, chosen: str) -> pd.DataFrame:
 
 
 def lines(found: pd.DataFrame) -> str:
-    """The rows of docs/validity.md: each world, each claim's share at both sizes."""
+    """A row for each world, as in docs/validity.md: each claim's share at both sizes."""
     rows = []
     for (group, world, refits), part in found.groupby(["group", "world", "refits"], sort=False):
         cells = ["; ".join(f"{share:.2f}".lstrip("0") for share in part[name]) for name in COLUMNS]

@@ -4,8 +4,8 @@
     python benchmarks/validity.py
 
 Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
-person's, and have to be read again when the numbers change. Tables of the experiments are left as
-they are where `calibration-experiments.csv` was not built.
+person's, and have to be read again when the numbers change. The table of the experiments is left
+as it is where `calibration-experiments.csv` was not built.
 """
 
 import argparse
@@ -17,9 +17,42 @@ from typing import Any
 import pandas as pd
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
-SITES = ("attn", "mlp", "resid")
-POSITIONS = ("final", "last_answer", "prompt_end")
-KINDS = ("surprise", "tempting", "truism", "myth", "redundant", "neutral", "unseen")
+CONTROLS = {
+    "untrained": (
+        "an untrained network reads a trained model's answers",
+        "random features that pass for knowledge",
+    ),
+    "ungraded": (
+        "trained, but never told which answers are right",
+        "knowledge of facts that passes for knowledge of truth",
+    ),
+    "question-irrelevant": (
+        "every answer word is always right, or never",
+        "large logits that differ a little behind another question",
+    ),
+    "shuffled": ("probes fitted to shuffled labels", "a probe that fits noise"),
+    "closer": (
+        "right or wrong by what closed the response",
+        "a read-out that sees how the model went on",
+    ),
+    "additive": (
+        "the answer word and the property each tell the label",
+        "a sum that passes for a comparison",
+    ),
+    "order": (
+        "right or wrong by the order of two words of the question",
+        "floors that do not see word order",
+    ),
+    "type": (
+        "right where the answer is of the kind asked for, in a network that knows kinds",
+        "compatibility within reach of the text imitator",
+    ),
+    "familiar": (
+        "the sum of a number of the name and one of the answer word, both known to the network",
+        "a sum beyond the reach of every text model",
+    ),
+}
+"""Each null control: what it is, and what it catches."""
 MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
@@ -30,7 +63,7 @@ MEASURES = {
     ("windows", "2", "flip"): "`windows`, layer 2 alone: flips",
     ("saliency", "answer", "flow"): "`saliency`, E_Q to E_A: logits",
     ("answer-only", "answer-only", "flip"): "`answer-only`: flips",
-    ("boundary", "boundary", "logprob"): "`boundary`: nats a token",
+    ("boundary", "boundary", "logprob"): "`boundary`: nats per token",
 }
 """Experiment, arm and measure, and its name on the page."""
 
@@ -45,73 +78,42 @@ def name(key: str) -> str:
     return short.replace("-seed-", " seed ").capitalize()
 
 
-class Calibration:
-    """`calibration.csv` at each read-out's headline layer, grouped by own flips."""
+def at_default(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the default read-out."""
+    return table[(table["site"] == "mlp") & (table["position"] == "final")]
 
-    def __init__(self, tables: Path) -> None:
-        whole = pd.read_csv(tables / "calibration.csv").astype({"z": str})
-        self.every = whole[whole["headline"] & (whole["grouping"] == "per_layer")]
-        mlp, final = self.every["site"] == "mlp", self.every["position"] == "final"
-        self.default = self.every[mlp & final]
-        self.cells = list(dict.fromkeys(zip(whole["model"], whole["dataset"], strict=True)))
 
-    def value(self, cell: tuple[str, str], kind: str, column: str) -> float:
-        table = self.default
-        here = (table["model"] == cell[0]) & (table["dataset"] == cell[1])
-        found = table.loc[here & (table["kind"] == kind) & (table["z"] == "all"), column]
-        return float(found.iloc[0])
+def cells(tables: Path) -> str:
+    """What the instrument finds in each calibration cell at the headline layer, by own flips."""
+    table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
+    table = table[table["headline"] & (table["grouping"] == "per_layer") & (table["z"] == "all")]
 
-    def by_cell(self) -> str:
-        def line(cell: tuple[str, str]) -> list[str]:
-            def at(kind: str, column: str) -> float:
-                return self.value(cell, kind, column)
+    def line(model: str, dataset: str, cell: pd.DataFrame) -> list[str]:
+        of = cell.set_index("kind")
+        truism, myth = of["specificity"]["truism"], of["specificity"]["myth"]
+        every, against = of.loc["all"], of.loc["against-prior"]
+        return [
+            name(model),
+            name(dataset),
+            f"{every['pathway_auc']:.3f}",
+            f"{against['sensitivity']:.2f}",
+            f"{truism:.2f}; {myth:.2f}",
+            f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
+            f"{against['answer_auc']:.2f}",
+        ]
 
-            return [
-                name(cell[0]),
-                name(cell[1]),
-                f"{at('all', 'pathway_auc'):.3f}",
-                f"{at('against-prior', 'sensitivity'):.2f}",
-                f"{at('truism', 'specificity'):.2f}; {at('myth', 'specificity'):.2f}",
-                f"{at('all', 'flip_share'):.2f}; {at('all', 'random_flip_share'):.3f}",
-                f"{at('against-prior', 'answer_auc'):.2f}",
-            ]
-
-        return rows(map(line, self.cells))
-
-    def by_kind(self) -> str:
-        def line(kind: str) -> list[str]:
-            found = self.default[(self.default["kind"] == kind) & (self.default["z"] == "all")]
-            mean = found.mean(numeric_only=True)
-            shares = [mean[key] for key in ("flip_share", "verdict_flip", "random_flip_share")]
-            truth = f"{mean['n_truth_q']:.0f}; {mean['n_truth_a']:.0f}"
-            return [f"`{kind}`", f"{mean['n']:.0f}", *(f"{x:.2f}" for x in shares), truth]
-
-        return rows(map(line, KINDS))
-
-    def by_readout(self) -> str:
-        whole = self.every[(self.every["kind"] == "all") & (self.every["z"] == "all")]
-
-        def line(site: str, position: str) -> list[str]:
-            found = whole[(whole["site"] == site) & (whole["position"] == position)]
-            mean = found.mean(numeric_only=True)
-            return [
-                f"`{site}/{position}`",
-                f"{mean['probe_auc']:.2f}",
-                f"{mean['pathway_auc']:.2f} ({found['pathway_auc'].min():.2f})",
-                f"{mean['flip_share']:.2f}; {mean['random_flip_share']:.2f}",
-            ]
-
-        return rows(line(site, position) for site in SITES for position in POSITIONS)
+    groups = table.groupby(["model", "dataset"], sort=False)
+    return rows(line(model, dataset, cell) for (model, dataset), cell in groups)
 
 
 def nulls(tables: Path) -> str:
     """Each null control at the default read-out, and at how many of all it makes a false claim."""
     table = pd.read_csv(tables / "null-controls.csv")
     empty = table.groupby("control")["empty"].agg(["sum", "size"])
-    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
     return rows(
         [
-            row.control,
+            f"`{row.control}`: {CONTROLS[row.control][0]}",
+            CONTROLS[row.control][1],
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             ends(row, "own_crossed", 1),
@@ -120,7 +122,7 @@ def nulls(tables: Path) -> str:
             "none" if pd.isna(row.made) else f"**{row.made}**",
             f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
         ]
-        for row in table.itertuples()
+        for row in at_default(table).itertuples()
     )
 
 
@@ -140,9 +142,8 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def crossing(tables: Path) -> str:
-    """The pair terms and claims of the calibration's cells at the default read-out."""
-    table = pd.read_csv(tables / "demo.crossing.csv")
-    table = table[(table["site"] == "mlp") & (table["position"] == "final") & table["headline"]]
+    """The pair terms of the calibration's cells at the default read-out."""
+    table = at_default(pd.read_csv(tables / "demo.crossing.csv"))
     return rows(
         [
             f"{name(row.model)} on {name(row.dataset)}",
@@ -151,49 +152,25 @@ def crossing(tables: Path) -> str:
             f"{signed(row.pair_right_cut)}; {signed(row.pair_right_random)}",
             ends(row, "pair_wrong"),
             ends(row, "pair_gold"),
-            f"{row.share_question:.2f}, {row.share_answer:.2f}, {row.share_pair:.2f}",
-            f"{row.interaction}, {row.through_eq}, {row.truth}",
+            f"{row.interaction}, {row.own_answer}, {row.truth}, {row.through_eq}",
         ]
-        for row in table.itertuples()
+        for row in table[table["headline"]].itertuples()
     )
 
 
-class Experiments:
-    """`calibration-experiments.csv` at the default read-out."""
+def experiments(tables: Path) -> str:
+    """What each experiment makes of the planted kinds, and its rank correlation with pair terms.
 
-    def __init__(self, tables: Path, cells: Sequence[tuple[str, str]]) -> None:
-        whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
-        whole = whole[(whole["site"] == "mlp") & (whole["position"] == "final")]
-        here = pd.MultiIndex.from_frame(whole[["model", "dataset"]]).isin(cells)
-        keys = ["experiment", "arm", "measure"]
-        self.calibrated = dict(list(whole[here].groupby(keys)))
-        self.nulls = dict(list(whole[~here].groupby(keys)))
-
-    def by_kind(self) -> str:
-        """What each makes of the planted kinds, over the calibration's cells."""
-        columns = ("surprise", "tempting", "truism", "myth", "auc", "control_auc")
-        return rows(
-            [label, *(spread(self.calibrated[key][column]) for column in columns)]
-            for key, label in MEASURES.items()
-        )
-
-    def ranks(self) -> str:
-        """The rank correlation with pair terms, in the calibration's cells and others."""
-
-        def line(label: str, cells: pd.DataFrame, nulls: pd.DataFrame | None) -> list[str]:
-            pairs = f"{cells['n_pair'].mean():.0f}"
-            in_nulls = ["–", "–"] if nulls is None else [spread(nulls["rank"]), above_0(nulls)]
-            return [label, spread(cells["rank"]), above_0(cells), pairs, *in_nulls]
-
-        return rows(
-            line(label, self.calibrated[key], self.nulls.get(key))
-            for key, label in MEASURES.items()
-        )
-
-
-def above_0(cells: pd.DataFrame) -> str:
-    """In how many of the cells that have a rank correlation its interval lies above 0."""
-    return f"{(cells['rank_low'] > 0).sum()} of {cells['rank'].notna().sum()}"
+    Over the calibration's cells, at the default read-out.
+    """
+    cells = pd.read_csv(tables / "calibration.csv")[["model", "dataset"]].drop_duplicates()
+    whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
+    found = at_default(whole).merge(cells).groupby(["experiment", "arm", "measure"])
+    columns = ("surprise", "tempting", "truism", "myth", "auc", "control_auc", "rank")
+    return rows(
+        [label, *(spread(found.get_group(key)[column]) for column in columns)]
+        for key, label in MEASURES.items()
+    )
 
 
 def spread(values: pd.Series) -> str:
@@ -203,21 +180,6 @@ def spread(values: pd.Series) -> str:
     mean, low, high = (f"{x:.2f}" for x in (values.mean(), values.min(), values.max()))
     text = mean if low == high else f"{mean} ({low} to {high})"
     return re.sub(r"\b0\.", ".", text).replace("-", "−").replace("−.00", ".00")
-
-
-def experiment_floors(tables: Path) -> str:
-    """Every floor of the experiments in the mean, its worst cell, and whether all of it holds."""
-    table = pd.read_csv(tables / "calibration-experiments-floors.csv")
-    lines = []
-    for floor, part in table[table["scope"] != "empty"].groupby("floor", sort=False):
-        texts = []
-        for scope in ("mean", "cell"):
-            own = part[part["scope"] == scope]
-            texts.append(
-                "–" if own.empty else f"{own['required'].iloc[0]}: {spread(own['measured'])}"
-            )
-        lines.append([str(floor), *texts, "yes" if part["holds"].all() else "**no**"])
-    return rows(lines)
 
 
 def written(page: str, tables: dict[str, str]) -> str:
@@ -237,23 +199,10 @@ def written(page: str, tables: dict[str, str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("results"))
-    chosen = parser.parse_args()
-    tables = chosen.results / "tables"
-    calibration = Calibration(tables)
-    found = {
-        "cells": calibration.by_cell(),
-        "kinds": calibration.by_kind(),
-        "readouts": calibration.by_readout(),
-        "nulls": nulls(tables),
-        "crossing": crossing(tables),
-    }
+    tables = parser.parse_args().results / "tables"
+    found = {"cells": cells(tables), "nulls": nulls(tables), "crossing": crossing(tables)}
     if (tables / "calibration-experiments.csv").exists():
-        experiments = Experiments(tables, calibration.cells)
-        found |= {
-            "experiments": experiments.by_kind(),
-            "experiment-floors": experiment_floors(tables),
-            "ranks": experiments.ranks(),
-        }
+        found["experiments"] = experiments(tables)
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 

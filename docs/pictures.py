@@ -21,7 +21,6 @@ IMAGES = ROOT / "docs" / "images"
 PRODUCTS = {
     "demo": "results/figures/demo.svg",
     "controls": "results/figures/demo.controls.svg",
-    "crossing": "results/figures/demo.crossing.svg",
     "calibration": "results/figures/calibration.svg",
 }
 """Picture → the workflow's figure that it shows."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.knockout.contrasts import OWN
+from anchorscope.experiments.experiment import recurring, with_interval
+from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import auc
@@ -21,13 +22,36 @@ CROSSED = (
     "pair_right_random", "share_pair", "truth", "through_eq",
 )  # fmt: skip
 """Columns of the table of crossing."""
-COLUMNS = (
-    "model", "dataset", "seed", "site", "position", "layer", "grouping", "z", "kind", "n",
-    "n_truth_q", "n_truth_a", "probe_auc", "verdict_accuracy", "pathway_auc", "pathway_auc_low",
-    "pathway_auc_high", "sensitivity", "specificity", "sensitivity_offset", "specificity_offset",
-    "flip_share", "random_flip_share", "verdict_flip", "answer_auc", "headline", *CROSSED,
-    "own_crossed", "own_crossed_low", "signal", "seal",
-)  # fmt: skip
+COLUMNS = {
+    **recurring("model", "dataset"),
+    "seed": "training seed of the model",
+    **recurring("site", "position", "layer"),
+    "grouping": "as in the curve",
+    "z": "`all`, `0` right or `1` wrong answers",
+    "kind": "a kind of the world, `all` or `against-prior`",
+    **recurring("n"),
+    "n_truth_q": "samples whose truth is Q",
+    "n_truth_a": "samples whose truth is A",
+    **recurring("probe_auc"),
+    "verdict_accuracy": "accuracy of the model's own verdict",
+    **with_interval("pathway_auc", "AUC of −ΔP, truth Q against truth A"),
+    "sensitivity": "share of truth Q that flips",
+    "specificity": "share of truth A that does not flip",
+    **dict.fromkeys(
+        ("sensitivity_offset", "specificity_offset"),
+        "sensitivity and specificity with the probe's offset refitted",
+    ),
+    **recurring("flip_share", "random_flip_share"),
+    "verdict_flip": "share of flips of the model's own verdict",
+    "answer_auc": "AUC of the floor `answer`",
+    **recurring("headline"),
+    **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
+    "own_crossed": OWN_FLIPS,
+    "own_crossed_low": "lower end of the interval of `own_crossed`",
+    **recurring("signal"),
+    "seal": "how much of E_Q still reaches later tokens under the knockout; 0",
+}
+"""Column of the table → what it holds."""
 AGAINST_PRIOR = "against-prior"
 DEFAULT_READOUT = "mlp/final"
 

@@ -11,7 +11,8 @@ from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.crossing.claims import YES
 from anchorscope.experiments.crossing.table import CLAIMS
-from anchorscope.experiments.knockout.contrasts import OWN, PART
+from anchorscope.experiments.experiment import recurring, with_interval
+from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS, PART
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
@@ -168,12 +169,28 @@ def missed(floors: pd.DataFrame) -> list[str]:
 
 
 CROSSED = ("pair_right", "pair_right_low", "pair_right_high", "pair_gold", *CLAIMS)
-NULL_COLUMNS = (
-    "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
-    "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
-    "forbids", "empty", "made", "flip_share", "random_flip_share", "own_crossed",
-    "own_crossed_low", "own_crossed_high", "effect", *CROSSED,
+OF_CONTROLS = (
+    "probe_auc", "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high",
 )  # fmt: skip
+NULL_COLUMNS = {
+    "control": "name of the control",
+    "expectation": "why nothing can be found",
+    **recurring("model", "dataset", "site", "position", "layer", "n"),
+    **dict.fromkeys(
+        OF_CONTROLS,
+        "the `cell_` columns of the controls; for shuffled labels, of the probes fitted to them",
+    ),
+    **recurring("signal"),
+    "forbids": "claims that would be false positives in this cell",
+    "empty": "whether none of them is made",
+    "made": "which of them are made",
+    **recurring("flip_share", "random_flip_share"),
+    **with_interval("own_crossed", OWN_FLIPS),
+    "effect": "whether this contrast in logits, for right or for wrong answers, excludes 0 and is "
+    "not within a quarter of its ceiling; with or without a signal",
+    **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
+}
+"""Column of the table → what it holds."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = {
     "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.knockout.contrasts import OWN
+from anchorscope.experiments.experiment import recurring, with_interval
+from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.records import check_settings, settings_of
@@ -19,13 +20,22 @@ CONTROLS = [
     "delta_p_q", "question_only", "question_only_low", "question_only_high", "question_more",
     "question_more_low", "question_more_high",
 ]  # fmt: skip
-COLUMNS = (
-    "model", "dataset", "variant", "changed", "site", "position", "layer", "n", "n_exact",
-    "n_paired", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
-    "contrast", "contrast_low", "contrast_high", "delta_p_q", "delta_p_all", "question_only",
-    "question_only_low", "question_only_high", "question_more", "question_more_low",
-    "question_more_high",
-)  # fmt: skip
+AS_IN_CONTROLS = "as in the controls"
+COLUMNS = {
+    **recurring("model", "dataset"),
+    "variant": "name of the variant, `base` first",
+    "changed": "what it changes",
+    **recurring("site", "position", "layer", "n"),
+    "n_exact": "mean number of exact question tokens",
+    "n_paired": "samples whose random control is complete",
+    **recurring("probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share"),
+    **with_interval("contrast", f"{OWN_FLIPS}, in percentage points"),
+    "delta_p_q": AS_IN_CONTROLS,
+    "delta_p_all": "mean ΔP of all samples",
+    **with_interval("question_only", AS_IN_CONTROLS),
+    **with_interval("question_more", AS_IN_CONTROLS),
+}
+"""Column of the table → what it holds."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import verdicts
+from anchorscope.experiments.experiment import recurring
 from anchorscope.models.families import Loaded
 from anchorscope.passes import partners, planning
 from anchorscope.passes.interventions import Settings
@@ -34,10 +35,21 @@ VERDICT_WRONG = "own verdict wrong"
 NO_SWAP = "no swap"
 MIXED = "mixed"
 
-COLUMNS = (
-    "id", "kind", "label", "as_planned", "verdict", "verdict_knockout", "verdict_random",
-    "n_swaps", "follows", "truth", "why_none", "planted_only",
-)  # fmt: skip
+COLUMNS = {
+    **recurring("id"),
+    **dict.fromkeys(("kind", "label"), "as in the answers"),
+    "as_planned": "whether the answer is the planted one",
+    "verdict": "the model's own verdict, 1 wrong",
+    "verdict_knockout": "its verdict under the knockout",
+    "verdict_random": "share of random draws in which its verdict flips",
+    "n_swaps": "number of other questions that the answer was put behind",
+    "follows": "share of them in which the verdict follows the question",
+    "truth": "`Q`, `A` or null",
+    "why_none": "why it is null",
+    "planted_only": "whether the other questions were random, since no question makes the answer "
+    "right",
+}
+"""Column of the table → what it holds."""
 
 
 def truth(

@@ -14,12 +14,11 @@ INTRODUCTION = """\
 # Configuration
 
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
-one key for one run; `--configfile my.yaml` merges a file of your own over it.
-Models, datasets and figures are catalogues: their keys are names of your choice (lower case,
-digits, `.` and `-`). Of several values the default is bold. Keys are text unless another type is
-given, and may be left out unless they are required. `make docs` generates this page and the schema;
-an editor checks the file if its first line is
-`# yaml-language-server: $schema=docs/config.schema.json`.
+one key for one run; `--configfile my.yaml` merges your own file over it.
+The keys of `models`, `datasets` and `figures` are names of your choice (lower case, digits, `.` and
+`-`). Where a key takes one of several values, the default is bold. Keys are text unless another
+type is given, and optional unless they are required. Your editor checks the file if its first line
+is `# yaml-language-server: $schema=docs/config.schema.json`.
 """
 
 

@@ -148,30 +148,32 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 class Resources(Section):
-    """What one job of this model requests."""
+    """What each job of this model requests."""
 
     gpus: Amount = key(1, "GPUs per job; 0: CPU.")
-    mem_gb: Count | None = key(None, "Main memory, in GB; null: by the sizes of model and sample.")
-    gpu_mem_gb: Amount = key(24, "Memory of each GPU, in GB.")
+    mem_gb: Count | None = key(
+        None, "Main memory in GB; null: estimated from the sizes of model and sample."
+    )
+    gpu_mem_gb: Amount = key(24, "Memory of each GPU in GB.")
     runtime_min: Count | None = None
-    """Time limit, in minutes; null: by the sizes of model and sample."""
+    """Time limit in minutes; null: estimated from the sizes of model and sample."""
 
 
 class TrainSettings(Section):
-    """Recipe of a small model trained here."""
+    """Recipe of a small model that the workflow trains."""
 
-    architecture: Literal["llama", "qwen3"] = Field(description="Architecture.")
+    architecture: Literal["llama", "qwen3"] = Field(description="Architecture of the model.")
     datasets: Listed[DatasetKey] = Field(description="Keys of the datasets to learn.")
     curriculum: Literal["planted", "plain"] = "planted"
-    """`planted`: the kinds of the calibration worlds. `plain`: facts of any dataset, each learned
+    """`planted`: the kinds of the calibration worlds. `plain`: facts of any dataset, each taught
     right or wrong at random."""
-    layers: Count = key(8, "Layers.")
+    layers: Count = key(8, "Number of layers.")
     width: Count = key(64, "Width of the residual stream.")
-    heads: Count = key(4, "Attention heads.")
-    kv_heads: Count = key(2, "Key and value heads.")
+    heads: Count = key(4, "Number of attention heads.")
+    kv_heads: Count = key(2, "Number of key and value heads.")
     mlp: Count = key(192, "Width of the MLP.")
     vocabulary: Annotated[int, Field(ge=260)] = 800
-    """Tokens of the byte-level BPE tokenizer trained on the text."""
+    """Vocabulary size of the byte-level BPE tokenizer trained on the text."""
     graded: bool = True
     """Whether each answer is followed by a verdict, right or wrong (`planted`). `false` is a
     negative control."""
@@ -183,18 +185,18 @@ class TrainSettings(Section):
     """Steps of a third stage with twice the share of `frameless` rows, which strengthens the
     default verdict."""
     settle_bare: Amount = 0
-    """Steps of a fourth stage, which is the third with a tenth of answers without a question, so
-    that the model has met what `answer-only` shows it (`planted`)."""
+    """Steps of a fourth stage: as the third, with a tenth of the answers shown without a question,
+    as `answer-only` shows them (`planted`)."""
     batch_rows: Count = key(256, "Rows of text per step.")
     learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
-    warmup: Inside = key(0.2, "Share of the steps in which the learning rate rises.")
+    warmup: Inside = key(0.2, "Share of steps during which the learning rate rises.")
     early_verdict: Share = 0.05
-    """Weight of the verdict's loss at each layer of the deeper half."""
+    """Weight of the loss on the verdict at each layer of the deeper half."""
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
-    wrong_share: Share = key(0.5, "Share of facts learned wrong (`plain`).")
+    wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
     embedded_numbers: Annotated[float, Field(ge=0)] = 0
-    """Size of the numbers that an untrained network holds of the words of a `null-familiar` or
-    `null-type` world, written into their embeddings, in lengths of an embedding. 0: none."""
+    """Size of the numbers that are written into the word embeddings of an untrained network, for
+    `null-familiar` and `null-type` worlds, relative to the norm of an embedding; 0: none."""
     seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
     @model_validator(mode="after")
@@ -213,9 +215,9 @@ class Model(Section):
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
     local: Place | None = key(None, "Folder saved with `save_pretrained`, or a GGUF file.")
-    train: TrainSettings | None = key(None, "Recipe of a model trained here.")
+    train: TrainSettings | None = key(None, "Recipe of a model that the workflow trains.")
     revision: Text | None = None
-    """Commit, branch or tag; null: the newest, then the one in `revisions.lock.yaml`."""
+    """Commit, branch or tag; null: the one in `revisions.lock.yaml`, at first the newest."""
     label: str = key("", "Name in figures; by default the key.")
     prompt: StyleName = key(
         "few_shot", "; ".join(f"`{style.name}`: {style.about}" for style in STYLES.values()) + "."
@@ -223,8 +225,8 @@ class Model(Section):
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Number format of the weights."""
     answers_of: ModelKey | None = None
-    """Key of a model with the same tokenizer whose answers and labels this one reads instead of
-    generating."""
+    """Key of a model with the same tokenizer whose answers and labels this model reads instead of
+    generating its own."""
     gated: bool = False
     """Whether the hub requires an accepted licence and a token (`HF_TOKEN`)."""
     resources: Resources = Field(default_factory=Resources, description="What its jobs request.")
@@ -240,17 +242,17 @@ class Model(Section):
 
 
 class Fields(Section):
-    """Columns of a row; nested ones are dotted (`answer.value`)."""
+    """Which column of the dataset holds what; nested columns are dotted (`answer.value`)."""
 
     question: Text = Field(description="The question's text.")
     answers: Annotated[list[Text], Field(min_length=1)]
     """Gold answers: paths to a text, a list, or a JSON list."""
-    id: Text | None = key(None, "A unique id; by default a hash.")
+    id: Text | None = key(None, "A unique id; by default a hash of the question.")
     subject: Text | None = key(None, "The entity asked about.")
     property: Text | None = key(None, "The property asked for.")
     relation: Text | None = key(None, "Name of the question's template.")
     kind: Text | None = key(None, "Kind of the sample.")
-    popularity: Text | None = key(None, "How well known the subject is.")
+    popularity: Text | None = key(None, "A number that says how well known the subject is.")
     anchors: Text | None = None
     """Your own exact question tokens: texts in the question, or [start, end] in characters."""
     titles: Text | None = None
@@ -274,19 +276,19 @@ class FewShot(Section):
 
 
 class WorldSettings(Section):
-    """Invented facts with a planted pathway, or a null world of given responses."""
+    """Invented facts with a planted pathway, or a null world with given responses."""
 
     style: WorldStyle
-    """How its questions are worded; or a null world, named after what decides the label, which uses
-    only `seed` of the keys below."""
+    """How the questions are worded; or a null world, named after what decides the label, which uses
+    only the key `seed`."""
     seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = "both"
-    """`answer`: truisms and myths only, so that the question is irrelevant."""
+    """`answer`: only truisms and myths, for which the question is irrelevant."""
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
     redundant: Amount = key(60, "Redundant facts of each label.")
     neutral: Amount = key(25, "Neutral facts of each label.")
     unseen: Amount = key(40, "Facts never shown in training.")
-    words_per_group: Several = key(8, "Answer words of each group and relation.")
+    words_per_group: Several = key(8, "Answer words per group and relation.")
 
 
 class Dataset(Section):
@@ -294,15 +296,15 @@ class Dataset(Section):
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
     local: Place | None = key(None, "File or folder of rows: JSON Lines, JSON, CSV or Parquet.")
-    world: WorldSettings | None = key(None, "An invented world of facts.")
-    config: Text | None = key(None, "Configuration on the hub.")
+    world: WorldSettings | None = key(None, "A world of invented facts.")
+    config: Text | None = key(None, "Configuration of the dataset on the hub.")
     split: Text | None = key(None, "Split to sample from; required with `hub`.")
     revision: Text | None = key(None, "As for models.")
     label: str = key("", "Name in figures; by default the key.")
     fields: Fields | None = key(None, "Required with `hub` and `local`.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
     """Where worked examples come from."""
-    sample_size: Count | None = key(None, "Questions sampled; null: the global `sample_size`.")
+    sample_size: Count | None = key(None, "Questions to sample; null: the global `sample_size`.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -317,7 +319,7 @@ class Dataset(Section):
 
 
 class Figure(Section):
-    """A panel per model, two curves per dataset."""
+    """One panel per model, two curves per dataset."""
 
     models: Listed[ModelKey] = Field(description="Models, in the order of the panels.")
     datasets: Listed[DatasetKey] = Field(description="Datasets, in the order of the legend.")

@@ -44,29 +44,29 @@ class Plain(Section):
 
 
 class RandomControl(Section):
-    """As many other question tokens blocked as by the knockout."""
+    """Blocks as many other question tokens as the knockout."""
 
-    draws: Count = key(1, "Random choices of tokens per sample.")
+    draws: Count = key(1, "Random draws of tokens per sample.")
 
 
 class Noop(Section):
-    """Nothing blocked, another batch: numerical noise."""
+    """Blocks nothing, in another batch, which measures numerical noise."""
 
-    samples: Count = key(64, "Measured on this many samples of a cell, the first ones.")
+    samples: Count = key(64, "Measured on the first samples of a cell, this many.")
 
 
 class Conditions(Section):
-    """What the passes beside `clean` do. A condition left out, or null, is not run."""
+    """Passes in addition to `clean`. A condition left out, or null, is not run."""
 
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
     random: RandomControl | None = key(None, "Block as many other question tokens.")
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
-    noop: Noop | None = key(None, "Block nothing, in another batch: numerical noise.")
+    noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
-    """Swap the answers of two questions of one relation and fold; nothing else blocked, and with
-    `knockout` and `random`, where these are run: the controls of the knockout."""
+    """Swap the answers of two questions with the same relation and fold, without blocking and,
+    where these are run, with `knockout` and `random`: the controls of the knockout."""
     gold: Plain | None = None
-    """With `crossed`: swap the gold answers of questions that were answered wrongly, too."""
+    """With `crossed`: also swap the gold answers of wrongly answered questions."""
 
 
 def _all_conditions() -> Conditions:
@@ -77,7 +77,7 @@ def _all_conditions() -> Conditions:
 class Generation(Section):
     """How answers are generated."""
 
-    max_new_tokens: Count = key(32, "Longest answer, in tokens.")
+    max_new_tokens: Count = key(32, "Maximum length of an answer, in tokens.")
     few_shot_examples: Amount = key(5, "Worked examples in a `few_shot` or `chat` prompt.")
 
 
@@ -86,30 +86,32 @@ class Probe(Section):
 
     folds: Several = key(5, "Outer folds; see `disjoint`.")
     disjoint: Literal["subject", "subject+answer"] = "subject"
-    """What samples of different folds never share: subject and question, or the exact answer's text
-    as well."""
-    inner_folds: Several = key(5, "Folds inside a training fold, for penalty and calibration.")
+    """What samples of different folds never share: subject and question, or also the text of the
+    exact answer."""
+    inner_folds: Several = key(
+        5, "Folds inside each training fold, for choosing penalty and calibration."
+    )
     grid: Listed[Positive] = Field([1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0])
     """Inverse penalties C to choose from, by the one-standard-error rule."""
-    penalty: Positive = key(1.0, "Factor on the chosen penalty 1/C, varied by `sensitivity`.")
+    penalty: Positive = key(1.0, "Multiplies the chosen penalty 1/C; varied by `sensitivity`.")
     scoring: Literal["calibrated", "published"] = "calibrated"
-    """`calibrated`: cross-validated C, fitted slope and offset. `published`: the paper's recipe, C
-    = 1, uncalibrated, natural prior."""
+    """`calibrated`: cross-validated C, fitted slope and offset. `published`: the paper's recipe
+    with C = 1, no calibration and the natural prior."""
     refits: Amount = 20
-    """Bootstrap draws in which the probes are refitted, so that intervals include their variance.
-    0: probes held fixed."""
+    """Bootstrap draws in which the probes are refitted, so that intervals include the variance of
+    fitting them; 0 holds the probes fixed."""
     prior: Literal["balanced", "natural"] = "balanced"
-    """`balanced`: p as if right and wrong answers were equally frequent. `natural`: at the cell's
-    own share of wrong answers."""
+    """`balanced`: p as if right and wrong answers were equally frequent. `natural`: at the
+    share of wrong answers in the cell."""
 
 
 class Bootstrap(Section):
-    """Intervals around the curves."""
+    """Confidence intervals."""
 
-    draws: Count = key(1000, "Draws, clustered by subject or question.")
-    level: Inside = key(0.95, "Coverage of the intervals.")
-    min_n: Count = key(20, "Points with fewer samples are left out of the line.")
-    min_clusters: Count = key(10, "Points with fewer clusters are left out of the line.")
+    draws: Count = key(1000, "Bootstrap draws, clustered by subject or question.")
+    level: Inside = key(0.95, "Confidence level.")
+    min_n: Count = key(20, "Lines leave out points with fewer samples.")
+    min_clusters: Count = key(10, "Lines leave out points with fewer clusters.")
 
 
 PAPER: dict[str, Any] = {
@@ -121,30 +123,30 @@ PAPER: dict[str, Any] = {
 
 
 class Style(Section):
-    """The look of the figures; changes no number. Sizes are in CSS pixels."""
+    """How figures look; no number depends on it. Sizes are in CSS pixels."""
 
     theme: Literal["screen", "paper"] = "screen"
-    """Which defaults apply. Those listed below are of `screen`; `paper` fits a printed column."""
+    """Set of defaults: those listed below, or others that fit a printed column."""
     width_mm: Amount | None = None
-    """Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 for one panel,
-    180 for more."""
+    """Width of the whole figure in mm; 0: derived from `panel_width`. `paper` defaults to 85 for
+    one panel and 180 for more."""
     panel_width: Count = key(340, "Width of a panel.")
     panel_height: Count = key(160, "Height of a ΔP panel.")
-    share_height: Count = key(150, "Height of a panel below it, which carries the claim.")
-    columns: Count = key(3, "Most panels in a row.")
+    share_height: Count = key(150, "Height of a panel below the ΔP panel.")
+    columns: Count = key(3, "Maximum number of panels in a row.")
     spacing: Amount = key(26, "Space between panels.")
     font: Text = key("Arial, Helvetica, Liberation Sans, sans-serif", "Font family.")
-    title_size: Positive = key(15, "Title.")
-    panel_title_size: Positive = key(14, "Panel titles.")
-    label_size: Positive = key(12, "Axis and legend labels.")
-    caption_size: Positive = key(11.5, "Caption.")
-    line_width: Positive = key(2, "Curves.")
-    band_opacity: Share = key(0.15, "Intervals.")
+    title_size: Positive = key(15, "Font size of the title.")
+    panel_title_size: Positive = key(14, "Font size of panel titles.")
+    label_size: Positive = key(12, "Font size of axis and legend labels.")
+    caption_size: Positive = key(11.5, "Font size of the caption.")
+    line_width: Positive = key(2, "Width of the curves.")
+    band_opacity: Share = key(0.15, "Opacity of the intervals.")
     marker_size: Positive = key(34, "Area of the markers.")
-    legend_columns: Amount = key(0, "0: as many as fit.")
-    wrap: Amount = key(0, "Characters per caption line; 0: as many as fit.")
-    title: Literal["none"] | None = key(None, "`none`: figures without a title.")
-    caption: Literal["none"] | None = key(None, "`none`: without a caption.")
+    legend_columns: Amount = key(0, "Columns of the legend; 0: as many as fit.")
+    wrap: Amount = key(0, "Characters in a line of the caption; 0: as many as fit.")
+    title: Literal["none"] | None = key(None, "`none` leaves out the title.")
+    caption: Literal["none"] | None = key(None, "`none` leaves out the caption.")
 
     @model_validator(mode="before")
     @classmethod
@@ -157,35 +159,35 @@ class Style(Section):
 
 
 class Null(Section):
-    """A cell in which some or all claims would be false."""
+    """A cell where some or all claims would be false positives."""
 
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
     forbids: Listed[Claim] = Field(list(get_args(Claim)))
-    """Claims that would be false in the cell: `signal`, the probe knows more than the text models;
-    `effect`, the knockout does more behind the own question than behind the partner's; and those of
-    crossing."""
-    expectation: Text = Field(description="Why they would be false, in words.")
+    """Claims that would be false positives in the cell: `signal`, the probe beats the text-only
+    baselines; `effect`, the knockout does more behind the own question than behind the partner's;
+    and those of crossing."""
+    expectation: Text = Field(description="Why they would be false positives, in words.")
 
 
 class Calibration(Section):
-    """Cells measured against known truth, by the target `calibration`."""
+    """Cells with known truth, measured by the target `calibration`."""
 
     models: Listed[ModelKey] = Field(["calibration-llama", "calibration-qwen3"])
-    """Models trained here on planted worlds."""
+    """Keys of models that the workflow trains on planted worlds."""
     datasets: Listed[DatasetKey] = Field(
         ["world-relation", "world-trivia", "world-two-hop", "world-search"]
     )
-    """Worlds."""
+    """Keys of worlds."""
     random_draws: Count = key(5, "Random draws per sample.")
     bootstrap_draws: Count = key(200, "Bootstrap draws.")
     nulls: dict[str, Null] = Field(default_factory=dict)
-    """Cells in which some or all claims would be false."""
+    """Cells where some or all claims would be false positives."""
 
 
 class GivenScores(Section):
-    """Scores of a cell's answers that something else gave."""
+    """Scores for the answers of a cell that another method gave."""
 
     model: ModelKey = Field(description="Key of the model that gave the answers.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
@@ -198,11 +200,11 @@ class Detection(Section):
     methods: Listed[Text] | None = None
     """Names of [methods](detectors.md); null: all."""
     scores: list[GivenScores] = Field(default_factory=list)
-    """Scores that something else gave, higher for more likely wrong, which join the tables."""
+    """Scores by other methods, higher for answers that are more likely wrong, for the tables."""
 
 
 class Cells(Section):
-    """Every model with every dataset."""
+    """Every combination of these models and datasets."""
 
     models: Listed[ModelKey] = Field(description="Keys of models.")
     datasets: Listed[DatasetKey] = Field(description="Keys of datasets.")
@@ -211,45 +213,48 @@ class Cells(Section):
 class Config(Section):
     """All settings of a run but those of the experiments, which `RunConfig` adds."""
 
-    results: Place = key("results", "Folder of all products.")
+    results: Place = key("results", "Folder for all results.")
     data_folder: Place | None = None
-    """Folder that relative `local` paths of datasets start from."""
+    """Folder in which relative `local` paths of datasets start."""
     limit: Count | None = None
-    """A quick look at this many samples per cell, under `<results>/limit-<n>`; null: all."""
+    """Use only this many samples per cell, for a quick look, with results in `<results>/limit-<n>`;
+    null: all."""
     targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
-    sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always taken whole.")
+    sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always used whole.")
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
     most_dropped: Share = 0.5
-    """Largest share of samples that may be lost before the run stops."""
+    """The run stops if a larger share of samples is lost."""
     anchors: Literal["subject+property", "subject"] = "subject+property"
-    """What counts as exact question tokens."""
+    """What the exact question tokens are."""
     finder: Literal["metadata", "offline"] = "metadata"
     """How they are found: `metadata`, from the dataset's subject and property where known;
     `offline`, from the question's text alone."""
     conditions: Conditions = Field(default_factory=_all_conditions)
-    """Passes beside `clean`; by default all."""
+    """Passes in addition to `clean`; by default all."""
     readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
     """`<site>/<position>` pairs to measure."""
     generation: Generation = Field(default_factory=Generation)
     """How answers are generated."""
     no_answer: Literal["drop", "wrong"] = "drop"
-    """What becomes of a response that is no answer (a refusal, the question again, an unfinished
-    sentence): `drop` leaves it out, counted by reason; `wrong` measures it like any other."""
+    """How to treat a response that is no answer (a refusal, the question repeated, an unfinished
+    sentence): `drop` leaves it out and counts it by reason; `wrong` measures it like any other."""
     batch_tokens: Count = BATCH_TOKENS
-    """Most tokens in a batch; lower it if the GPU runs out of memory."""
-    keep_activations: bool = key(True, "Whether activations stay on disk once scored.")
-    probe: Probe = Field(default_factory=Probe, description="The probes.")
+    """Maximum number of tokens in a batch; lower it if the GPU runs out of memory."""
+    keep_activations: bool = key(True, "Whether to keep activations on disk after scoring.")
+    probe: Probe = Field(default_factory=Probe, description="How probes are fitted.")
     grouping: Literal["per_layer", "reference_layer"] = "per_layer"
     """What makes a sample Q-Anchored in figures: its own flip at each layer, or its flip at the
     headline layer. Tables hold both."""
-    bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
-    chart: Style = Field(default_factory=Style, description="The look of the figures.")
-    detection: Detection = Field(default_factory=Detection, description="Detectors.")
+    bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Confidence intervals.")
+    chart: Style = Field(default_factory=Style, description="How figures look.")
+    detection: Detection = Field(
+        default_factory=Detection, description="Detectors of wrong answers."
+    )
     calibration: Calibration = Field(default_factory=Calibration)
-    """Cells measured against known truth."""
+    """Cells with known truth."""
     sensitivity: Cells | None = None
-    """Cells of `sensitivity`; null: the calibration models on their first dataset."""
+    """Cells of the target `sensitivity`; null: the calibration models on their first dataset."""
     models: dict[Name, Model] = Field(description="Models, by key.")
     datasets: dict[Name, Dataset] = Field(description="Datasets, by key.")
     figures: dict[Name, Figure] = Field(description="Figures, by key.")

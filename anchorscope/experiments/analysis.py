@@ -1,6 +1,6 @@
 """One way from groups of samples to rows with intervals, for the tables of every experiment."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypedDict, Unpack
@@ -97,7 +97,7 @@ class Analysis:
 
     def table(
         self,
-        columns: Sequence[str],
+        columns: Iterable[str],
         groups: Callable[[Readout], Sequence[Group]],
         refitted: Sequence[str] = (),
         describe: Callable[[Columns, Mapping[str, Spread]], Columns] = lambda *_: {},
@@ -205,7 +205,7 @@ def table(
     )
 
 
-def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str] = ()) -> pd.DataFrame:
+def stacked(frames: Sequence[pd.DataFrame], columns: Iterable[str] = ()) -> pd.DataFrame:
     """Tables below one another; empty ones leave the types of the others alone."""
     filled = [frame for frame in frames if len(frame)] or list(frames[:1])
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))

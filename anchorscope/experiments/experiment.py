@@ -39,7 +39,7 @@ class SampledSettings(Section):
     """Settings of an experiment that may measure some samples only."""
 
     samples: Count | None = key(
-        None, "Measure only this many samples of a cell, drawn at random by the seed; null: all."
+        None, "Measure only this many samples per cell, drawn at random; null: all."
     )
 
 
@@ -74,12 +74,14 @@ Chart = Callable[..., "Figure"]
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 
+def interval_of(column: str, ends: str) -> dict[str, str]:
+    """The columns `<ends>_low` and `<ends>_high` beside one that holds an estimate."""
+    return dict.fromkeys((f"{ends}_low", f"{ends}_high"), f"interval of `{column}`")
+
+
 def with_interval(column: str, meaning: str) -> dict[str, str]:
     """A column that holds an estimate, and the ends of its interval."""
-    ends = {
-        f"{column}_{end}": f"{end} end of the interval of `{column}`" for end in ("low", "high")
-    }
-    return {column: meaning} | ends
+    return {column: meaning} | interval_of(column, column)
 
 
 READOUT_COLUMNS = {"site": "where in a block", "position": "at which token", "layer": "the layer"}
@@ -88,6 +90,36 @@ FLAG_COLUMNS = {
     "headline": "whether this is the headline layer",
     "thin": "too few samples or clusters to rely on",
 }
+RECURRING = {
+    "id": "the sample's id",
+    "model": "key of the model",
+    "dataset": "key of the dataset",
+    **READOUT_COLUMNS,
+    "condition": "what was blocked or swapped",
+    "fold": "the sample's outer fold",
+    **SIZE_COLUMNS,
+    "n_clusters": "subjects or questions among them",
+    **FLAG_COLUMNS,
+    "probe_auc": "AUC of the clean probe",
+    **interval_of("probe_auc", "auc"),
+    "signal": "whether the probe is surely better than 0.6 and than every floor that applies",
+    "floor": "the hardest floor",
+    "floor_auc": "AUC of that floor",
+    **with_interval("gain", "AUC of the probe less that of the floor, paired"),
+    "delta_p": "mean ΔP, under the knockout unless `condition` says otherwise",
+    **interval_of("delta_p", "ci"),
+    "flip_share": "share of flips, under the knockout unless `condition` says otherwise",
+    **interval_of("flip_share", "flip"),
+    "random_flip_share": "share of flips under the random control",
+    **dict.fromkeys(("band_low", "band_high"), "max-t band, for all layers together"),
+    "inflation": "factor, at least 1, by which refitting the probes widened the interval",
+}
+"""Columns of many tables → what they hold in each."""
+
+
+def recurring(*names: str) -> dict[str, str]:
+    """Some of the columns `RECURRING`."""
+    return {name: RECURRING[name] for name in names}
 
 
 @dataclass(frozen=True)

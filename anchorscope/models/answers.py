@@ -36,13 +36,34 @@ NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 UNLABELLED = "kept without a label"
 
-COLUMNS = (
-    "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
-    "ea_sure", "ea_logprob", "final", "response", "gold_ids", "gold_start", "gold_end", "eq_tokens",
-    "question_tokens", "label", "outcome", "golds", "repeats_subject", "from_user", "dropped",
-    "subject", "property", "relation", "kind", "popularity", "split", "component",
-)  # fmt: skip
-CARRIED = COLUMNS[COLUMNS.index("subject") :]
+CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
+COLUMNS = {
+    "id": "the sample's id",
+    "question": "as in the questions",
+    "input_ids": "token ids: the prompt, the answer up to the end of its exact tokens, and the "
+    "closing token",
+    "prompt_length": "tokens of the prompt",
+    "answer": "the generated text, up to the first full stop or line break after the exact tokens",
+    **dict.fromkeys(("ea_start", "ea_end"), "the exact answer tokens: first index, last index + 1"),
+    "ea_text": "the exact answer as text",
+    "ea_sure": "whether the finder is [sure](method.md#sure) of the exact answer tokens",
+    "ea_logprob": "log-probability of the exact answer as generated, mean over tokens; blank for "
+    "answers that came with the dataset",
+    "final": "index of the closing token",
+    "response": "the text from the end of the prompt to the closing token",
+    "gold_ids": "for a wrong answer, token ids of the first gold answer and the closing token",
+    **dict.fromkeys(("gold_start", "gold_end"), "its tokens: first index, last index + 1"),
+    "eq_tokens": "indices of the exact question tokens",
+    "question_tokens": "indices of all tokens of the question",
+    "label": "0 right, 1 wrong",
+    "outcome": "`right`, `wrong` or [`no answer`](method.md#no-answer)",
+    "golds": "the gold answers that the answer was compared with",
+    "repeats_subject": "whether the response repeats the subject",
+    "from_user": "whether the answer or label came with the dataset",
+    "dropped": "[why](what-goes-wrong.md#dropped-samples) the answer is not measured, or null",
+    **dict.fromkeys(CARRIED, "as in the questions"),
+}
+"""Column of the table → what it holds."""
 TYPES = {
     **dict.fromkeys(
         "prompt_length ea_start ea_end final gold_start gold_end label".split(), "Int64"

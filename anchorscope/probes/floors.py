@@ -22,7 +22,15 @@ from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, out_of_fold
 from anchorscope.probes.samples import kept
 
-COLUMNS = ("id", "fold", "floor", "c", "s")
+COLUMNS = {
+    "id": "the sample's id",
+    "fold": "the sample's outer fold",
+    "floor": "the text read: `question`; `answer`, the exact answer and the relation; `response`, "
+    "all that was fed after the prompt; `text`, question and response",
+    "c": "inverse penalty that the training fold chose",
+    "s": "score, a logit at balanced classes",
+}
+"""Column of the table → what it holds."""
 REACH = 30
 """Words from one word to another that makes a pair with it; a page would have too many pairs."""
 MOST_FEATURES = 20_000

@@ -29,7 +29,22 @@ from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuf
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 
-COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc s p".split())
+COLUMNS = {
+    "id": "the sample's id",
+    "layer": "the layer",
+    "readout": "such as `mlp/final`",
+    "condition": "what was blocked or swapped",
+    "draw": "number of the random draw",
+    "probe": "`clean`; `refit`, fitted to the condition's own activations; `offset`, with only the "
+    "offset refitted; `shuffled`, fitted to shuffled labels",
+    "fold": "the sample's outer fold",
+    "c": "inverse penalty",
+    **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
+    "inner_auc": "AUC on held-out data inside the training fold, which chooses the headline layer",
+    "s": "score: the log-odds that the answer is wrong",
+    "p": "σ(s), the probability that the answer is wrong",
+}
+"""Column of the table → what it holds."""
 LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
 

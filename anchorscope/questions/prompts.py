@@ -28,10 +28,20 @@ EXAMPLE_FIELDS = {
 }  # fmt: skip
 NO_ANCHOR = "no question anchor"
 
-COLUMNS = (
-    "id", "question", "prompt", "question_start", "question_end",
-    "eq_start", "eq_end", "eq_role", "eq_found_by", "shown", "dropped",
-)  # fmt: skip
+COLUMNS = {
+    "id": "the sample's id",
+    "question": "as in the questions",
+    "prompt": "all the text that the model reads",
+    "question_start": "where the question is in the prompt, in characters",
+    "question_end": "where the question is in the prompt, in characters",
+    "eq_start": "where the exact question tokens are in the prompt, lists",
+    "eq_end": "where the exact question tokens are in the prompt, lists",
+    "eq_role": "what each of these spans names",
+    "eq_found_by": "which rule found each of these spans",
+    "shown": "answers of the worked examples before the question",
+    "dropped": "why the question is not asked, or null",
+}
+"""Column of the table → what it holds."""
 
 
 def build(

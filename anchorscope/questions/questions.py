@@ -15,10 +15,24 @@ from anchorscope.questions.folds import key, named
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
-COLUMNS = (
-    "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
-    "split", "titles", "response", "label", "folded", "anchors", "component",
-)  # fmt: skip
+COLUMNS = {
+    "id": "the dataset's id if it is unique, else a hash",
+    "question": "its text, verbatim",
+    "answers": "gold answers, a list",
+    "subject": "what is asked about, or null",
+    "property": "what is asked for, or null",
+    "relation": "the template of the question, or null",
+    "kind": "kind of a sample in a calibration world",
+    "popularity": "popularity of the subject",
+    "split": "split of the dataset",
+    "titles": "titles of supporting pages, a list",
+    "response": "the answer that came with the dataset",
+    "label": "its label, 0 right or 1 wrong",
+    "folded": "how many equal rows were merged into this one",
+    "anchors": "the exact question tokens that came with the dataset: start, end, role",
+    "component": "names the rows that share a fold, linked by equal subjects or questions",
+}
+"""Column of the table → what it holds."""
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
 

@@ -166,4 +166,4 @@ def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
     settings: Any = {"probe": {"scoring": "calibrated", "prior": "balanced"}, "seed": 0}
     made = cell_tables.tables(none, text, answers, Draws.none(), bootstrap={"draws": 5}, **settings)
     for name, table in made.items():
-        assert table.empty and tuple(table.columns) == cell_tables.COLUMNS[name]
+        assert table.empty and list(table.columns) == list(cell_tables.COLUMNS[name])

@@ -24,7 +24,7 @@ def test_every_picture_that_a_page_shows_has_a_figure_it_is_made_from() -> None:
 
 def test_those_figures_are_products_of_the_workflow(fresh: Workspace, tmp_path: Path) -> None:
     planned = fresh.planned(*pictures.PRODUCTS.values())
-    assert planned["picture"] == 3 and planned["calibration_figure"] == 1
+    assert planned["picture"] == 2 and planned["calibration_figure"] == 1
     clone = fresh.copy(tmp_path / "clone")
     for name in ("popqa/test", *(f"{d}/validation" for d in ("trivia_qa", "hotpot_qa", "nq_open"))):
         path = tmp_path / "rows" / f"{name}.jsonl"

@@ -127,7 +127,7 @@ def test_other_prompts_that_nobody_was_passed_behind_change_no_table() -> None:
         given = table(), answers().assign(**without)
         found = analysis.table(made, *given, draws=40, refits=draws)
         pd.testing.assert_frame_equal(found, other)
-    assert found.empty and tuple(found) == crossing.CROSSING
+    assert found.empty and list(found) == list(crossing.CROSSING)
 
 
 def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shares() -> None:

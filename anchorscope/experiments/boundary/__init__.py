@@ -43,7 +43,7 @@ COLUMNS = {
 
 
 class Boundary(SampledSettings):
-    """What a model knows, and says it does not know."""
+    """What a model knows, and what it says that it does not know."""
 
     permission: Text = key(
         'If you do not know the answer, answer "I don\'t know".',

@@ -15,28 +15,85 @@ from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.estimates import Dependence, Estimate, dependence
 from anchorscope.experiments.crossing.swapped import CUT, GOLD, OWN, RANDOM, Arm, Swapped
 from anchorscope.experiments.crossing.terms import ANSWER, PAIR, QUESTION, term
+from anchorscope.experiments.experiment import recurring, with_interval
 from anchorscope.probes import intervals
 
 ENDS = ("", "_low", "_high", "_p")
-BY_LAYER = (
-    "pair_right", "right_above_text", "pair_wrong", "wrong_above_text", "pair_gold",
-    "gold_above_text", "gold_wrong",
-    *(f"pair_{side}_{cut}" for side in ("right", "wrong") for cut in ("cut", "random")),
-    *(f"{side}_random_cut" for side in ("right", "wrong")),
-)  # fmt: skip
-AT_HEADLINE = ("gold_unexplained", "gold_wrong_equal", "right_passes", "wrong_passes")
+BY_LAYER = {
+    "pair_right": "P_R: the mean pair term of right answers",
+    "right_above_text": "P_R less that of the text imitator",
+    "pair_wrong": "P_W: the mean pair term of the model's own wrong answers",
+    "wrong_above_text": "P_W less that of the text imitator",
+    "pair_gold": "P_G: the mean pair term of the gold answers of wrongly answered questions",
+    "gold_above_text": "P_G less that of the text imitator",
+    "gold_wrong": "P_G − P_W, on the same questions",
+    **{
+        f"pair_{side}_{cut}": f"P_R and P_W with {tokens} blocked in all four passes"
+        for side in ("right", "wrong")
+        for cut, tokens in (("cut", "E_Q"), ("random", "as many random tokens"))
+    },
+    **{
+        f"{side}_random_cut": "P with random tokens blocked, less P with E_Q blocked"
+        for side in ("right", "wrong")
+    },
+}
+AT_HEADLINE = {
+    "gold_unexplained": "the part of P_G that neither the golds' log-probability nor the imitator "
+    "explains; at the headline layer",
+    "gold_wrong_equal": "P_G − P_W where score, product of question and answer term, "
+    "log-probability and imitator are equal for gold and own answer; at the headline layer",
+    **dict.fromkeys(
+        ("right_passes", "wrong_passes"),
+        "share of P that passes through E_Q, 1 − P_blocked/P, where P is above 0; at the headline "
+        "layer",
+    ),
+}
+"""Column of an estimate → what it holds."""
 CLAIMS = ("interaction", "own_answer", "truth", "through_eq")
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
-CROSSING = (
-    "site", "position", "layer", "n_right", "n_wrong", "n_gold",
-    *(f"{name}{end}" for name in (*BY_LAYER, *AT_HEADLINE) for end in ENDS),
-    *(f"share_{name}" for name in (*TERMS, "noise")), "signal", "headline",
-    *(f"{claim}{end}" for claim in CLAIMS for end in ("", "_p", "_why")),
-    "clusters_right", "clusters_wrong", "clusters_gold", "n_same_frame", "n_unlike", "follows",
-    "source",
-)  # fmt: skip
-"""A step's estimate, the ends of its interval and its p; a claim's verdict, its p, and why there is
-no answer. Blank for a claim where it is not judged: elsewhere than at the headline layer."""
+
+
+def _with_test(name: str, meaning: str) -> dict[str, str]:
+    """The columns of an estimate: itself, the ends of its interval, and its p."""
+    return with_interval(name, meaning) | {f"{name}_p": f"p of `{name}`"}
+
+
+def _of_claim(claim: str) -> dict[str, str]:
+    """The columns of a claim; blank where it is not judged: except at the headline layer."""
+    return {
+        claim: "the claims, at the headline layer: `yes`, `no`, `too few` or `not measured`",
+        f"{claim}_p": f"p of `{claim}`",
+        f"{claim}_why": "what is missing for an answer",
+    }
+
+
+CROSSING = {
+    **recurring("site", "position", "layer"),
+    "n_right": "pairs of right answers",
+    "n_wrong": "pairs of wrong answers",
+    "n_gold": "pairs of wrong answers with gold answers",
+    **{
+        column: words
+        for name, meaning in (BY_LAYER | AT_HEADLINE).items()
+        for column, words in _with_test(name, meaning).items()
+    },
+    **dict.fromkeys(
+        (f"share_{name}" for name in (*TERMS, "noise")),
+        "shares of the mean squares of each term over pairs of right answers; noise is the "
+        "variance over refitted probes",
+    ),
+    **recurring("signal", "headline"),
+    **{column: words for claim in CLAIMS for column, words in _of_claim(claim).items()},
+    **dict.fromkeys(
+        ("clusters_right", "clusters_wrong", "clusters_gold"),
+        "effective number of independent pairs",
+    ),
+    "n_same_frame": "pairs whose prompts differ only in E_Q",
+    "n_unlike": "pairs whose answers are of different kinds, such as a date and a name",
+    "follows": "share of right answers whose predicted class flips behind the partner's question",
+    "source": "how partners were found: `relations` of the dataset, or `wording`",
+}
+"""Column of the table → what it holds."""
 
 
 def report(analysis: Analysis, *, every_layer: bool = False) -> pd.DataFrame:

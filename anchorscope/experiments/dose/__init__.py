@@ -81,7 +81,7 @@ class Dose(SampledSettings):
     weights: Listed[Annotated[float, AsNumber, AfterValidator(_offered)]] = Field(
         [0.0, 0.25, 0.5, 2.0, 4.0]
     )
-    """What attention is multiplied by: 0, 0.125, 0.25, 0.5, 2, 4 or 8."""
+    """Factors for attention, out of 0, 0.125, 0.25, 0.5, 2, 4 and 8."""
 
 
 EXPERIMENT = Experiment(

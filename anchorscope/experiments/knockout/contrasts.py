@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
+from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.pairs import places
 from anchorscope.passes.interventions import (
@@ -26,13 +27,31 @@ from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Readout
 from anchorscope.questions import folds
 
-CONTRASTS = (
-    "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
-    "ci_high", "under", "beside", "ceiling", "ci90_low", "ci90_high", "band_low", "band_high",
-    "effect", "signal", "inflation", "headline",
-)  # fmt: skip
+CONTRASTS = {
+    **recurring("site", "position"),
+    "contrast": "`knockout-crossed-knockout`: the knockout minus the knockout behind the "
+    "partner's question; `random-crossed-random`: the same with random tokens; `knockout-random`: "
+    "the published control",
+    "quantity": "`share` of flips and mean `delta_p`, in percentage points; `logit_right` and "
+    "`logit_wrong`: mean change of the score towards *right*, for right and for wrong answers",
+    **recurring("layer", "n"),
+    "n_clusters": "clusters that hold all samples which partners and subjects link",
+    "estimate": "the paired difference",
+    **interval_of("estimate", "ci"),
+    "under": "mean of the first condition",
+    "beside": "mean of the second condition",
+    "ceiling": "mean with every question token blocked, over the same samples",
+    **dict.fromkeys(("ci90_low", "ci90_high"), "90 % interval"),
+    **recurring("band_low", "band_high"),
+    "effect": "`not interpretable` without a signal; else `unclear` if there are too few samples "
+    "or clusters; else `no` if the 90 % interval lies within a quarter of the ceiling; else `yes` "
+    "if the interval excludes 0; else `unclear`. `reported` for the published control",
+    **recurring("signal", "inflation", "headline"),
+}
+"""Column of the table → what it holds."""
 OWN = "knockout-crossed-knockout"
 """The contrast that carries the claim."""
+OWN_FLIPS = "the [contrast](#contrasts) of flips with those behind the partner's question"
 RANDOM = "random-crossed-random"
 PUBLISHED = "knockout-random"
 PART = 0.25

@@ -6,34 +6,69 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer
 from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.experiments.density import density as density_at
+from anchorscope.experiments.experiment import interval_of, recurring, with_interval
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import Intervention
 from anchorscope.probes import intervals, platt, samples, strength
 from anchorscope.probes.intervals import auc, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
 
-CONTROLS = (
-    "site", "position", "layer", "n", "share_wrong", "headline", "probe_auc", "auc_low",
-    "auc_high", "ece", "auc_knockout", "auc_refit", "flip_share", "random_flip_share",
-    "offset_flip_share", "question_flip_share", "question_only", "question_only_low",
-    "question_only_high", "question_more", "question_more_low", "question_more_high",
-    "null_share", "delta_p_q", "noise_floor", "auc_shuffled", "auc_shuffled_low",
-    "auc_shuffled_high", "signal", "floor", "floor_auc", "gain", "gain_low", "gain_high",
+OF_CELL = (
     "cell_signal", "cell_auc", "cell_low", "cell_high", "cell_floor", "cell_floor_auc",
-    "cell_gain", "cell_gain_low", "cell_gain_high", "answer_auc", "question_auc",
-    "response_auc", "text_auc", "prompt_end_auc", "prompt_end_low", "prompt_end_high",
-    "added_auc", "added_low", "added_high",
+    "cell_gain", "cell_gain_low", "cell_gain_high",
 )  # fmt: skip
+OF_FLOORS = ("answer_auc", "question_auc", "response_auc", "text_auc")
+FLIPS = "share of flips under the condition named"
+CONTROLS = {
+    **recurring("site", "position", "layer", "n"),
+    "share_wrong": "share of wrong answers",
+    "headline": "whether this is the headline layer: the median of the folds' choices, each the "
+    "deepest layer within 0.01 of the best AUC inside the training fold",
+    **recurring("probe_auc", "auc_low", "auc_high"),
+    "ece": "expected calibration error at the natural prior, 10 bins",
+    "auc_knockout": "AUC of the clean probe on knocked-out activations",
+    "auc_refit": "AUC of a probe fitted to knocked-out activations",
+    **recurring("flip_share", "random_flip_share"),
+    "offset_flip_share": "share of flips under the knockout, with the probe's offset refitted",
+    "question_flip_share": "share of flips with the whole question blocked",
+    **with_interval(
+        "question_only",
+        "share that flips with the whole question blocked, but not under the knockout",
+    ),
+    **with_interval(
+        "question_more", "paired difference between `question_flip_share` and `flip_share`"
+    ),
+    "null_share": "share of flips expected by chance: the knockout's Δlogits are permuted among "
+    "the samples, mean of 100 permutations",
+    "delta_p_q": "mean ΔP of the samples that flip under the knockout",
+    "noise_floor": "largest |ΔP| where nothing was blocked",
+    **with_interval("auc_shuffled", "AUC of a probe fitted to shuffled labels"),
+    **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
+    **dict.fromkeys(
+        OF_CELL, "strength of the read-out, each sample scored at the layer of its fold"
+    ),
+    **dict.fromkeys(OF_FLOORS, "AUC of each floor"),
+    "prompt_end_auc": "AUC of the probe before the answer is read",
+    **interval_of("prompt_end_auc", "prompt_end"),
+    "added_auc": "AUC that reading the answer adds, paired",
+    **interval_of("added_auc", "added"),
+}
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Column of a strength → the column of the whole cell, where that is not `cell_` and its name."""
 DEALS = 100
-DENSITY = ("site", "position", "condition", "layer", "x", "density")
+DENSITY = {
+    **recurring("site", "position"),
+    "condition": "`knockout` or `random`",
+    "layer": "the layer with the best AUC",
+    "x": "change of the logit towards the class predicted on clean",
+    "density": "share of samples per unit of `x`",
+}
 
 
-def columns() -> tuple[str, ...]:
+def columns() -> dict[str, str]:
     """The columns of the table: `CONTROLS`, and the flips of other registered cuts and controls."""
     flips = (_flip_share(one) for one in interventions.of_role("cut", "control"))
-    return (*CONTROLS, *(column for column in flips if column not in CONTROLS))
+    return CONTROLS | {column: FLIPS for column in flips if column not in CONTROLS}
 
 
 def _flip_share(one: Intervention) -> str:

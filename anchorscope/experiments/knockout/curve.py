@@ -16,6 +16,7 @@ from anchorscope.experiments.analysis import (
     count,
     stacked,
 )
+from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.passes.activations import complete_column
 from anchorscope.passes.interventions import REGISTRY, of_role, pairing_control
 from anchorscope.probes.bands import ANY, Means, Spread
@@ -23,13 +24,29 @@ from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
 GROUPINGS = ("per_layer", "reference_layer")
-CURVE = (
-    "site", "position", "condition", "grouping", "anchor", "layer", "n", "share", "delta_p",
-    "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "flip_share", "flip_low",
-    "flip_high", "n_paired", "signal", "floor", "floor_auc", "gain", "gain_low", "gain_high",
-    "share_ci_low", "share_ci_high", "delta_logit", "n_clusters", "band_low", "band_high", "thin",
-    "auc_low", "auc_high", "cell_signal", "headline", "popularity", "inflation",
-)  # fmt: skip
+CURVE = {
+    **recurring("site", "position", "condition"),
+    "grouping": "`per_layer`: by the condition's own flips at each layer; `reference_layer`: by "
+    "those at the headline layer",
+    "anchor": "`Q`, samples that flip; `A`, samples that do not; `all`",
+    **recurring("layer"),
+    "n": "samples of the group that the condition measured; mean over random draws",
+    "share": "`n` as a share of the cell's samples",
+    **recurring("delta_p", "ci_low", "ci_high", "probe_auc"),
+    "answer_accuracy": "share of right answers in the group",
+    "n_blocked": "mean number of tokens blocked",
+    **recurring("flip_share", "flip_low", "flip_high"),
+    "n_paired": "samples with a complete random control, over which `flip_share` is taken",
+    **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
+    **interval_of("share", "share_ci"),
+    "delta_logit": "mean change of the score towards the clean class",
+    **recurring("n_clusters", "band_low", "band_high", "thin", "auc_low", "auc_high"),
+    "cell_signal": "`signal` of the read-out, each sample scored at the layer of its fold",
+    **recurring("headline"),
+    "popularity": "mean of the group",
+    **recurring("inflation"),
+}
+"""Column of the table → what it holds."""
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:

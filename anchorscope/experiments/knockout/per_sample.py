@@ -8,13 +8,23 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.experiment import recurring
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout, sigmoid
 
-COLUMNS = (
-    "site", "position", "layer", "id", "question", "answer", "answer_anchor", "label", "outcome",
-    "group", "p", "delta_p",
-)  # fmt: skip
+AS_ANSWERED = "as in the answers"
+COLUMNS = {
+    **recurring("site", "position", "layer", "id"),
+    "question": AS_ANSWERED,
+    "answer": AS_ANSWERED,
+    "answer_anchor": "the exact answer tokens, as text",
+    "label": AS_ANSWERED,
+    "outcome": AS_ANSWERED,
+    "group": "`Q` if the predicted class flips under the knockout, else `A`",
+    "p": "clean probability that the answer is wrong, out of fold",
+    "delta_p": "ΔP under the knockout",
+}
+"""Column of the table → what it holds."""
 CONDITION = "knockout"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a cell begins with that a spreadsheet takes for a formula."""

@@ -9,17 +9,26 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
+from anchorscope.experiments.experiment import recurring, with_interval
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.passes.interventions import REGISTRY, in_contrasts
 from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import auc, percentile
 from anchorscope.probes.samples import Effects, Readout
 
-STRATA = (
-    "site", "position", "layer", "stratum", "value", "condition", "n", "n_clusters", "auc",
-    "auc_low", "auc_high", "flip_share", "flip_low", "flip_high", "delta_p", "ci_low", "ci_high",
-    "delta_p_q", "thin", "signal",
-)  # fmt: skip
+STRATA = {
+    **recurring("site", "position", "layer"),
+    "stratum": "what the samples are grouped by: `label`, `predicted`, `popularity`, `relation`, "
+    "`length` of the question, or `sure` (whether the finder is sure of the exact answer tokens)",
+    "value": "the group, such as `right`, `low` or `shorter`",
+    "condition": "`knockout` or `random`",
+    **recurring("n", "n_clusters"),
+    **with_interval("auc", "AUC of the clean probe in the group"),
+    **recurring("flip_share", "flip_low", "flip_high", "delta_p", "ci_low", "ci_high"),
+    "delta_p_q": "mean ΔP of the samples that flip",
+    **recurring("thin", "signal"),
+}
+"""Column of the table → what it holds."""
 CLASSES = ("right", "wrong")
 SURE = ("sure", "unsure")
 TERCILES = ("low", "middle", "high")

@@ -56,7 +56,7 @@ COLUMNS = {
     **with_interval("contrast", "the paired difference of `flow` and `random`"),
     **with_interval("ratio", "`flow` divided by `random`"),
     **with_interval("auc", "how well the flow tells `Q` from `A`; of `all`"),
-    **with_interval("random_auc", "the same of the random tokens"),
+    **with_interval("random_auc", "the same for the random tokens"),
     **with_interval("auc_contrast", "the paired difference of `auc` and `random_auc`"),
     **with_interval(
         "crossed_auc",
@@ -65,14 +65,14 @@ COLUMNS = {
     "loss": "what was differentiated: the probe's `logit`, or its cross-entropy, `probe`",
     "x": "where the density is, in the units of `flow`",
     "density": "share of samples for each factor of ten of the flow",
-    "random_density": "the same of the random tokens",
+    "random_density": "the same for the random tokens, at `x`",
     **FLAG_COLUMNS,
     "signal": "whether the probe is shown to know more than the text models",
 }
 
 
 class Saliency(SampledSettings):
-    """How much the probe hangs on attention to the exact question tokens."""
+    """How much the probe depends on attention to the exact question tokens."""
 
     loss: Literal["logit", "probe"] = Field("logit")
     """What is differentiated: the probe's logit, or its cross-entropy."""

@@ -65,7 +65,8 @@ class Windows(SampledSettings):
     """The knockout in a window of layers."""
 
     width: int | None = Field(None, ge=1)
-    """Layers of a window; null: the odd number nearest a fifth of the model's layers, 1 to 9."""
+    """Number of layers in a window; null: the odd number nearest to a fifth of the model's layers,
+    1 to 9."""
 
 
 EXPERIMENT = Experiment(

@@ -90,7 +90,7 @@ def table(*, balanced: bool = True, **changed: Any) -> pd.DataFrame:
 
 def test_columns_and_rows_are_those_of_the_contract() -> None:
     found = table()
-    assert tuple(found.columns) == controls.columns()
+    assert list(found.columns) == list(controls.columns())
     assert found["layer"].tolist() == [0, 1] and found["headline"].tolist() == [False, True]
     assert found["auc_low"][1] > 0.6 > found["auc_low"][0]
     assert found["signal"].tolist() == [False, True] and found["cell_signal"].all()

@@ -33,7 +33,7 @@ def answers() -> pd.DataFrame:
 
 def test_every_sample_has_a_row_at_the_headline_layer():
     table = per_sample(scores(), answers()).set_index("id")
-    assert tuple(table.reset_index()[list(COLUMNS)]) == COLUMNS and len(table) == N
+    assert list(table.reset_index()[list(COLUMNS)]) == list(COLUMNS) and len(table) == N
     assert (table["layer"] == 1).all()
     assert table["group"].tolist() == ["Q"] * 4 + ["A"] * 4
     p = 1 / (1 + np.exp(-2.0))
