@@ -14,7 +14,8 @@ INTRODUCTION = """\
 # Configuration
 
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
-one key for one run; `--configfile my.yaml` merges a file of your own over it.
+one key for one run; `--configfile my.yaml` merges a file of your own over it. Below both lies the
+catalogue of `anchorscope/config/` (`anchorscope list`): what you set wins.
 Models, datasets and figures are catalogues: their keys are names of your choice (lower case,
 digits, `.` and `-`). Of several values the default is bold. Keys are text unless another type is
 given, and may be left out unless they are required. `make docs` generates this page and the schema;

@@ -14,6 +14,7 @@ from typing import Any
 
 from anchorscope.calibration import sensitivity
 from anchorscope.config.readouts import READOUTS
+from anchorscope.config.shipped import laid_over
 from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.passes import interventions
@@ -91,17 +92,8 @@ def _calibration(config: RunConfig) -> Study:
 
 
 def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:
-    merged = RunConfig.model_validate(_merged(config.model_dump(), changed))
+    merged = RunConfig.model_validate(laid_over(changed, config.model_dump()))
     return Study(root, merged, min((FIRST_STAGE[key] for key in changed), key=ORDER.__getitem__))
-
-
-def _merged(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        key: _merged(base[key], value)
-        for key, value in changed.items()
-        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
-    }
-    return {**base, **changed, **both}
 
 
 def calibration_root(config: RunConfig) -> str:
