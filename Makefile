@@ -76,7 +76,7 @@ bench-full: $(READY) ## the same beside other projects, set up under build/peers
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakefmt --check Snakefile workflow rules
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -85,7 +85,7 @@ check: $(READY) ## formatters, linters, type checker, generated files; changes n
 format: $(READY) ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile rules
+	$(BIN)/snakefmt Snakefile workflow rules
 
 docs: $(READY) ## write the schema and the reference page of config.yaml, the columns of the experiments, and the picture of the packages
 	$(BIN)/python -m tools.write_docs

@@ -14,9 +14,12 @@ from typing import Any
 
 import yaml
 
+from anchorscope.config import shipped
+
 PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
-SHIPPED: dict[str, Any] = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
+SHIPPED = shipped.complete(yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8")))
+"""What a fresh clone runs with: config.yaml and the catalogue."""
 TINY: dict[str, Any] = yaml.safe_load("""
 targets: [tiny]
 batch_tokens: 512
@@ -68,7 +71,7 @@ class Workspace:
         return self.root / "results"
 
     def catalogue(self) -> dict[str, Any]:
-        """The whole config of a run without further changes."""
+        """The config of a run without further changes, less the shipped catalogue."""
         base = yaml.safe_load((self.root / "config.yaml").read_text(encoding="utf-8"))
         return merged(base, self.overlay)
 

@@ -255,9 +255,9 @@ class Config(Section):
     """Cells with known truth."""
     sensitivity: Cells | None = None
     """Cells of the target `sensitivity`; null: the calibration models on their first dataset."""
-    models: dict[Name, Model] = Field(description="Models, by key.")
-    datasets: dict[Name, Dataset] = Field(description="Datasets, by key.")
-    figures: dict[Name, Figure] = Field(description="Figures, by key.")
+    models: dict[Name, Model] = Field(default_factory=dict, description="Models, by key.")
+    datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Datasets, by key.")
+    figures: dict[Name, Figure] = Field(default_factory=dict, description="Figures, by key.")
 
     @field_validator("results")
     @classmethod

@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from anchorscope.config import shipped
 from anchorscope.config.sections import section_in
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError, nearest
@@ -141,19 +142,20 @@ def _source(path: str | Path) -> Source:
 
 
 def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
-    """The checked config.
+    """The checked config, which holds the shipped catalogue, too.
 
     Args:
-        raw: the merged keys of all sources.
+        raw: the merged keys of all sources, the user's own.
         sources: where they come from, for the places in errors.
 
     Raises:
         AnchorscopeError: lists every mistake with its place, key, value and remedy.
     """
-    names = {c: list(raw[c]) for c in CATALOGUES if isinstance(raw.get(c), Mapping)}
+    whole = shipped.complete(raw)
+    names = {c: list(whole[c]) for c in CATALOGUES if isinstance(whole[c], Mapping)}
     mistakes: list[Mistake] = []
     try:
-        config = RunConfig.model_validate(dict(raw), context={**names, "reserved": RESERVED})
+        config = RunConfig.model_validate(whole, context={**names, "reserved": RESERVED})
         mistakes += _between_sections(config)
     except ValidationError as error:
         mistakes += map(_mistake, error.errors())

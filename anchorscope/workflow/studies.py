@@ -14,6 +14,7 @@ from typing import Any
 
 from anchorscope.calibration import sensitivity
 from anchorscope.config.readouts import READOUTS
+from anchorscope.config.shipped import laid_over
 from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.passes import interventions
@@ -91,17 +92,8 @@ def _calibration(config: RunConfig) -> Study:
 
 
 def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:
-    merged = RunConfig.model_validate(_merged(config.model_dump(), changed))
+    merged = RunConfig.model_validate(laid_over(changed, config.model_dump()))
     return Study(root, merged, min((FIRST_STAGE[key] for key in changed), key=ORDER.__getitem__))
-
-
-def _merged(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        key: _merged(base[key], value)
-        for key, value in changed.items()
-        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
-    }
-    return {**base, **changed, **both}
 
 
 def calibration_root(config: RunConfig) -> str:
@@ -149,7 +141,7 @@ def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
 def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     """The cells that a figure or another of `TARGETS` measures; some measure none.
 
-    Raises AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
+    Raises AnchorscopeError: there is no such target.
     """
     studies = of(config)
     main, calibration = Study(config.root, config), studies[calibration_root(config)]
@@ -198,11 +190,4 @@ def check_targets(config: RunConfig, workflow: Any, files: Iterable[str]) -> Non
 
 
 def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[StudyCell]:
-    cells = [StudyCell(study, *cell) for study in studies for cell in dict.fromkeys(named)]
-    for cell in cells:
-        config = cell.study.config
-        if cell.model not in config.models or cell.dataset not in config.datasets:
-            what = f"the cell {cell.model} on {cell.dataset} is not in the catalogue"
-            do = "add it, or name other models and datasets for the study in config.yaml"
-            raise AnchorscopeError(what, cell.study.root, do, see="config")
-    return cells
+    return [StudyCell(study, *cell) for study in studies for cell in dict.fromkeys(named)]

@@ -37,7 +37,6 @@ def loaded() -> RunConfig:
     ("arguments", "code", "error", "do"),
     [
         (["check", "mien"], 2, "mien", "did you mean `mine`"),
-        (["check", "sensitivity"], 2, "not in the catalogue", "name other models"),
         (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`? `anchorscope list` names all"),
         (["list", "--config", "none.yaml"], 1, "none.yaml", "name a YAML file"),

@@ -79,7 +79,7 @@ def test_the_shipped_values_are_the_defaults():
         ("seed", True, ["key seed", "true", "integer"]),
         ("models/qwen3-8b/revision", 1234, ["models.qwen3-8b.revision", "valid string, not 1234"]),
         ("targets", "demo", ["key targets", '"demo"', "valid list"]),
-        ("figures", MISSING, ["key figures", "Field required"]),
+        ("figures", MISSING, ["key targets.0", "`demo`"]),
         ("probe/grid", [1.0, 1.0], ["key probe.grid", "2 times"]),
         ("models/qwen3-8b/prompt", "chatt", ["models.qwen3-8b.prompt", '"chatt"', "'chat'"]),
         ("readouts", ["mlp/finale"], ["readouts.0", "'mlp/final'"]),

@@ -1,4 +1,4 @@
-"""What `make setup` installs: the package is found from any folder."""
+"""What is installed: the package is found from any folder, and a wheel holds the catalogue."""
 
 import os
 import shutil
@@ -8,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 from workflow import PROJECT
+
+from anchorscope.config import shipped
 
 
 def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tmp_path: Path):
@@ -28,3 +30,15 @@ def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tm
         cwd=tmp_path, env=bare, check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert Path(found.stdout.strip()) == clone / "anchorscope/__init__.py"
+
+
+def test_a_wheel_holds_the_catalogue(tmp_path: Path):
+    """A workflow that uses this one as a module may have it installed without a clone."""
+    clone = tmp_path / "clone"
+    shutil.copytree(PROJECT / "anchorscope", clone / "anchorscope")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, clone)
+    build = "from setuptools import build_meta; build_meta.build_wheel('..')"
+    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
+    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
+        assert {f"anchorscope/config/{name}" for name in shipped.FILES} <= {*wheel.namelist()}

@@ -155,3 +155,17 @@ def test_threads_wait_without_spinning_unless_the_user_says_otherwise(given, fou
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.split() == [found, "False"]  # set before torch reads it
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / ".github").rglob("*.yml")), ids=lambda p: p.stem)
+def test_issue_forms_and_continuous_integration_have_what_the_host_requires(path):
+    """A form with a missing part is left out without a word."""
+    content = yaml.safe_load(path.read_text("utf-8"))
+    if path.parent.name == "workflows":
+        runs = [step["run"] for job in content["jobs"].values() for step in job["steps"][2:]]
+        assert runs == ["make check", ".ci/run"]
+        return
+    assert {"name", "description", "body"} <= content.keys()
+    asked = [part for part in content["body"] if part["type"] != "markdown"]
+    assert len({part["id"] for part in asked}) == len(asked) > 1
+    assert all(part["attributes"]["label"] for part in asked)

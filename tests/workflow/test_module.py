@@ -61,10 +61,12 @@ def test_rules_under_other_names_are_refused(fresh, project):
         run(project, fresh.environment(), "-n")
 
 
-def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, project):
+@pytest.mark.parametrize("path", ["Snakefile", "workflow/Snakefile"])
+def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, project, path):
     """As snakedeploy writes it; the clone that Snakemake keeps of the repository is there."""
     source, cache = project / "source", Workspace(project, {}).environment()["XDG_CACHE_HOME"]
     shutil.copytree(fresh.root, source, ignore=shutil.ignore_patterns(".snakemake"))
+    shutil.copytree(PROJECT / "workflow", source / "workflow")
     kept = Path(cache, "snakemake/snakemake/source-cache/snakemake-git-cache/github.com/us/them")
     for command in (
         "git init --quiet",
@@ -74,7 +76,7 @@ def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, project):
         f"git clone --quiet --bare . {kept}",
     ):
         subprocess.run(command.split(), cwd=source, check=True)
-    text = MODULE.format(snakefile='github("us/them", path="Snakefile", tag="v1")')
+    text = MODULE.format(snakefile=f'github("us/them", path="{path}", tag="v1")')
     (project / "Snakefile").write_text(text)
     # The library is installed.
     library = Workspace(project, {}).environment() | {"PYTHONPATH": str(PROJECT)}

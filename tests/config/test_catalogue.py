@@ -1,0 +1,65 @@
+"""The catalogue that every run has below its own keys, however its config is read."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from workflow import PROJECT, SHIPPED
+
+from anchorscope.config import shipped
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow.config import load, read
+
+OWN = yaml.safe_load((PROJECT / "config.yaml").read_text("utf-8"))
+FILES = [Path(shipped.__file__).with_name(name) for name in shipped.FILES]
+ROWS = {"local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}}
+
+
+def places(content: object, at: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """The keys that lead to every value."""
+    if not isinstance(content, dict):
+        return {at}
+    return {place for key, inner in content.items() for place in places(inner, (*at, key))}
+
+
+def test_every_value_stands_in_one_file():
+    contents = [OWN, *(yaml.safe_load(path.read_text("utf-8")) for path in FILES)]
+    assert sum(len(places(content)) for content in contents) == len(places(SHIPPED))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_key_of_it_is_given_twice(path):
+    read([PROJECT / "config.yaml", path])
+
+
+def test_a_config_of_settings_alone_has_the_models_and_null_controls():
+    found = load({"targets": ["mine"], "figures": {"mine": figure("hard-qwen3", "world-search")}})
+    assert found.models["qwen3-4b"].hub == "Qwen/Qwen3-4B"
+    assert found.calibration.nulls.keys() == load(SHIPPED).calibration.nulls.keys()
+
+
+def test_a_key_of_the_users_wins_and_the_rest_of_the_entry_stays():
+    given = {"mistral-7b-v0.1": {"local": "folder", "hub": None}}
+    model = load(OWN | {"models": OWN["models"] | given}).models["mistral-7b-v0.1"]
+    assert (model.local, model.hub, model.label) == ("folder", None, "Mistral-7B-v0.1")
+
+
+def test_entries_of_the_user_come_first():
+    for kind in ("models", "datasets", "figures"):
+        names = list(OWN[kind])
+        assert list(getattr(load(OWN), kind))[: len(names)] == names
+
+
+def test_a_shipped_figure_that_cannot_be_drawn_is_left_out_and_one_of_the_users_is_refused():
+    bare = {"targets": ["mine"], "datasets": {"rows": ROWS}}
+    own = bare | {"figures": {"mine": figure("llama-3-8b", "rows")}}
+    assert list(load(own).figures) == ["mine"]
+    elsewhere = OWN | {"readouts": ["attn/final"], "targets": ["mine"]}
+    elsewhere["figures"] = {"mine": figure("llama-3-8b", "nq") | {"readout": "attn/final"}}
+    assert list(load(elsewhere).figures) == ["mine"]
+    with pytest.raises(AnchorscopeError, match="figures.mistral.datasets.0.*`popqa`"):
+        load(own | {"figures": {"mistral": {}} | own["figures"]})
+
+
+def figure(model: str, dataset: str) -> dict[str, object]:
+    return {"models": [model], "datasets": [dataset]}
