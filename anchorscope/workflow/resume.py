@@ -9,6 +9,7 @@ cancelled.
 
 import getpass
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -114,7 +115,8 @@ def locked(folder: Path) -> AnchorscopeError:
     if alive := owners(folder):
         return _still_running(folder, alive, "wait for it, or stop it, then run this again")
     what = "an earlier run was cut off here and left its lock; no process of it is to be seen"
-    do = "make resume, unless it runs on another machine or as another user"
+    again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *sys.argv[1:]])
+    do = f"unless it runs on another machine or as another user: {again}"
     return AnchorscopeError(what, folder, do, see="still-running")
 
 

@@ -122,7 +122,7 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
             run.kill()
             run.wait()
     assert not resume.owners(tmp_path)
-    assert "make resume" in str(resume.locked(tmp_path))
+    assert "anchorscope.workflow.resume" in str(resume.locked(tmp_path))
 
 
 def test_resume_clears_a_stale_lock_and_goes_on(tmp_path):
