@@ -168,6 +168,10 @@ class Paths:
     def pictures(self, stem: str) -> list[str]:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
+    def texts(self, figure: str) -> list[str]:
+        """What a paper says of a figure, and its references."""
+        return [f"{self.root}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
+
     def views_of(self, figure: str) -> list[str]:
         """The pictures beside a figure: its controls, its probes, and every other read-out."""
         own = self.readouts.get(self.config.figures[figure].readout)

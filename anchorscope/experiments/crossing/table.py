@@ -25,7 +25,7 @@ BY_LAYER = (
     *(f"{side}_random_cut" for side in ("right", "wrong")),
 )  # fmt: skip
 AT_HEADLINE = ("gold_unexplained", "gold_wrong_equal", "right_passes", "wrong_passes")
-CLAIMS = ("interaction", "own_answer", "truth", "through_eq")
+CLAIMS = tuple(claims.SAYS)
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 CROSSING = (
     "site", "position", "layer", "n_right", "n_wrong", "n_gold",
