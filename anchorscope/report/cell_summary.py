@@ -55,7 +55,9 @@ def summary(
     Raises:
         AnchorscopeError: the cell is not built, or not with this read-out or grouping.
     """
-    stem = f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
+    stem = (
+        f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
+    )
     curve, *others = (
         _of_cell(_table(f"{stem}{name}.csv", files), model, dataset)
         for name in ("", ".controls", ".contrasts", ".crossing")

@@ -32,7 +32,7 @@ RUNNING_ORDER = (
 
 
 def cells(config: Config) -> dict[tuple[str, str, str], str]:
-    """(model, dataset, read-out) of every cell of the targets → the first of these that shows it."""
+    """(model, dataset, read-out) of every cell of the targets → the first that shows it."""
     named: dict[tuple[str, str, str], str] = {}
     for figure in config.targets:
         for model, dataset in config.cells(figure):
