@@ -52,10 +52,6 @@ rule methods:
         tables=lambda w: [f"{ROOT}/tables/{w.figure}{end}" for end in TABLES.values()],
         # How many samples each stage left is in the records of the cells.
         cells=paths.of_figure("delta_p", ".csv"),
-        parts=expand(
-            f"{paths.resources}/report/{{part}}",
-            part=["methods.txt", "claims.txt", "references.bib"],
-        ),
     output:
         text=f"{ROOT}/figures/{{figure}}.methods.md",
         references=f"{ROOT}/figures/{{figure}}.bib",
@@ -67,6 +63,7 @@ rule methods:
     conda:
         "../envs/base.yaml"
     params:
+        words=paths.methods_words,
         config=lambda w: run_facts.of_figure(cfg, w.figure),
     message:
         "figure {wildcards.figure}: what a paper says of it"

@@ -12,6 +12,7 @@ from typing import Any
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
+from anchorscope.experiments.knockout.contrasts import NO, UNCLEAR, YES
 from anchorscope.probes.floors import FLOORS
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
@@ -102,9 +103,10 @@ def _content(config: Config, figure: str, cells: list[dict[str, Any]]) -> dict[s
     controls, curve = (read_csv(tables / f"{figure}{end}.csv") for end in (".controls", ""))
     records = provenance.read(tables / f"{figure}.csv").get("inputs", {})
     crossed = [cell for cell in cells if cell["crossing"]]
-    told = ("yes", "no", "unclear")
+    told = [cell for cell in cells if cell["signal"] and cell["flips"]]
     effects = {
-        word: [c for c in cells if c["flips"] and c["flips"]["effect"] == word] for word in told
+        word: [cell for cell in told if cell["flips"]["effect"] == word]
+        for word in (YES, NO, UNCLEAR)
     }
     claims = [claim["verdict"] for cell in crossed for claim in cell["crossing"]["claims"].values()]
     return {
@@ -122,7 +124,7 @@ def _content(config: Config, figure: str, cells: list[dict[str, Any]]) -> dict[s
         "golds": sum(cell["crossing"]["n_gold"] for cell in crossed),
         "wording": any(cell["crossing"]["source"] == "wording" for cell in crossed),
         "effects": effects,
-        "claimed": bool(effects["yes"]) or "yes" in claims,
+        "claimed": bool(effects[YES]) or YES in claims,
     }
 
 

@@ -259,3 +259,9 @@ class Paths:
     def figure_page(self) -> str:
         """The page around a figure, by its content: a path would hold the clone's place."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
+
+    @property
+    def methods_words(self) -> str:
+        """What a paper says of any figure, and the references, by their content."""
+        names = ("claims.txt", "methods.txt", "references.bib")
+        return digest([Path(self.resources, "report", name) for name in names])[:12]
