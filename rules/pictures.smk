@@ -1,13 +1,17 @@
 # Pictures: ΔP against layer, and what stands beside it: controls, probes, read-outs, experiments and
 # detection. What there is, and what each draws, is in anchorscope/workflow/pictures.py.
 #
+# And what a paper says of a figure: its methods, what is claimed and what not, and references.
+#
 # in:  results/tables/<figure>*.csv
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
+#      results/figures/<figure>.{methods.md,bib}
 #      results/figures/<figure>.<view>.{vl.json,html,svg,pdf,png}
 
 
 localrules:
     picture,
+    methods,
 
 
 rule picture:
@@ -41,3 +45,27 @@ rule picture:
         "figure {wildcards.figure}{wildcards.view}: drawing"
     script:
         "../scripts/picture.py"
+
+
+rule methods:
+    input:
+        tables=lambda w: [f"{ROOT}/tables/{w.figure}{end}" for end in TABLES.values()],
+        # How many samples each stage left is in the records of the cells.
+        cells=paths.of_figure("delta_p", ".csv"),
+    output:
+        text=f"{ROOT}/figures/{{figure}}.methods.md",
+        references=f"{ROOT}/figures/{{figure}}.bib",
+        provenance=f"{ROOT}/figures/{{figure}}.methods.md.provenance.json",
+    log:
+        f"{ROOT}/logs/methods/{{figure}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/methods/{{figure}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        words=paths.methods_words,
+        config=lambda w: run_facts.of_figure(cfg, w.figure),
+    message:
+        "figure {wildcards.figure}: what a paper says of it"
+    script:
+        "../scripts/methods.py"

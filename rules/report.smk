@@ -24,7 +24,8 @@ rule report_page:
         parts=expand(
             f"{paths.resources}/report/{{part}}",
             part="macros.html summary.html figures.html tables.html calibration.html "
-            "reproduction.html run.html cell.txt report.css tables.js samples.js".split(),
+            "reproduction.html run.html cell.txt claims.txt methods.txt references.bib report.css "
+            "tables.js samples.js".split(),
         ),
     output:
         page=f"{ROOT}/report/index.html",

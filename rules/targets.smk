@@ -15,6 +15,7 @@ for figure in cfg.figures:
             figure
         input:
             paths.pictures(figure),
+            paths.texts(figure),
         message:
             f"{figure} is drawn"
 

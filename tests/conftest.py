@@ -11,6 +11,8 @@ import pytest
 import workflow
 from filelock import FileLock
 
+from anchorscope.models.families import FAMILIES
+
 LONGEST = (
     "test_first_model", "test_published_figures", "test_end_to_end", "test_faults", "test_dag",
     "test_bad_inputs", "test_docs", "test_shipped", "test_benchmarks",
@@ -42,10 +44,7 @@ CORPUS = [
     "Q: Which film has the director of Second Street, or The 39 Steps? A: yes .",
     "Q: what year did the 2nd bridge over the river open A: in 1932 .",
 ]
-ALL_FAMILIES = (
-    "llama", "qwen3", "mistral", "gemma3_text", "qwen2", "gpt_neox",
-    "gpt2", "olmo2", "phi3", "falcon", "qwen3_moe", "mixtral",
-)  # fmt: skip
+ALL_FAMILIES = tuple(FAMILIES)
 FINAL_NORM = {"gpt_neox": "final_layer_norm", "gpt2": "ln_f", "falcon": "ln_f"}
 WINDOW = 96
 LAYERS = 4

@@ -162,7 +162,7 @@ def counted(said: str) -> dict[str, int]:
 STAGES = frozenset(
     "dataset train dequantise model prompts answers activations scores"
     " delta_p table picture truth"
-    " calibration_cell calibration_table calibration_figure null_controls"
+    " methods calibration_cell calibration_table calibration_figure null_controls"
     " sensitivity_table reproduction_table report_page"
     " experiment_measure experiment_table detector samples".split()
 )

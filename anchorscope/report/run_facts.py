@@ -20,6 +20,10 @@ STAGES = {
     "dataset": "questions", "prompts": "prompts", "answers": "answers",
     "activations": "measured", "scores": "scored",
 }  # fmt: skip
+OF_JOBS = frozenset(
+    "batch_tokens chart detection experiments gated keep_activations most_dropped resources".split()
+)
+"""Settings that no number of a figure depends on."""
 UNSURE_SPANS = "answers whose exact tokens the finder is not sure of"
 RUNNING_ORDER = (
     "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
@@ -27,14 +31,13 @@ RUNNING_ORDER = (
 )  # fmt: skip
 
 
-def cells(config: Config) -> list[tuple[str, str, str]]:
-    """(model, dataset, read-out) of every cell of the targets, once each."""
-    named = [
-        (model, dataset, config.figures[figure].readout)
-        for figure in config.targets
-        for model, dataset in config.cells(figure)
-    ]
-    return list(dict.fromkeys(named))
+def cells(config: Config) -> dict[tuple[str, str, str], str]:
+    """(model, dataset, read-out) of every cell of the targets → the first that shows it."""
+    named: dict[tuple[str, str, str], str] = {}
+    for figure in config.targets:
+        for model, dataset in config.cells(figure):
+            named.setdefault((model, dataset, config.figures[figure].readout), figure)
+    return named
 
 
 def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
@@ -57,6 +60,17 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
     for name, keys in kept.items():
         settings[name] = {key: entry for key, entry in settings[name].items() if key in keys}
     return settings
+
+
+def of_figure(config: Config, figure: str) -> dict[str, Any]:
+    """Those of one figure that its numbers or its words depend on."""
+    settings = resolved(config.model_copy(update={"targets": [figure]}), calibration=False)
+    entries = {key: _without(entry, OF_JOBS) for key, entry in settings["models"].items()}
+    return _without(settings, OF_JOBS) | {"models": entries}
+
+
+def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in keys}
 
 
 def labels(stem: str, record: str | Path) -> dict[str, str]:

@@ -168,6 +168,10 @@ class Paths:
     def pictures(self, stem: str) -> list[str]:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
+    def texts(self, figure: str) -> list[str]:
+        """What a paper says of a figure, and its references."""
+        return [f"{self.root}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
+
     def views_of(self, figure: str) -> list[str]:
         """The pictures beside a figure: its controls, its probes, and every other read-out."""
         own = self.readouts.get(self.config.figures[figure].readout)
@@ -255,3 +259,9 @@ class Paths:
     def figure_page(self) -> str:
         """The page around a figure, by its content: a path would hold the clone's place."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
+
+    @property
+    def methods_words(self) -> str:
+        """What a paper says of any figure, and the references, by their content."""
+        names = ("claims.txt", "methods.txt", "references.bib")
+        return digest([Path(self.resources, "report", name) for name in names])[:12]

@@ -8,6 +8,7 @@ from anchorscope.cli import cli_selftest
 from anchorscope.cli.main import main
 from anchorscope.models.families import FAMILIES
 from anchorscope.passes import batches
+from tools import write_docs
 
 
 @pytest.fixture
@@ -27,6 +28,13 @@ def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, capsys):
     skipped = [one for one in found["verdicts"] if one["verdict"] == "skipped"]
     said = capsys.readouterr().out
     assert all(one["measured"] and one["measured"] in said for one in skipped)
+    *_, row = said.strip().splitlines()
+    of_docs = next(
+        line for line in write_docs.families().splitlines() if line.startswith("| `llama`")
+    )
+    cells, documented = (line.split(" | ") for line in (row, of_docs))
+    assert cells[1].endswith(": pass") and documented[1] == "CPU"
+    assert cells[0] == documented[0] and cells[-1] == documented[-1]
 
 
 @pytest.mark.usefixtures("one_family")

@@ -97,10 +97,12 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "The probe knows more than these text models: AUC",
         "behind the own question, 5.0 % behind the partner's",
         "900 samples with a partner; effect: yes",
-        "pair term of right answers 1.90 logits [1.80, 2.00]. It passes through the exact question "
-        "tokens (90 % [80, 100] of it). It scores right answers that the model did not give above",
-        "gold answers 0.90 logits [0.80, 1.00], 0.50 [0.40, 0.60] above the model's own "
-        "(150 pairs).",
+        "The probe's score is no sum of what it reads of question and answer (pair term of right "
+        "answers 1.90 logits [1.80, 2.00], 210 pairs, p = 0.001).",
+        "(gold answers 0.90 logits [0.80, 1.00], 0.50 [0.40, 0.60] above the model's own wrong "
+        "ones, 150 pairs, p = 0.001); mere compatibility is not excluded. The comparison of answer "
+        "and question passes through the exact question tokens (90 % [80, 100] of that of right "
+        "answers, p = 0.001).",
     ):
         assert part in said
     assert "another label" not in said
@@ -132,11 +134,11 @@ def test_what_cannot_be_told_of_swapped_answers_is_said_with_its_reason(run, bui
     write_csv(table, built / "rows.crossing.csv")
     said = " ".join(run("show", "near", "rows").out.split())
     assert (
-        "Whether it passes through the exact question tokens cannot be told: not measured "
-        "(no pass with tokens cut)."
+        "Cannot be told: whether the comparison of answer and question passes through the exact "
+        "question tokens: not measured (no pass with tokens cut)."
     ) in said
     assert (
-        "Whether it prefers right answers which the model did not give cannot be told: too few "
+        "behind the questions they belong to, beyond the model's log-probability: too few "
         "(12 of 50 pairs)."
     ) in said
     write_csv(table.head(0), built / "rows.crossing.csv")

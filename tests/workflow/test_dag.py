@@ -12,8 +12,9 @@ from workflow import SHIPPED, TINY, merged
 from anchorscope.workflow import config
 
 REDRAWN = {"picture": 4}
+TOLD_ANEW = {"methods": 1}
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
-FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN
+FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN | TOLD_ANEW
 NOTES = {"gated": True, "resources": {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 9}}
 SMALL = "calibration-llama/world-relation"
 OTHER_WORLD = {
@@ -26,11 +27,17 @@ OTHER_WORLD = {
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "nothing": ({}, {}),
     "width of a panel": ({"chart": {"panel_width": 300}}, REDRAWN),
-    "label of a model": ({"models": {"tiny-llama": {"label": "Another name"}}}, REDRAWN),
+    "label of a model": (
+        {"models": {"tiny-llama": {"label": "Another name"}}},
+        REDRAWN | TOLD_ANEW,
+    ),
     "penalties": ({"probe": {"grid": [0.1, 1.0]}}, FROM_SCORES),
-    "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN),
+    "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN | TOLD_ANEW),
     "conditions": ({"conditions": {"question": None}}, {"activations": 1} | FROM_SCORES),
-    "another dataset": (OTHER_WORLD, dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN),
+    "another dataset": (
+        OTHER_WORLD,
+        dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN | TOLD_ANEW,
+    ),
     "resources and notes": ({"models": {"tiny-llama": NOTES}, "keep_activations": False}, {}),
 }
 """A change of a finished run → the jobs that it asks for."""
@@ -59,14 +66,15 @@ def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run, 
 
 def test_a_limit_has_a_root_of_its_own(tiny_run):
     """Questions and model are shared, every product of a cell is made anew elsewhere."""
-    anew = dict.fromkeys((*PER_CELL, "table", "picture"), 1)
+    anew = dict.fromkeys((*PER_CELL, "table", "picture", "methods"), 1)
     assert tiny_run.planned("tiny", "--config", "limit=50") == anew
 
 
 def test_every_figure_of_the_catalogue_resolves_offline(fresh):
     names = list(SHIPPED["figures"])
     cells = sum(len(f["models"]) * len(f["datasets"]) for f in SHIPPED["figures"].values())
-    jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(("table", "picture"), len(names))
+    of_figure = ("table", "picture", "methods")
+    jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(of_figure, len(names))
     assert fresh.planned(*names) == {"model": 17, "dataset": 8} | jobs
     by_path = fresh.planned("results/figures/llama-3.2.html")
     assert {by_path[stage] for stage in PER_CELL} == {8}

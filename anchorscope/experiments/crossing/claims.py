@@ -26,6 +26,20 @@ from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION,
 
 YES, NO, TOO_FEW, NOT_MEASURED = "yes", "no", "too few", "not measured"
 """The verdicts of a claim."""
+SAYS = {
+    "interaction": "the probe's score is no sum of what it reads of question and answer",
+    "own_answer": "the probe prefers the model's own answers behind the question they were given "
+    "to",
+    "truth": "the probe scores right answers that the model did not give above the wrong ones that "
+    "it gave, behind the questions they belong to, beyond the model's log-probability",
+    "through_eq": "the comparison of answer and question passes through the exact question tokens",
+}
+"""Claim → what it says, wherever a verdict is put into words."""
+LEAVES_OPEN = {
+    "own_answer": "truth and likelihood are not told apart",
+    "truth": "mere compatibility is not excluded",
+}
+"""Claim → what has to be said with it."""
 LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
 """A claim needs as many pairs, `truth` as many with gold answers, and clusters of them."""
 LEVEL = 0.95

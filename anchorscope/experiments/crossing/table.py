@@ -49,7 +49,7 @@ AT_HEADLINE = {
     ),
 }
 """Column of an estimate → what it holds."""
-CLAIMS = ("interaction", "own_answer", "truth", "through_eq")
+CLAIMS = tuple(claims.SAYS)
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 
 
