@@ -117,7 +117,7 @@ def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
         request,
         rows.drop(columns=["signal", "thin"], errors="ignore"),
         f"Headline layer of each read-out; {grouping}",
-        f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A a cell",
+        f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A per cell",
         [
             f"Hollow grey: no signal beyond text models ({len(points)} points)."
             if len(points)

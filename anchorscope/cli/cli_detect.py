@@ -60,7 +60,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Folder for the detector.")],
     style: Annotated[
         StyleName | None,
-        typer.Option(help="How the model is asked; chat where it has a template, else few_shot."),
+        typer.Option(help="Prompt style; chat where it has a template, else few_shot."),
     ] = None,
     readout: Annotated[str, typer.Option(help="<site>/final: mlp, attn or resid.")] = "mlp/final",
     examples: Annotated[

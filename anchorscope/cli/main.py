@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Where a language model's signal of truth comes from: the question or the answer.\n\n"
+    help="Find whether a model's truth signal comes from the question or the answer.\n\n"
     "Run it from the root of a clone. The measuring itself is Snakemake's: "
     "`snakemake --cores all demo`.",
     epilog="""\b

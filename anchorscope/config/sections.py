@@ -324,4 +324,4 @@ class Figure(Section):
     models: Listed[ModelKey] = Field(description="Models, in the order of the panels.")
     datasets: Listed[DatasetKey] = Field(description="Datasets, in the order of the legend.")
     readout: Readout = key("mlp/final", "The read-out shown; one of `readouts`.")
-    title: Text | None = key(None, "Title; null: what is cut.")
+    title: Text | None = key(None, "Title; null: what is blocked.")

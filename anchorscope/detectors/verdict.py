@@ -43,14 +43,14 @@ def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
     better = auc["ci_low"] > LEAST_AUC
     unbeaten = [name for name in TEXTS if not beats(auc, [name])]
     if not better:
-        lines.append(f"It is not surely better than AUROC {LEAST_AUC}: do not use it.")
+        lines.append(f"It is not significantly better than AUROC {LEAST_AUC}: do not use it.")
     if unbeaten:
         lines.append(
-            f"It is not surely better than the text alone: {', '.join(unbeaten)} does as well. "
-            "A classifier of the text is cheaper."
+            f"It is not significantly better than the text alone: {', '.join(unbeaten)} does as "
+            "well. A classifier of the text is cheaper."
         )
     elif better:
-        lines.append("It is surely better than every model of the text.")
+        lines.append("It is significantly better than every model of the text.")
     if not beats(auc, ["before"]):
         lines.append(
             "It only reads the question: at the end of the prompt, before the answer is read, a "
@@ -108,7 +108,7 @@ def _beating(auc: pd.DataFrame, references: Sequence[str], what: str, where: str
     for row in auc.to_dict("records"):
         if row["detector"] not in references and beats(row, references):
             wins[row["detector"]] = wins.get(row["detector"], 0) + 1
-    return [f"Surely above {what} {_counted(wins, where)}."]
+    return [f"Significantly above {what} {_counted(wins, where)}."]
 
 
 def _counted(cells: Mapping[str, int], where: str) -> str:
@@ -134,7 +134,7 @@ def _added(auc: pd.DataFrame, where: str) -> list[str]:
         something = int((low > 0).sum())
         nothing = int(((low > -MARGIN) & (high < MARGIN)).sum())
         sentences.append(
-            f"What {words}: surely something in {something} {where}, nothing (within "
+            f"What {words}: significantly something in {something} {where}, nothing (within "
             f"{MARGIN:g} of AUC) in {nothing}."
         )
     return sentences
@@ -157,9 +157,9 @@ def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[st
     ]
     worse = int((away["vs_own_high"] < 0).sum())
     text = (
-        f"Tried on another dataset the probe is surely worse than there in {worse} of {len(away)} "
+        f"Tried on another dataset the probe is significantly worse than there in {worse} of "
+        f"{len(away)} pairs, and not significantly above chance in {len(lost)}"
     )
-    text += f"pairs, and not surely above chance in {len(lost)}"
     return [f"{text}: {few(names)}." if names else f"{text}."]
 
 

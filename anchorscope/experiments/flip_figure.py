@@ -131,11 +131,11 @@ def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thi
         request,
         rows,
         f"{words.what}, {where}",
-        f"{notes.size_note(headline['n_paired'])} samples a group",
+        f"{notes.size_note(headline['n_paired'])} samples per group",
         details=[
             f"{words.how} Groups are formed by the knockout's flips.",
             f"A sample counts if its control acts on as many tokens. {words.counted} "
-            f"{notes.left_out(headline, 'a group at the headline layer')}",
+            f"{notes.left_out(headline, 'group at the headline layer')}",
         ],
         thin=f"{thin}: too few samples to rely on.",
     )

@@ -67,7 +67,7 @@ def no_answer_note(cells: Sequence[Responses]) -> str:
     if not reasons:
         return ""
     share = reasons.total() / sum(cell.total for cell in cells)
-    return f"Left out as no answers: {_percent(share)} of the responses ({_listed(reasons)})."
+    return f"Non-answers left out: {_percent(share)} of the responses ({_listed(reasons)})."
 
 
 def answer_details(cells: Sequence[Responses]) -> list[str]:
@@ -80,9 +80,9 @@ def answer_details(cells: Sequence[Responses]) -> list[str]:
     unsure = [f"{cell.name}, {cell.unsure:,} of {cell.answers:,}" for cell in cells if cell.unsure]
     copied = [f"{cell.name}, {cell.copied:,} of {cell.answers:,}" for cell in cells if cell.copied]
     notes = {
-        "No answers, left out": left_out,
-        "Exact answer tokens that the finder is not sure of": unsure,
-        "Answers that a worked example of the prompt has, too": copied,
+        "Non-answers, left out": left_out,
+        "Answers whose exact tokens are uncertain": unsure,
+        "Answers copied from a worked example": copied,
     }
     return [f"{about}: {'; '.join(found)}." for about, found in notes.items() if found]
 
@@ -114,7 +114,8 @@ def sure_note(table: pd.DataFrame, strata: pd.DataFrame, request: Request) -> st
             changed.append(name)
     if not changed:
         return ""
-    return f"Among answers with sure exact tokens another verdict holds: {'; '.join(changed)}."
+    cells = "; ".join(changed)
+    return f"The verdict changes when only answers with certain exact tokens are used: {cells}."
 
 
 def _verdicts(rows: pd.DataFrame) -> tuple[bool, bool] | None:

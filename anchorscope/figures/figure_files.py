@@ -44,10 +44,22 @@ def keywords(params: Parameters, title: str, notes: Sequence[str] = ()) -> dict[
     }
 
 
-def save(figure: alt.TopLevelMixin, stem: str | Path, choices: Sequence[Choice] = ()) -> list[Path]:
+def stacked(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The same request for a narrow page: at most two small panels, or one, stand side by side."""
+    style = {**request["style"], "columns": 1, "theme": "screen", "width_mm": 0}
+    return {**request, "style": style}
+
+
+def save(
+    figure: alt.TopLevelMixin,
+    stem: str | Path,
+    choices: Sequence[Choice] = (),
+    narrow: alt.TopLevelMixin | None = None,
+) -> list[Path]:
     """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
 
-    `choices` is what a reader of the HTML can switch to, see the function. The HTML holds its own
+    `choices` is what a reader of the HTML can switch to, see the function; `narrow` what a window
+    that is too narrow for the figure shows in its place, of the same rows. The HTML holds its own
     copy of the Vega runtime and asks nothing of a network; the PNG has two pixels a CSS pixel, for
     print 300 to an inch. Each file appears whole or not at all. The same table and settings give
     the same bytes of the specification.
@@ -65,7 +77,9 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, choices: Sequence[Choice] 
     printed = printed_width(spec)
     contents = {
         ".vl.json": text.encode(),
-        ".html": page(spec, svg, Path(stem).name, choices).encode(),
+        ".html": page(
+            spec, svg, Path(stem).name, choices, narrow.to_dict() if narrow else None
+        ).encode(),
         ".svg": svg.encode(),
         ".pdf": as_pdf(svg, printed),
         ".png": vl_convert.svg_to_png(svg, scale=300 / 96 if printed else 2),

@@ -14,8 +14,8 @@ from anchorscope.figures.figure_style import ANCHORS
 EVERYWHERE = "at every layer"
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
-    "At these layers the probe is not shown to know more than the text models, so its contrasts "
-    "are not interpretable."
+    "At these layers the probe does not demonstrably beat the text models, so its contrasts are "
+    "not interpretable."
 )
 # a picture of cells with fewer samples, and with thin groups, is a preview
 ENOUGH = 300
@@ -74,7 +74,7 @@ def caption(
 
 def left_out(rows: pd.DataFrame, of: str) -> str:
     """How many samples do not count, of rows with `n` and `n_paired`."""
-    return f"Left out: {span(rows['n'] - rows['n_paired'])} of {span(rows['n'])} samples of {of}."
+    return f"Left out: {span(rows['n'] - rows['n_paired'])} of {span(rows['n'])} samples per {of}."
 
 
 def model_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
@@ -127,7 +127,7 @@ def cross_note(cells: Mapping[str, pd.DataFrame], condition: str) -> str:
     """The caption's words on crosses; none where no group is thin."""
     if not thin_note(cells, condition):
         return ""
-    more = f"; draw at least {ENOUGH} samples a cell" if is_preview(cells, condition) else ""
+    more = f"; draw at least {ENOUGH} samples per cell" if is_preview(cells, condition) else ""
     return f"Crosses: too few samples to rely on{more}."
 
 

@@ -17,7 +17,7 @@ import jinja2
 import pandas as pd
 
 from anchorscope.figures.figure_caption import balanced
-from anchorscope.figures.figure_fit import VERSION, size_of
+from anchorscope.figures.figure_fit import VERSION, as_svg, size_of
 from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS
 from anchorscope.figures.figure_picture import Column, Panel, Picture, rows_in, value_axis
 from anchorscope.passes.interventions import REGISTRY
@@ -53,25 +53,37 @@ class Choice:
                 yield f"{panel.name}_{place}", column, panel
 
 
-def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice]) -> str:
+def page(
+    spec: Spec, svg: str, name: str, choices: Sequence[Choice], narrow: Spec | None = None
+) -> str:
     """The figure as one HTML file, from its specification and its picture, which tells the width.
 
     `name` is that of the files that a reader exports; `choices` what a reader can switch to, the
-    one in `spec` first. Details are those of the choices, or of the specification.
+    one in `spec` first; `narrow` the figure with panels stacked, for a window that is narrower than
+    the panels. Details are those of the choices, or of the specification.
     """
     width = size_of(svg)[0]
     live = interactive(spec, choices, width)
+    stacks = narrow and narrow["columns"] < spec["columns"]
     details = [_words(choice, live, width)[2] for choice in choices]
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
     return template.render(
         title=_one_line(spec.get("title")) or name,
         name=name,
         spec=live,
+        narrow=_stacked(narrow, live, choices) if narrow and stacks else None,
         width=round(width),
         zooms=any(param["name"].startswith("zoom_") for param in live.get("params", [])),
         details=details or [spec.get("usermeta", {}).get("details", [])],
         runtime=_runtime(),
     )
+
+
+def _stacked(narrow: Spec, wide: Spec, choices: Sequence[Choice]) -> Spec:
+    """The interactive form of a narrow figure, without the data that it shares with the wide."""
+    live = interactive(narrow, choices, size_of(as_svg(narrow))[0])
+    own = {name: rows for name, rows in live["datasets"].items() if name not in wide["datasets"]}
+    return live | {"datasets": own}
 
 
 def _one_line(title: Any) -> str:

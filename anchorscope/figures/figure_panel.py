@@ -120,8 +120,8 @@ def _crosses(
 
 LINES: Mapping[str, Sequence[float]] = {
     "clean": [1, 0],
-    "exact tokens cut": [6, 4],
-    "random tokens cut": DOTTED,
+    "exact tokens blocked": [6, 4],
+    "random tokens blocked": DOTTED,
 }
 """Looks of the lines of `claims`, by the rows' `dash`."""
 

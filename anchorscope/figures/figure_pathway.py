@@ -18,14 +18,15 @@ NEEDED = (
 ).split()
 LEAST_PAIRS = 10
 """With fewer pairs of right answers those of wrong answers are drawn."""
-PATHS = {"clean": "", "exact tokens cut": "_cut", "random tokens cut": "_random"}
-"""What is cut in all four passes of a pair → the end of the column's name."""
+PATHS = {"clean": "", "exact tokens blocked": "_cut", "random tokens blocked": "_random"}
+"""What is blocked in all four passes of a pair → the end of the column's name."""
 TRUTHS = {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"}
 AXIS_TITLE = "Pair term (logits)"
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
 HEADINGS = {
-    "pathway": "Pair term of own answers (dashed: exact tokens cut; dotted: random tokens)",
+    "pathway": "Pair term of the model's own answers (dashed: exact tokens blocked; dotted: random "
+    "tokens blocked)",
     "truth": "Pair term of gold answers (solid) and own wrong answers (dashed)",
 }
 NOT_CROSSED = (
@@ -36,10 +37,11 @@ DETAILS = (
     "Pair term: the answers of two questions are swapped; what is read off the question plus what "
     "is read off the answer adds up to 0.",
     "Middle row: the pair term of the model's own answers, clean, with the exact question tokens "
-    "cut in all four passes, and with as many random ones cut.",
+    "blocked in all four passes, and with as many random ones blocked.",
     "Lower row: gold answers of questions that were answered wrongly, behind their questions, "
-    "beside the model's own wrong answers; a filled marker: `truth` holds at the headline layer. "
-    "Both rows have the colours of Q-Anchored samples.",
+    "beside the model's own wrong answers.",
+    "A filled marker at the headline layer: `truth` holds there (middle row: `through_eq`). Both "
+    "rows have the colours of Q-Anchored samples.",
 )
 TIPS = LAYER | {
     "quantity": ("answers", ""),
@@ -52,7 +54,7 @@ KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", *TI
 
 
 def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
-    """Lines of the pair term clean and under both cuts, of labelled rows of the crossing table.
+    """Lines of the pair term clean and with tokens blocked, of labelled rows of the crossing table.
 
     Of the pairs answered right; of those answered wrongly in cells with fewer than `LEAST_PAIRS`.
     """
@@ -74,7 +76,7 @@ def truth(crossing: pd.DataFrame) -> pd.DataFrame:
         gold = column == "pair_gold"
         lines = data.numbered(crossing, column, n="n_gold" if gold else "n_wrong")
         claimed = (crossing["truth"] == "yes") & crossing["headline"] & gold
-        look = {"dash": "clean" if gold else "exact tokens cut", "banded": True}
+        look = {"dash": "clean" if gold else "exact tokens blocked", "banded": True}
         parts.append(lines.assign(quantity=quantity, claimed=claimed, **look))
     return _lines(pd.concat(parts))
 
@@ -114,15 +116,15 @@ def verdict(crossing: pd.DataFrame) -> str:
         return f"{(heads[claim] == 'yes').sum()} of {told.sum()}"
 
     return (
-        f"Claims: answer and question are compared in {held('interaction')} cells, through the "
-        f"exact tokens in {held('through_eq')}; truth in {held('truth')}."
+        f"Claims that hold: interaction in {held('interaction')} cells, through the exact tokens "
+        f"in {held('through_eq')}, truth in {held('truth')}."
     )
 
 
 def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
-    """Details of the claims of which nothing can be told, cell by cell; rows of one read-out."""
+    """Details of claims that are not decided, and of cells drawn by wrong answers; one read-out."""
     words = {"through_eq": "the pathway", "truth": "truth"}
-    parts = []
+    parts, wrong = [], []
     for name, cell in data.cells_of(crossing[crossing["headline"]], request).items():
         for claim, what in words.items():
             parts += [
@@ -131,8 +133,9 @@ def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
                 if said not in ("yes", "no")
             ]
         if len(cell) and (cell["n_right"] < LEAST_PAIRS).all():
-            parts.append(f"the middle row of {name} is of wrong answers")
-    return [f"Not told: {notes.few(parts, 12)}."] if parts else []
+            wrong.append(name)
+    said = {"Undecided": parts, "Middle row shows wrong answers": wrong}
+    return [f"{about}: {notes.few(some, 12)}." for about, some in said.items() if some]
 
 
 def unswapped_notes(names: Sequence[str]) -> list[str]:

@@ -102,16 +102,14 @@ def by_model(request: Request) -> Layout:
     return Layout(columns, across, request.look, labelled=True)
 
 
-def by_cell(
-    request: Request, heading: Callable[[Column], Column] = lambda column: column
-) -> Layout:
+def by_cell(request: Request) -> Layout:
     """A column for each cell: datasets side by side, models below one another.
 
-    Of a single dataset models stand side by side. `heading` may say more of a column.
+    Of a single dataset models stand side by side.
     """
     datasets = len(request.datasets)
     columns = [
-        heading(Column({"model": model, "dataset": dataset}, dataset, model))
+        Column({"model": model, "dataset": dataset}, dataset, model)
         for (_, model), (_, dataset) in product(request.panels, request.datasets)
     ]
     return small(columns, datasets if datasets > 1 else len(columns), request.look)

@@ -88,9 +88,9 @@ class Series:
 
 # what a probe reads, in every picture of crossed pairs
 TERMS = {
-    "question": Series("question", ORANGE, [8, 3], "square"),
-    "answer": Series("answer", SKY, [6, 4], "diamond"),
-    "pair": Series("pair", BLUE, [1, 0], "circle"),
+    "question": Series("question", ORANGE, [1, 0], "square", line=False),
+    "answer": Series("answer", SKY, [1, 0], "square", line=False),
+    "pair": Series("pair", BLUE, [1, 0], "square", line=False),
 }
 
 

@@ -70,7 +70,7 @@ def small_note(everyone: pd.DataFrame) -> str:
     if not small:
         return ""
     cells = "1 cell has" if len(small) == 1 else f"{len(small)} cells have"
-    return f"{cells} too few right or wrong answers to show a signal of usual size."
+    return f"{cells} too few right or wrong answers to detect a signal of typical size."
 
 
 def verdict(rows: pd.DataFrame, condition: str) -> str:

@@ -79,7 +79,7 @@ def labels(stem: str, record: str | Path) -> dict[str, str]:
 
     by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
     counts = [int(cell["kept"]) for cell in by_cell.values()]
-    return {"picture": stem} | ({"samples a cell": span(counts)} if counts else {})
+    return {"picture": stem} | ({"samples per cell": span(counts)} if counts else {})
 
 
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:

@@ -168,7 +168,7 @@
     { class: "key" },
     pick("p(wrong), clean", "clean"),
     pick("knockout", "knockout"),
-    pick("random cut", "random"),
+    pick("random tokens blocked", "random"),
     bar("ΔP where the verdict flips", "bar"),
     bar("where it stays", "bar stays"),
     make("span", {}, "shaded: headline layer; point at a layer for its numbers"),

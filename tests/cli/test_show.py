@@ -94,7 +94,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "20 left out of the questions: outside the sample",
         "15 left out of the answers: no answer anchor",
         "noted: 3 empty golds left out",
-        "The probe knows more than these text models: AUC",
+        "The probe demonstrably beats the text models: AUC",
         "behind the own question, 5.0 % behind the partner's",
         "900 samples with a partner; effect: yes",
         "The probe's score is no sum of what it reads of question and answer (pair term of right "

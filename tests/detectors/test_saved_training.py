@@ -133,7 +133,7 @@ def said(interaction: str | None = "yes", **changed: float) -> str:
 
 
 def test_the_verdict_says_what_is_beaten_and_what_is_read():
-    assert "surely better than every model of the text" in said()
+    assert "significantly better than every model of the text" in said()
     assert "it compares them" in said()
     weak = said(vs_text_low=-0.02)
     assert "text does as well" in weak and "every model" not in weak

@@ -20,11 +20,12 @@ from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
 
 CUT = Intervention(
-    "first", "first question tokens cut", "attention to the first question tokens is cut",
+    "first", "first question tokens blocked", "attention to the first question tokens is blocked",
     "cut", ("first",), "first", control="first-random",
 )  # fmt: skip
 CONTROL = Intervention(
-    "first-random", "as many random tokens cut", "attention to as many random tokens is cut",
+    "first-random", "as many random tokens blocked",
+    "attention to as many random tokens is blocked",
     "control", ("first-random",), "random",
 )  # fmt: skip
 CONDITIONS = {"knockout": {}, "random": {}, "first": {}, "first-random": {"draws": 2}}

@@ -29,13 +29,13 @@ RECORDS: dict[str, dict[str, Any]] = {
 
 def test_no_answers_are_named_by_reason_and_unsure_spans_and_copies_by_cell() -> None:
     cells = responses_of(RECORDS, MODELS, DATASETS)
-    note = "Left out as no answers: 3\u00a0% of the responses (refusal 110, unfinished 20)."
+    note = "Non-answers left out: 3\u00a0% of the responses (refusal 110, unfinished 20)."
     assert no_answer_note(cells) == note
     assert answer_details(cells) == [
-        "No answers, left out: Small on PopQA, 120 of 1,000 (refusal 100, unfinished 20); "
+        "Non-answers, left out: Small on PopQA, 120 of 1,000 (refusal 100, unfinished 20); "
         "Small on NQ, 10 of 2,000 (refusal 10).",
-        "Exact answer tokens that the finder is not sure of: Small on PopQA, 3 of 880.",
-        "Answers that a worked example of the prompt has, too: Small on NQ, 12 of 1,990.",
+        "Answers whose exact tokens are uncertain: Small on PopQA, 3 of 880.",
+        "Answers copied from a worked example: Small on NQ, 12 of 1,990.",
     ]
 
 

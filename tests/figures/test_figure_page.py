@@ -11,7 +11,7 @@ from browser import driven, needs_browser
 from figure_tables import DATASETS, MODELS, READOUTS, controls_of, crossing_of, curve_of, density_of
 
 from anchorscope.experiments.knockout.figure_probes import probes_chart
-from anchorscope.figures.figure_files import save
+from anchorscope.figures.figure_files import save, stacked
 from anchorscope.figures.figure_main import chart, choices, title_of
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
@@ -71,7 +71,7 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             swapped = crossing()[lambda rows, model=model: rows["model"] == model]
             swapped = swapped[(swapped["site"] == one[0]) & (swapped["position"] == one[1])]
             pairs = rows_of(3 * k + 1, view)
-            cut = pairs[pairs["quantity"] == "own right, exact tokens cut"]["value"]
+            cut = pairs[pairs["quantity"] == "own right, exact tokens blocked"]["value"]
             assert sorted(cut) == pytest.approx(sorted(swapped["pair_right_cut"]), abs=1e-3)
             truth = rows_of(3 * k + 2, view)
             gold = truth[truth["quantity"] == "gold answers"]["value"]
@@ -129,6 +129,26 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         values = dict(zip(cells[::2], cells[1::2], strict=True))
         assert {"model": "Model One", "layer": "1"}.items() <= values.items()
         assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(values)
+        assert opened.wrong == opened.asked == []
+
+
+@needs_browser
+def test_a_narrow_window_stacks_panels_and_switches_them_too(tmp_path: Path) -> None:
+    both, asked = (table(), crossing()), LOOKS | {"style": {}}
+    narrow = chart(*both, **stacked(asked))
+    path = save(chart(*both, **asked), tmp_path / "f", choices(*both, **asked), narrow)[1]
+
+    def columns(page: Any) -> int:
+        page.evaluate("window.drawn.then(() => 0)")
+        named = (page.locator("#figure text", has_text=label).first for _, label in MODELS)
+        return len({round(box["x"] / 20) for name in named if (box := name.bounding_box())})
+
+    with driven(path, 1400) as opened:
+        assert columns(opened.page) == len(MODELS) > 1
+        opened.page.set_viewport_size({"width": 500, "height": 900})
+        assert columns(opened.page) == 1
+        opened.page.select_option("[name=condition]", "random")
+        opened.page.locator("#figure text", has_text=title_of("random")[:20]).first.wait_for()
         assert opened.wrong == opened.asked == []
 
 

@@ -19,7 +19,7 @@ from anchorscope.figures.figure_main import chart, delta_axis
 
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MANY = [(f"d{i}", f"Data {i}") for i in range(8)]
-TITLE = "ΔP when attention to the exact question tokens is cut"
+TITLE = "ΔP when attention to the exact question tokens is blocked"
 LOOKS: Any = {"title": TITLE, "panels": MODELS, "datasets": DATASETS[:2], "readout": READOUTS[3]}
 PAPER = {"theme": "paper"}
 

@@ -214,7 +214,7 @@ def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_
 def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swapped() -> None:
     spec = draw(table_of(), crossed())
     terms = {"own right, clean": "pair_right"}
-    terms |= {f"own right, {cut} tokens cut": f"pair_right_{end}" for cut, end in CUTS}
+    terms |= {f"own right, {cut} tokens blocked": f"pair_right_{end}" for cut, end in CUTS}
     for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
@@ -225,7 +225,7 @@ def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swa
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    said = "are compared in 8 of 8 cells, through the exact tokens in 8 of 8;"
+    said = "interaction in 8 of 8 cells, through the exact tokens in 8 of 8, truth in"
     assert said in caption(spec) and figure_pathway.NOT_CROSSED in details(usual())
 
 
@@ -252,7 +252,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
         claimed = rows[rows["claimed"]]
         assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
         assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
-    assert "; truth in 6 of 8. " in caption(spec)
+    assert ", truth in 6 of 8. " in caption(spec)
 
 
 def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_told_is_named() -> (
@@ -268,10 +268,10 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_
     assert set(wrong["dataset"]) == {"NQ"} and set(wrong["n"]) == {190}
     name = "Llama-3.2-3B on NQ"
     assert (
-        f"Not told: the pathway in {name}: too few; truth in {name}: not measured; "
-        f"the middle row of {name} is of wrong answers."
+        f"Undecided: the pathway in {name}: too few; truth in {name}: not measured. "
+        f"Middle row shows wrong answers: {name}."
     ) in details(spec)
-    assert "through the exact tokens in 7 of 7; truth in 7 of 7." in caption(spec)
+    assert "through the exact tokens in 7 of 7, truth in 7 of 7." in caption(spec)
 
 
 def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_named() -> None:

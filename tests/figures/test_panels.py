@@ -84,7 +84,7 @@ def claims() -> Panel:
         mean = {"layer": layer, "value": layer, "low": layer - 1, "high": layer + 1}
         front = {"series": "pair", "quantity": "clean", "dash": "clean", "banded": True}
         front |= {"claimed": layer > 1}
-        back = {"series": "pair", "quantity": "cut", "dash": "random tokens cut"}
+        back = {"series": "pair", "quantity": "cut", "dash": "random tokens blocked"}
         back |= {"banded": False, "claimed": False}
         rows += [LABELS | mean | front, LABELS | mean | back]
     tips = draw.LAYER | TIPS
@@ -197,6 +197,6 @@ def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -
     assert markers["transform"] == line["transform"] == [{"filter": "datum.dash === 'clean'"}]
     fill = markers["encoding"]["fill"]
     assert fill["value"] == "white" and fill["condition"]["test"] == "datum.claimed"
-    assert dotted["transform"] == [{"filter": "datum.dash === 'random tokens cut'"}]
+    assert dotted["transform"] == [{"filter": "datum.dash === 'random tokens blocked'"}]
     assert dotted["mark"]["strokeWidth"] < line["mark"]["strokeWidth"]
     assert dotted["mark"]["strokeDash"] != line["mark"]["strokeDash"]

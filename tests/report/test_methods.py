@@ -10,6 +10,7 @@ import pytest
 import yaml
 from workflow import PROJECT, Workspace
 
+from anchorscope.config.shipped import complete
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.report import methods
@@ -22,7 +23,7 @@ Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def config_of(root: Path, tiny_run: Workspace) -> RunConfig:
-    return RunConfig.model_validate(tiny_run.catalogue() | {"results": str(root)})
+    return RunConfig.model_validate(complete(tiny_run.catalogue() | {"results": str(root)}))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_claims_are_made_where_the_tables_make_them_and_in_their_words(
 def test_the_words_of_claims_are_those_that_the_docs_advise() -> None:
     page = (PROJECT / "docs/figures.md").read_text(encoding="utf-8")
     for claim, words in SAYS.items():
-        row = next(line for line in page.splitlines() if line.startswith(f"`{claim}` | "))
+        row = next(line for line in page.splitlines() if line.startswith(f"`{claim}` "))
         end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
         assert f'"{sentence(words)}{end}"' in row
 

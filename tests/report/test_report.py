@@ -233,7 +233,7 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
     smaller, facts = report.build(run)
     most = facts["most_samples"]
     assert len(smaller.encode()) < report.MOST and most < SAMPLES
-    assert f"holds {most} of {SAMPLES} samples a cell" in Page(smaller).text
+    assert f"holds {most} of {SAMPLES} samples per cell" in Page(smaller).text
     monkeypatch.setattr(report, "MOST", 1000)
     with pytest.raises(AnchorscopeError, match="in tables alone\n.*pair\n.*fewer figures"):
         report.build(run)
@@ -254,24 +254,28 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
 def test_the_summary_says_what_flips_and_what_is_compared(page: Page) -> None:
     assert "In 3 of 3 cells with a signal, significantly more of the probe's" in page.text
     assert (
-        "compares answer and question in 4 of 4 cells in which that can be told, through the "
+        "compares answer and question in 4 of 4 cells where this can be decided, through the "
         "exact question tokens in 4 of 4; it scores right answers" in page.text
     )
     assert "above its own wrong ones in 4 of 4." in page.text
     assert "above the hardest floor" in page.text
-    assert "n = 1,000 samples a cell; bands: pointwise 95 % intervals" in page.text
+    assert "n = 1,000 samples per cell; bands: pointwise 95 % intervals" in page.text
 
 
 @pytest.mark.parametrize(
     ("value", "low", "why"),
-    [(-0.06, -0.1, "but"), (0.03, -0.01, "not significantly above what"), (0.1, 0.05, "0.60. No")],
+    [
+        (-0.06, -0.1, "; the question's text alone reaches 0.91"),
+        (0.03, -0.01, "not significantly above what"),
+        (0.1, 0.05, "0.60. No"),
+    ],
 )
 def test_no_signal_is_said_with_its_reason(value: float, low: float, why: str) -> None:
     auc = {"value": 0.62, "low": 0.55, "high": 0.69}
     found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
     words = cell_summary.templates(autoescape=False).get_template("cell.txt").module
     said = words.signal(found | {"gain": {"value": value, "low": low, "high": 1}})
-    assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69], ") and why in said
+    assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69]") and why in said
 
 
 def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_path: Path) -> None:

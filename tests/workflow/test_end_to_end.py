@@ -205,7 +205,7 @@ def test_snakemakes_own_report_says_what_each_picture_shows(tiny_run, tmp_path):
     pictures = {one["labels"]["picture"]: one["caption"] for one in shown.values()}
     assert {"tiny", "tiny.controls", "tiny.probes"} <= set(pictures)
     assert all("bootstrap intervals" in caption for caption in pictures.values())
-    assert {one["labels"]["samples a cell"] for one in shown.values()} == {str(SAMPLES)}
+    assert {one["labels"]["samples per cell"] for one in shown.values()} == {str(SAMPLES)}
     places = json.loads(re.search(r"var categories = (\{.*?\});\n", said)[1])
     assert set(places) == {"Figures", "Controls and probes"}
     assert "A-Anchored" in re.search(r"var workflow_desc = (.*);", said)[1]

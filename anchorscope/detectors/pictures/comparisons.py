@@ -1,7 +1,6 @@
 """Comparisons of detection: the AUC of every method, what it reads, and how it transfers."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import altair as alt
@@ -87,12 +86,12 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of fold",
-        f"{notes.size_note(rows['n'])} samples a cell",
+        f"{notes.size_note(rows['n'])} samples per cell",
         [
-            f"The probe is surely above {' and '.join(beaten)}." if beaten else "",
+            f"The probe is significantly above {' and '.join(beaten)}." if beaten else "",
             f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
         ],
-        ["No method, penalty, layer, gate or sign was chosen on what it scores."],
+        ["No method, penalty, layer, gate or sign was selected on the samples it scores."],
         intervals="clustered bootstrap intervals, methods held fixed",
         thin="",
     )
@@ -108,7 +107,7 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
     names, layout = methods_axis(rows["detector"]), by_cell(request)
     share = Axis("Share (%)", ((0, 108), [0, 50, 100]))
     panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height_of(names, layout))
-    series = [replace(draw.TERMS[term], marker="square", line=False) for term in TERMS]
+    series = [draw.TERMS[term] for term in TERMS]
     return Picture(layout, series, [panel], _reads_caption(rows, request))
 
 
@@ -135,10 +134,7 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
         f"Read-out {'/'.join(request.readout)}; the answers of two questions are swapped",
         f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs per cell; whiskers: the "
         "pair's share",
-        [
-            "No sum of what is read off question and answer (dot) in most cells: "
-            f"{'; '.join(comparing) or 'none'}."
-        ],
+        [f"Interaction holds (dot) in most cells: {'; '.join(comparing) or 'none'}."],
         [
             "Shares of the mean squares of each term of the logit, right answers only. A method "
             "that adds something read off the question to something read off the answer has no "
@@ -181,8 +177,8 @@ def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows,
         f"Read-out {'/'.join(request.readout)}; AUC; on the diagonal out of fold",
         sentences=[
-            f"The probe is surely worse than the tested dataset's own in {lost} of {len(away)} "
-            "pairs of datasets."
+            f"The probe is significantly worse than the tested dataset's own in {lost} of "
+            f"{len(away)} pairs of datasets."
             if len(away)
             else ""
         ],

@@ -56,7 +56,7 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     layout, parts = by_cell(request), _parts(table, request)
     names = methods_axis(parts["detector"])
     most = max([0.01, *parts["value"]])
-    brier = Axis("Brier score", ((0, 1.1 * most), [0, round(most, 2)]), number="~g")
+    brier = Axis("Brier score", ((0, 1.1 * most), [0, round(most, 2)]), number=".2~f")
     panels = [
         Panel("reliability", lines, up, TIPS, below, under=_diagonal),
         Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height_of(names, layout)),
@@ -91,8 +91,8 @@ def risk(curves: pd.DataFrame, request: Request) -> Picture:
     caption = notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; answers are kept from the least likely wrong on; "
-        "at 1 all are",
+        f"Read-out {'/'.join(request.readout)}; the answers least likely to be wrong are kept "
+        "first; at 1 all are kept",
         details=[_not_drawn(rows)],
         thin="",
     )

@@ -9,19 +9,19 @@ from anchorscope.figures import figure_notes as notes, figure_panel, figure_styl
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 
-LEFT_OUT, CUT = "question left out", "every question token cut"
+LEFT_OUT, BLOCKED = "question left out", "every question token blocked"
 WORDS = Words(
     arms={"answer-only": "the answer alone"},
     columns=COLUMNS,
-    what="Predictions that flip when the question is left out, or all of it is cut",
-    tokens={LEFT_OUT: "flips", CUT: "question"},
-    how="The answer's own tokens stand behind a prompt without the question; the control cuts "
-    "attention to every token of the question.",
+    what="Predictions that flip when the question is left out, or all of it is blocked",
+    tokens={LEFT_OUT: "flips", BLOCKED: "question"},
+    how="The answer's own tokens stand behind a prompt without the question; the control "
+    "blocks attention to every token of the question.",
     counted="It also counts only if its prompt can leave the question out.",
 )
 LEARNED = (
-    "A model that never saw an answer without a question may flip for that alone: the same bars "
-    "for A- as for Q-Anchored answers say nothing of the question."
+    "A model that never saw an answer without a question may flip for that alone: equal bars for "
+    "both groups are no evidence about the question."
 )
 MEAN = "mean"
 TIPS = {"group": ("group", ""), "series": ("condition", ""), "value": ("value", ".1f")}
@@ -37,7 +37,7 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
     rows = flip_figure.rows_of(table, request, WORDS)
     rows = rows[rows["headline"]]
     flips = _with_means(flip_figure.points_of(rows, WORDS.tokens))
-    columns = {LEFT_OUT: "delta_p", CUT: "question_delta_p"}
+    columns = {LEFT_OUT: "delta_p", BLOCKED: "question_delta_p"}
     depth = _with_means(flip_figure.points_of(rows, columns, factor=-1))
     below = flip_figure.groups(flips, request, more=MEAN)
     depths = axis_of(depth, "−ΔP (points)", least=100)
@@ -77,13 +77,13 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        "Flips and −ΔP when the question is left out, and when all of it is cut, of Q- and "
+        "Flips and −ΔP when the question is left out, and when all of it is blocked, of Q- and "
         "A-Anchored answers at the headline layer",
-        f"{notes.size_note(rows['n_paired'])} samples a group",
+        f"{notes.size_note(rows['n_paired'])} samples per group",
         ["Points: single datasets behind their mean." if several else ""],
         [
             f"{WORDS.how} Groups are formed by the knockout's flips. {WORDS.counted} "
-            f"{notes.left_out(rows, 'a group')}",
+            f"{notes.left_out(rows, 'group')}",
             LEARNED,
         ],
         grey="Hollow: no signal",

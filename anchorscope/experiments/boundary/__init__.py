@@ -31,7 +31,7 @@ COLUMNS = {
     "facts": "`all`; in the calibration worlds also those `learned` and `unseen` in training",
     "anchor": "`Q`, `A` or `all`, by these flips at that layer; `Q-A`: the difference of the two",
     **SIZE_COLUMNS,
-    "n_paired": "samples counted: those in which as many random tokens can be cut as E_Q has",
+    "n_paired": "samples counted: those in which as many random tokens can be blocked as E_Q has",
     **{
         column: words
         for name, meaning in MEASURES.items()

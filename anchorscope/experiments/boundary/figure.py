@@ -34,8 +34,8 @@ TIPS = draw.LAYER | {
 }
 TIPS |= draw.INTERVAL
 CAUTION = (
-    "Groups by random flips differ, too, where what flips is what the probe is unsure of: only "
-    "what the knockout's groups show beyond these is about the question."
+    "Groups by random flips also differ if uncertain samples flip more; only a difference beyond "
+    "theirs is about the question."
 )
 
 
@@ -70,12 +70,11 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows if len(headline) else headline,
-        "What the model knows, by layer and by the group that the knockout's flips form; dotted: "
-        "by random flips",
-        f"{notes.size_note(headline['n_paired'])} samples a group at the headline layer",
+        "What the model knows, by layer and knockout group; dotted: groups by random flips",
+        f"{notes.size_note(headline['n_paired'])} samples per group at the headline layer",
         details=[
             CAUTION,
-            "A sample counts if as many random tokens can be cut as E_Q has. Refused: in a new "
+            "A sample counts if as many random tokens can be blocked as E_Q has. Refused: in a new "
             "answer to a prompt that allows it; the other measures are of the answers themselves.",
         ],
     )

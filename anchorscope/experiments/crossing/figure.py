@@ -33,9 +33,7 @@ def crossing_chart(crossing: pd.DataFrame, request: Request) -> Picture:
     shares = data.stacked(rows, columns)
     shares = shares.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     panel = Panel("shares", shares, Axis("Shares (%)"), SHARE_TIPS, MIDDLES, figure_panel.shares)
-    # squares: the legend of stacked shares is one of areas
-    series = [draw.Series(draw.TERMS[term].name, draw.TERMS[term].colour, [1, 0], "square", False)
-              for term in TERMS]  # fmt: skip
+    series = [draw.TERMS[term] for term in TERMS]
     return Picture(by_cell(request), series, [panel], _caption(rows, request))
 
 

@@ -26,6 +26,7 @@ from anchorscope.figures.figure_picture import (
     by_cell,
 )
 
+QUESTION_ONLY = "Flips: only with the whole question blocked"
 FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
     "crossed-knockout_flip_share": draw.Series(
@@ -33,7 +34,7 @@ FLIPS = {
     ),
     "random_flip_share": draw.Series("Flips: random", draw.ORANGE, [1.5, 2.5], "square"),
     "question_flip_share": draw.Series("Flips: question", draw.GREEN, [8, 3], "triangle-up"),
-    "question_only": draw.Series("Flips: question alone", draw.RED, [2, 2], "triangle-left"),
+    "question_only": draw.Series(QUESTION_ONLY, draw.RED, [2, 2], "triangle-left"),
     "offset_flip_share": draw.Series("Flips: offset refitted", draw.SKY, [4, 2], "triangle-down"),
     "null_share": draw.Series("Flips: Δlogit permuted", draw.SOFT, [1.5, 2.5], "cross"),
 }
@@ -49,10 +50,7 @@ AUCS = {
 NOT_OF_THE_PROBE = ("prompt_end_auc", "auc_shuffled", "floor_auc")
 BANDS = {"probe_auc": "auc", "question_only": "question_only"}
 """Column of a line with a band → what the columns of its ends begin with."""
-PERMUTED = (
-    "Δlogit permuted: flips if every sample were moved by the knockout's change of another sample, "
-    "drawn at random."
-)
+PERMUTED = "Δlogit permuted: flips when the samples' changes are shuffled."
 NEEDED = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high"
 )
@@ -89,7 +87,9 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
             return column
         return replace(column, below=f"{column.below}, no signal", faded=True)
 
-    return Picture(by_cell(request, told), series, panels, _caption(rows, pairs, request))
+    layout = by_cell(request)
+    layout = replace(layout, columns=[told(column) for column in layout.columns])
+    return Picture(layout, series, panels, _caption(rows, pairs, request))
 
 
 def _lines(rows: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) -> pd.DataFrame:
@@ -138,26 +138,26 @@ def _cell(rows: pd.DataFrame) -> pd.Series:
 
 
 def _rerouted(rows: pd.DataFrame) -> list[str]:
-    """What flips only when every question token is cut, at the headline layers."""
+    """What flips only when every question token is blocked, at the headline layers."""
     if "question_only" not in rows or rows["question_only"].isna().all():
         return []
     heads = rows[rows["headline"]]
     more = (heads["question_more_low"] > 0).sum()
     return [
-        "Flips: question alone: flips when every question token is cut, and not under the knockout "
-        f"({notes.span(heads['question_only'], 100)} % at the headline layer). Cutting every "
-        "token flips more samples than the knockout, with an interval above 0, in "
-        f"{more} of {len(heads)} cells, by {notes.span(heads['question_more'], 100)} points."
+        f"{QUESTION_ONLY}, not under the knockout: {notes.span(heads['question_only'], 100)} % at "
+        "the headline layer. Blocking every token flips more samples than the knockout, with an "
+        f"interval above 0, in {more} of {len(heads)} cells, by "
+        f"{notes.span(heads['question_more'], 100)} points."
     ]
 
 
 def _floor(rows: pd.DataFrame) -> str:
-    """The largest |ΔP| of passes in which nothing was cut."""
+    """The largest |ΔP| of passes in which nothing was blocked."""
     floor = rows["noise_floor"].max() if "noise_floor" in rows else math.nan
     if math.isnan(floor):
         return "Noise floor: not measured."
     size = f"{floor:.2g}" if floor >= 1e-4 else "below 0.0001" if floor else "0"
-    return f"Noise floor (largest |ΔP| with nothing cut): {size}\u00a0points."
+    return f"Noise floor (largest |ΔP| with nothing blocked): {size}\u00a0points."
 
 
 def _own(pairs: pd.DataFrame) -> tuple[str, list[str]]:
@@ -182,7 +182,7 @@ def _own(pairs: pd.DataFrame) -> tuple[str, list[str]]:
     none = rows[rows["effect"] == NO].groupby("cell", sort=False)["layer"].agg(list)
     places = [f"{name} at {notes.layer_list(layers)}" for name, layers in none.items()]
     return f"{told}.", [
-        "No effect: the 90\u00a0% interval of the difference lies within a quarter of what cutting "
-        f"every question token flips, over {notes.span(rows['n'])} samples with a partner: "
-        f"{'; '.join(places) or 'nowhere'}."
+        "No effect: the 90\u00a0% interval of the difference lies within a quarter of what "
+        f"blocking every question token flips, over {notes.span(rows['n'])} samples with a "
+        f"partner: {'; '.join(places) or 'nowhere'}."
     ]

@@ -16,18 +16,12 @@ DENSITY = "model dataset site position condition layer x density"
 TIPS = draw.LAYER | {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
 # dotted beside the read-out's own AUC: column → what it is; the floor has no markers
 BESIDE = {"prompt_end_auc": "AUC at the prompt's end", "floor_auc": "AUC of the hardest floor"}
-DOTTED = "AUC dotted: the hardest text model{before}."
-BEFORE = ", with hollow markers the prompt's end"
-DOTTED_DETAIL = (
-    "AUC: solid this read-out, dotted the hardest floor (what the text models tell){before}."
-)
-BEFORE_DETAIL = ", hollow markers the same site at the prompt's end (before the answer is read)"
 COLOURS_DETAIL = "AUC, calibration error and density are in the colour of the Q-Anchored line."
 AUC = partial(auc_axis, title="Probe AUC", least=0.5)
 RIGHT = Axis("Right (%)", PERCENT)
 POPULARITY = partial(axis_of, title="Popularity", least=1)
 ERROR = partial(axis_of, title="Error", least=0.1)
-HUMPS = "Two humps in a density do not show two mechanisms."
+HUMPS = "A bimodal density is not evidence of two mechanisms."
 
 
 @as_chart
@@ -99,7 +93,7 @@ def _density_panel(changes: pd.DataFrame, checked: pd.DataFrame) -> Panel:
     ends = min(places), max(places)
     step = 2 if ends[1] - ends[0] <= 16 else 5
     ticks = [step * k for k in range(int(ends[0] // step) + 1, int(ends[1] // step) + 1)]
-    below = Axis("Δlogit", (ends, ticks), field="x", number="~g")
+    below = Axis("Δlogit", (ends, ticks), field="x")
 
     def up(rows: pd.DataFrame) -> Axis:
         return Axis("Density (√)", ticks_of(rows["value"].dropna(), 1e-3), root=True)
@@ -113,26 +107,21 @@ def _caption(
 ) -> Caption:
     """Read-out and n, what is dotted, what the answer adds."""
     cells, of_groups = (data.cells_of(rows, request) for rows in (checked, groups))
-    before = checked["prompt_end_auc"].notna().any()
+    measured = checked["prompt_end_auc"].notna().any()
+    before = "; hollow markers: probe at the prompt's end" if measured else ""
     added, added_detail = _added(cells)
     sizes = checked.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,
         checked,
         f"Read-out {'/'.join(request.readout)}; {GROUPINGS.get(grouping, grouping)}",
-        f"{notes.size_note(sizes)} samples a cell",
+        f"{notes.size_note(sizes)} samples per cell",
         [
             notes.cross_note(of_groups, "knockout"),
-            DOTTED.format(before=BEFORE if before else ""),
+            f"Dotted AUC: hardest text model{before}.",
             added,
         ],
-        [
-            HUMPS,
-            DOTTED_DETAIL.format(before=BEFORE_DETAIL if before else ""),
-            COLOURS_DETAIL,
-            *added_detail,
-            *notes.thin_note(of_groups, "knockout"),
-        ],
+        [HUMPS, COLOURS_DETAIL, *added_detail, *notes.thin_note(of_groups, "knockout")],
         intervals=notes.FIXED,
     )
 

@@ -4,7 +4,7 @@ from anchorscope.figures.figure_view import View
 
 VIEWS = {
     "controls": View(
-        "What flips by itself, and what the probes know",
+        "Controls: what else flips, and how good the probes are",
         "experiments.knockout.figure_controls:controls_chart",
         ("controls", "contrasts"),
     ),

@@ -13,14 +13,14 @@ from anchorscope.figures.figure_picture import Picture, Request, as_chart
 
 WORDS = Words(
     arms={
-        "matched": "matched: the answer's truth turns",
+        "matched": "matched: the answer becomes wrong",
         "published": "published: right answers, tokens of a wrong one",
-        "placebo": "placebo: the answer's truth stays",
+        "placebo": "placebo: the answer stays right",
     },
     columns=COLUMNS,
     what="Right answers that flip when question tokens are replaced",
     how="The exact question tokens before the same answer are replaced by a partner's, or as many "
-    "others by those of an unlike question.",
+    "others by those of a question of another relation or template.",
     counted="The probe must class the partner's own clean pass as it classes the sample's, or in "
     "`published` call the sample right.",
 )

@@ -67,7 +67,7 @@ COLUMNS = {
     "density": "share of samples for each factor of ten of the flow",
     "random_density": "the same for the random tokens, at `x`",
     **FLAG_COLUMNS,
-    "signal": "whether the probe is shown to know more than the text models",
+    "signal": "whether the probe demonstrably beats the text models",
 }
 
 

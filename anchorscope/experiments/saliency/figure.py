@@ -129,7 +129,7 @@ def heads(table: pd.DataFrame, request: Request) -> Picture:
         "How well what flows through a head, from question tokens to the exact answer tokens, "
         "tells Q from A (AUC; 0.5: not at all)"
     )
-    many = "The best of many heads tells more by chance: choose it on other samples."
+    many = "The best of many heads looks good by chance: select heads on held-out samples."
     return Picture(layout, [], [panel], _caption(rows, what, request, many, intervals=""))
 
 
@@ -236,7 +236,7 @@ def _caption(
         request,
         rows,
         f"{what}; {'/'.join(request.readout)}",
-        f"{notes.size_note(sizes['n_paired'])} a cell",
+        f"{notes.size_note(sizes['n_paired'])} samples per cell",
         [_verdict(rows[(rows["part"] == "sum") & (rows["anchor"] == "all")]), CIRCULAR, loss, many],
         [
             "Saliency: |Σ over heads A ⊙ ∂L/∂A|, A the attention weights after the softmax, L "
@@ -246,7 +246,7 @@ def _caption(
             "Targets: the exact answer tokens, or every later token outside the exact question "
             "tokens that the read-out has seen. Random: as many other question tokens, to the "
             "same targets, mean over the draws. Densities are for each factor of ten.",
-            f"{notes.left_out(sizes, 'a cell')[:-1]}, whose question has too few other tokens for "
+            f"{notes.left_out(sizes, 'cell')[:-1]}, whose question has too few other tokens for "
             "the control.",
         ],
         intervals=intervals,

@@ -1,6 +1,6 @@
 """Windows: the knockout in a window of layers only, which a cumulative knockout cannot tell apart.
 
-Control: as many other question tokens cut in the same window.
+Control: as many other question tokens blocked in the same window.
 """
 
 from pydantic import Field
@@ -20,8 +20,8 @@ MOST = 12
 CONTROLS = tuple(
     Intervention(
         f"window-random-{number}",
-        f"as many random question tokens cut in window {number}",
-        f"attention to as many random question tokens is cut in window {number}",
+        f"as many random question tokens blocked in window {number}",
+        f"attention to as many random question tokens is blocked in window {number}",
         role="control",
         tokens="random",
     )
@@ -30,8 +30,8 @@ CONTROLS = tuple(
 WINDOWS = tuple(
     Intervention(
         f"window-{number}",
-        f"exact question tokens cut in window {number}",
-        f"attention to the exact question tokens is cut in window {number}",
+        f"exact question tokens blocked in window {number}",
+        f"attention to the exact question tokens is blocked in window {number}",
         role="cut",
         tokens="exact",
         control=CONTROLS[number].name,
@@ -43,13 +43,13 @@ COLUMNS = {
     **READOUT_COLUMNS,
     "layer": "the layer read",
     "window": "number of the window, 0 for that at the first layers",
-    "first": "first layer cut",
-    "last": "last layer cut",
+    "first": "first layer of the window",
+    "last": "last layer of the window",
     "centre": "the layer on which the window is centred, before it is clipped at the ends",
     "label": "`all`, `0` right or `1` wrong answers",
     "anchor": "`Q`, `A` or `all`, by the flips at that layer of the knockout in all layers",
     **SIZE_COLUMNS,
-    "n_paired": "samples counted: those whose control cuts as many tokens as E_Q has",
+    "n_paired": "samples counted: those whose control blocks as many tokens as E_Q has",
     **with_interval("flips", "share whose predicted class flips; 0 at layers before the window"),
     **with_interval("random", "the same under the control, averaged over its draws"),
     **with_interval("contrast", "the paired difference of `flips` and `random`"),
@@ -72,15 +72,15 @@ class Windows(SampledSettings):
 EXPERIMENT = Experiment(
     name="windows",
     label="Windows",
-    about="Attention to the exact question tokens (E_Q) is cut in a window of layers only; the "
-    "control cuts as many other question tokens in the same window.",
+    about="Attention to the exact question tokens (E_Q) is blocked in a window of layers only; the "
+    "control blocks as many other question tokens in the same window.",
     settings=Windows,
     interventions=(*WINDOWS, *CONTROLS),
     needs=("floors",),
     draws=1,
     columns=COLUMNS,
     views={
-        "flips": "Predictions that flip when E_Q is cut in a window of layers",
-        "contrast": "Flips beyond random tokens when E_Q is cut in a window of layers",
+        "flips": "Predictions that flip when E_Q is blocked in a window of layers",
+        "contrast": "Flips beyond random tokens when E_Q is blocked in a window of layers",
     },
 )

@@ -1,4 +1,4 @@
-"""The pictures of windows: heat maps of the window cut against the layer read.
+"""The pictures of windows: heat maps of the window blocked against the layer read.
 
 All answers together: groups that the knockout's flips formed share passes with most windows.
 """
@@ -30,14 +30,14 @@ from anchorscope.figures.figure_picture import (
 )
 
 TOKENS = {"flips": EXACT, "random": RANDOM}
-"""Column → whose cut it tells of."""
+"""Column → what is blocked."""
 READ = {"flips": "Layer read, exact", "random": "Layer read, random", "contrast": "Layer read"}
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
 """Of a panel, beside that of other small panels."""
 TIPS = {
-    **draw.LAYER, "cut": ("layers cut", ""), "tokens": ("tokens", ""), "value": ("value, %", ".1f"),
-    **draw.INTERVAL,
+    **draw.LAYER, "cut": ("layers blocked", ""), "tokens": ("tokens", ""),
+    "value": ("value, %", ".1f"), **draw.INTERVAL,
 }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def flips(table: pd.DataFrame, request: Request) -> Picture:
     scale = alt.Scale(domain=[0, _most(rows, [*TOKENS])], range=["#edf3fa", "#4a98cc"])
     what = (
         "Predictions that flip when attention to the exact question tokens (above), or to as many "
-        "others (below), is cut in a window of layers"
+        "others (below), is blocked in a window of layers"
     )
     return _picture(rows, request, [*TOKENS], _colour("Flips (%)", scale), what)
 
@@ -61,7 +61,7 @@ def contrast(table: pd.DataFrame, request: Request) -> Picture:
     colours = ["#e6a05a", NONE, "#4a98cc"]
     scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
     what = (
-        "Flips when attention to the exact question tokens is cut in a window of layers, minus "
+        "Flips when attention to the exact question tokens is blocked in a window of layers, minus "
         "those when as many others are"
     )
     colour = _colour("Exact − random (points)", scale)
@@ -118,7 +118,7 @@ def _panel(rows: pd.DataFrame, column: str, colour: alt.Color, layout: Layout) -
     step = 1 if legible else 5 if len(layers) <= 40 else 10
     every = math.ceil(1.6 * layout.look.label_size * len(centres) / layout.look.panel_width)
     below = Axis(
-        "Layers cut (centre)", names=centres, labelled=centres[:: max(1, every)], field="centre"
+        "Layers blocked (centre)", names=centres, labelled=centres[:: max(1, every)], field="centre"
     )
     beside = Axis(READ[column], names=layers[::-1], labelled=layers[::step], field="read")
     cells = data.numbered(rows, column, 100)
@@ -150,15 +150,15 @@ def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Ca
         rows,
         f"{what}, {width}, by the layer read",
         f"{notes.size_note(headline['n_paired'])} samples",
-        ["Blank: windows that lie above the layer read, which they cannot move.", unsure],
+        ["Blank: windows above the layer read, which cannot affect it.", unsure],
         [
             "A dark cell says that reading the question in these layers alone decides verdicts at "
             "the layer read. A pale one does not say that nothing is read there: other layers may "
             "read the same again.",
-            "All later tokens are kept from the tokens, not the last position alone, and windows "
+            "Attention is blocked for all later tokens, not only for the last position. Windows "
             "are clipped at the first and the last layer.",
-            "All answers, whatever the knockout does to them. A sample counts if its control cuts "
-            f"as many tokens. {notes.left_out(headline, 'a cell')}",
+            "All answers, whether or not they flip under the knockout. A sample counts if its "
+            f"control blocks as many tokens. {notes.left_out(headline, 'cell')}",
             f"Intervals (pointed at): {100 * request.level:g}\u00a0% {notes.CLUSTERED}.",
         ],
         intervals="",

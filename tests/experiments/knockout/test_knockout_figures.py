@@ -73,13 +73,13 @@ def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None
 QUIET = f"layer in [1, 2] and dataset == 'b' and contrast == '{OWN}'"
 EVERYWHERE = [
     "Read-out mlp/final; n = 980 to 1,000 samples per cell; ",
-    "Noise floor (largest |ΔP| with nothing cut): 0.002 points.",
-    "and not under the knockout (10 % at the headline layer). Cutting every token flips more "
+    "Noise floor (largest |ΔP| with nothing blocked): 0.002 points.",
+    "not under the knockout: 10 % at the headline layer. Blocking every token flips more "
     "samples than the knockout, with an interval above 0, in 2 of 2 cells, by 8 points.",
     "the knockout flips more answers behind their own question than behind the partner's in 2 of 2 "
     "cells with a signal, by 26 points.",
-    "within a quarter of what cutting every question token flips, over 900 samples with a partner: "
-    "nowhere.",
+    "within a quarter of what blocking every question token flips, over 900 samples with a "
+    "partner: nowhere.",
 ]
 
 
@@ -138,8 +138,7 @@ def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
     head = controls[controls["headline"] & (controls["dataset"] == "a")].iloc[0]
     value, low, high = (f"{head[f'added_{name}']:.2f}" for name in ("auc", "low", "high"))
     assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in details(spec)
-    assert "hollow markers the same site at the prompt's end" in details(spec)
-    assert "with hollow markers the prompt's end" in caption(spec)
+    assert "hollow markers: probe at the prompt's end" in caption(spec)
 
 
 def test_groups_are_those_of_the_knockout_and_thin_ones_are_crosses() -> None:
@@ -166,7 +165,7 @@ def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None
     assert set(got["condition"]) == {"knockout", "random"} and len(got) == len(density)
     assert sorted(got["value"]) == pytest.approx(sorted(density["density"]), abs=6e-6)
     assert list(got["chance"]) == list(got["condition"] == "random"), "random tokens are dotted"
-    assert "Two humps in a density do not show two mechanisms." in details(usual())
+    assert "A bimodal density is not evidence of two mechanisms." in details(usual())
 
 
 def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
@@ -197,3 +196,10 @@ def test_a_table_that_lacks_a_column_is_refused(place: int) -> None:
     given[place] = given[place].drop(columns="layer")
     with pytest.raises(AnchorscopeError, match="lacks the columns layer"):
         draw(probes_chart, given)
+
+
+def test_places_along_a_density_are_written_as_whole_numbers() -> None:
+    controls, curve, density = tables()
+    wide = density.assign(x=5 * density["x"])
+    svg = drawing(draw(probes_chart, (controls, curve, wide)))
+    assert ">−10<" in svg and "e+1" not in svg
