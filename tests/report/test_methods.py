@@ -79,6 +79,7 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
     numbers = {f"{value:.{k}f}" for k, values in digits.items() for value in values}
     whole = [controls["n"], right, wrong, controls["layer"], flips["n"]]
     whole += [crossing[f"n_{side}"] for side in ("right", "wrong", "gold")]
+    whole += [crossing["n_same_frame"], crossing["n_right"] + crossing["n_wrong"]]
     whole += re.findall(r"\d+", str(crossing["truth_why"]))
     # Layer, seed and cells; least AUC of a signal; level, draws, refits and folds.
     settings = [0, 1, 0.6, 95, 100, 20, 3]
