@@ -103,13 +103,17 @@ class CellScores:
     def tables(self) -> Iterator[pd.DataFrame]:
         """The scores of every read-out and condition, a part at a time; see `score_readout`."""
         conditions = planning.conditions_of(self.conditions)
-        for readout in Progress(self.readouts, unit="read-outs"):
-            states = partial(read, self.folder, readout)
-            probes = fit_readout(states, readout, self.design, draws=self.draws, device=self.device)
-            self.fitted[readout] = probes.clean.fitted
-            for scored in score_readout(states, probes, conditions, device=self.device):
-                _keep(scored, self.draws)
-                yield from scored.tables
+        fit = partial(fit_readout, design=self.design, draws=self.draws, device=self.device)
+        steps = len(self.readouts) * len({CLEAN, *conditions})
+        with Progress(total=steps, unit="conditions") as progress:
+            for readout in self.readouts:
+                states = partial(read, self.folder, readout)
+                probes = fit(states, readout)
+                self.fitted[readout] = probes.clean.fitted
+                for scored in score_readout(states, probes, conditions, device=self.device):
+                    _keep(scored, self.draws)
+                    yield from scored.tables
+                    progress.update(1)
 
 
 def score(
