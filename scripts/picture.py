@@ -21,5 +21,5 @@ with stage(snakemake):
     narrow, _ = picture.draw(chosen.view, tables, stacked(request), records)
     figure, choices = picture.draw(chosen.view, tables, request, records)
     stem = Path(snakemake.output.html).with_suffix("")
-    save(figure, stem, choices, narrow)
+    save(figure, stem, choices(), narrow)
     provenance.of_stage(snakemake, stem, counts_by_cell=made.get("counts_by_cell", {}))

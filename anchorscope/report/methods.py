@@ -13,7 +13,9 @@ from typing import Any
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.experiments.knockout.contrasts import NO, UNCLEAR, YES
+from anchorscope.figures.figure_data import rows_at
 from anchorscope.probes.floors import FLOORS
+from anchorscope.probes.strength import APPLY
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance
@@ -44,6 +46,8 @@ OF_MODEL = {
     r"HuggingFaceTB/SmolLM2": "allal2025smollm2",
 }
 """How the name of a model of the hub begins → the key of its reference."""
+EFFECTS = ("more", "fewer", NO, UNCLEAR, "unreadable")
+"""What the knockout does; `unreadable` where only the headline layer has no signal."""
 
 
 def text(config: Config, figure: str) -> str:
@@ -61,18 +65,22 @@ def text(config: Config, figure: str) -> str:
 
 
 def references(config: Config, figure: str) -> str:
-    """The references of what the figure used, in BibTeX; models without one are named."""
+    """The references of what the figure used, in BibTeX; what has none is named."""
     entries, chosen = dict(_entries()), list(ALWAYS)
     unknown = []
     for key in config.figures[figure].datasets:
-        chosen += OF_DATASET.get(config.datasets[key].hub or CATALOGUE.get(key, ""), ())
+        dataset = config.datasets[key]
+        found = OF_DATASET.get(dataset.hub or CATALOGUE.get(key, ""), ())
+        chosen += found
+        if not found and not dataset.world:
+            unknown.append(f"dataset {dataset.label}")
     for key in config.figures[figure].models:
         hub = config.models[key].hub or ""
-        found = [one for name, one in OF_MODEL.items() if re.match(name, hub)]
-        chosen += found
-        if not found and not config.models[key].train:
-            unknown.append(config.models[key].label)
-    notes = [f"No reference is known here for the model {label}.\n" for label in unknown]
+        of_model = [one for name, one in OF_MODEL.items() if re.match(name, hub)]
+        chosen += of_model
+        if not of_model and not config.models[key].train:
+            unknown.append(f"model {config.models[key].label}")
+    notes = [f"No reference is known here for the {what}.\n" for what in unknown]
     return "\n".join([*notes, *(entries[key] for key in dict.fromkeys(chosen))])
 
 
@@ -100,32 +108,44 @@ def _cell(config: Config, found: Summary) -> dict[str, Any]:
 def _content(config: Config, figure: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
     """What the template shows beside config and figure."""
     tables = Path(config.root) / "tables"
-    controls, curve = (read_csv(tables / f"{figure}{end}.csv") for end in (".controls", ""))
+    readout = Pair.of(config.figures[figure].readout)
+    controls, curve = (
+        rows_at(read_csv(tables / f"{figure}{end}.csv"), readout) for end in (".controls", "")
+    )
     records = provenance.read(tables / f"{figure}.csv").get("inputs", {})
     crossed = [cell for cell in cells if cell["crossing"]]
     told = [cell for cell in cells if cell["signal"] and cell["flips"]]
-    effects = {
-        word: [cell for cell in told if cell["flips"]["effect"] == word]
-        for word in (YES, NO, UNCLEAR)
-    }
+    by_effect = {word: [cell for cell in told if _effect(cell) == word] for word in EFFECTS}
     claims = [claim["verdict"] for cell in crossed for claim in cell["crossing"]["claims"].values()]
     return {
         "models": [_model(config, key, records) for key in config.figures[figure].models],
         "datasets": [_dataset(config, key) for key in config.figures[figure].datasets],
-        "readout": Pair.of(config.figures[figure].readout),
+        "readout": readout,
         "cells": cells,
         "lost": in_words(_lost(cells)),
         "conditions": set(curve["condition"]),
-        "floors": [name for name in FLOORS if controls[f"{name}_auc"].notna().any()],
+        "floors": [
+            name
+            for name in APPLY.get(readout.position, FLOORS)
+            if controls[f"{name}_auc"].notna().any()
+        ],
         "signal": [cell for cell in cells if cell["signal"]],
         "weak": [cell for cell in cells if not cell["signal"]],
         "crossed": crossed,
         "uncrossed": [cell for cell in cells if not cell["crossing"]],
         "golds": sum(cell["crossing"]["n_gold"] for cell in crossed),
         "wording": any(cell["crossing"]["source"] == "wording" for cell in crossed),
-        "effects": effects,
-        "claimed": bool(effects[YES]) or YES in claims,
+        "effects": by_effect,
+        "claimed": bool(by_effect["more"]) or YES in claims,
     }
+
+
+def _effect(cell: Mapping[str, Any]) -> str:
+    """What the knockout does at the headline layer, behind the own question and its partner's."""
+    effect, difference = cell["flips"]["effect"], cell["flips"]["difference"]
+    if effect == YES:
+        return "more" if difference["low"] > 0 else "fewer"
+    return effect if effect in EFFECTS else "unreadable"
 
 
 def _lost(cells: list[dict[str, Any]]) -> Counter[str]:

@@ -51,7 +51,7 @@ def stale(what: str, where: object, product: str) -> AnchorscopeError:
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
-CLOSED = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
+CLOSED = frozenset((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR))
 _ERRNO_IN_TEXT = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 
 

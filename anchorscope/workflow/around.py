@@ -102,7 +102,9 @@ def _look_up_rows(job: Any) -> None:
 
 
 def why_failed(job: Any) -> str:
-    """What a failed job said of it, from its log; else how it ended."""
+    """What a failed job, or the jobs of a group, said of it, from its log; else how it ended."""
+    if job.is_group():
+        return "\n".join(map(why_failed, job.jobs))
     what, see = f"{job_of(job)} was ended before it could say why", "killed"
     do = "the same command again; if it ends so again, give it more memory or time"
     with suppress(OSError, IndexError):
@@ -121,8 +123,9 @@ def check_writable(folder: str | Path) -> None:
     Raises:
         AnchorscopeError: it is read-only, not accessible, or its disk is full.
     """
-    existing = _existing(folder)
+    existing = Path(folder)
     try:
+        existing = _existing(folder)
         with tempfile.TemporaryFile(dir=existing) as trial:
             trial.write(b"x")
     except OSError as error:

@@ -5,6 +5,7 @@ Read whenever Snakemake starts, so what draws is imported when a picture is draw
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,8 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.knockout import views as knockout
 
 Tables = Mapping[str, pd.DataFrame]
-Drawn = tuple[Any, Sequence[Any]]
-"""A chart, and what its page switches between."""
+Drawn = tuple[Any, Callable[[], Sequence[Any]]]
+"""A chart, and what gives all that its page can switch to."""
 OF_FIGURE = ("", "controls", "contrasts", "crossing", "density")
 """What stands behind a figure's name in the tables of its main run that are drawn."""
 
@@ -57,7 +58,7 @@ def _figure(view: str, tables: Tables, request: dict[str, Any], made: Mapping[st
     sure = answers.sure_note(curve, strata, request_of(**request))
     request["no_answers"] = " ".join(filter(None, (answers.no_answer_note(cells), sure)))
     request["notes"] = [*answers.answer_details(cells), *model_notes(made, request["panels"])]
-    return chart(curve, crossing, **request), choices(curve, crossing, **request)
+    return chart(curve, crossing, **request), partial(choices, curve, crossing, **request)
 
 
 def _view(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
@@ -68,18 +69,18 @@ def _view(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str,
     request["notes"] = model_notes(made, request["panels"])
     if one := knockout.VIEWS.get(view):
         drawn = [tables[name] for name in one.tables]
-        return one.chart(*drawn, **request | {"title": one.title}), ()
+        return one.chart(*drawn, **request | {"title": one.title}), tuple
     site, position = view.split("-")
     at = request | {"readout": (site, position)}
     # the figure's own page switches between all read-outs
     curve, crossing = at_readout(tables[""], (site, position)), tables["crossing"]
-    return chart(curve, crossing, **at), choices(curve, crossing, **at)
+    return chart(curve, crossing, **at), partial(choices, curve, crossing, **at)
 
 
 def _experiment(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
     name, chart = registry.pictures()[view]
-    return registry.EXPERIMENTS[name].chart(chart)(*tables.values(), **request), ()
+    return registry.EXPERIMENTS[name].chart(chart)(*tables.values(), **request), tuple
 
 
 def _detection(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
-    return detection.VIEWS[view].chart(*tables.values(), **request), ()
+    return detection.VIEWS[view].chart(*tables.values(), **request), tuple

@@ -216,3 +216,22 @@ def test_the_method_and_the_software_are_cited_as_the_citation_file_says() -> No
     software = entries["anchorscope"]
     assert software["title"] == cited["title"]
     assert software["note"] == f"Version {cited['version']}"
+
+
+def test_an_effect_the_other_way_round_is_not_claimed(changed) -> None:
+    def turned(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(effect="yes", estimate=-9.0, ci_low=-12.0, ci_high=-6.0)
+
+    said = changed({
+        ".contrasts": turned, ".controls": lambda table: table.assign(cell_signal=True)
+    })  # fmt: skip
+    assert "reverses the verdict" not in said
+    assert "does less behind the own question than behind another: Tiny Llama on Tiny world" in said
+
+
+def test_a_cell_whose_headline_layer_has_no_signal_is_named(changed) -> None:
+    said = changed({
+        ".contrasts": lambda table: table.assign(effect="not interpretable"),
+        ".controls": lambda table: table.assign(cell_signal=True),
+    })  # fmt: skip
+    assert "its headline layer has none" in said

@@ -31,7 +31,10 @@ def answers(right: float = 0.5) -> pd.DataFrame:
     z = (np.arange(N // 2) >= right * N / 2).astype(int).repeat(2)
     columns: dict[str, Any] = {"id": IDS, "question": IDS, "subject": IDS, "label": z}
     columns |= {"ea_text": [f"said {id_}" for id_ in IDS], "golds": [[f"is {id_}"] for id_ in IDS]}
-    columns |= {"crossed_partner": IDS[PARTNER], "same_frame": True, "partner_source": "relations"}
+    frames = np.arange(N) // 2 % 2 == 0
+    columns |= {
+        "crossed_partner": IDS[PARTNER], "same_frame": frames, "partner_source": "relations"
+    }  # fmt: skip
     random = np.random.default_rng(9)
     columns |= {f"logprob_{name}": -9 + random.normal(size=N) for both in ANSWERS.values()
                 for name in both}  # fmt: skip
@@ -175,6 +178,15 @@ def test_what_passes_through_e_q_is_told_by_both_cuts() -> None:
         assert found["pair_wrong_random"] == pytest.approx(0.5, abs=0.1)
         assert found["right_passes"] == pytest.approx(through, abs=0.1)
         assert found["through_eq"] == said
+
+
+def test_where_questions_differ_in_e_q_alone_nothing_is_said_of_what_passes_through_it() -> None:
+    given = answers().assign(same_frame=True)
+    found = report(reading(given["label"].to_numpy(), truth=1.0), given)
+    alike = found.set_index("layer").loc[2]
+    assert alike["interaction"] == "yes"
+    assert alike["through_eq"] == "not measured" and np.isnan(alike["through_eq_p"])
+    assert alike["through_eq_why"] == "in 120 of 120 pairs the questions differ in nothing else"
 
 
 def test_a_score_that_is_lost_behind_strange_questions_is_no_truth() -> None:
