@@ -70,7 +70,7 @@ test-slurm: $(READY) ## start a SLURM cluster of one node on this machine, and t
 bench: $(READY) ## time every stage beside other ways to the same numbers, at most 15 minutes
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 
-bench-full: $(READY) ## the same beside other projects, set up under build/peers, and how it scales
+bench-full: $(READY) ## the same beside other projects, set up under build/peers
 	$(BIN)/python benchmarks/bench.py --peers $(ARGS)
 
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing

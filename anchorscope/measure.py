@@ -14,7 +14,7 @@ from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import check_attention, wrapped
-from anchorscope.models.rows import Rows, added, answer_rows, settings_of
+from anchorscope.models.rows import Rows, added, answer, ask, settings_of
 from anchorscope.probes import floors, scores
 from anchorscope.storage.counts import Counts, in_words
 
@@ -144,9 +144,15 @@ def measure(
     conditions = chosen.conditions.model_dump()
     loaded = wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     check_attention(model)
-    answered, before = answer_rows(loaded, table, chosen, style=style, examples=examples)
+    asked = ask(table, style, chosen.seed, examples=examples)
+    found = answer(loaded, asked, chosen, style=style)
     with main_run(
-        loaded, answered, "the questions", chosen, conditions=conditions, readouts=chosen.readouts
+        loaded,
+        found.answers,
+        "the questions",
+        chosen,
+        conditions=conditions,
+        readouts=chosen.readouts,
     ) as run:
         draws = scores.drawn(run.answers, run.design)
         scoring = scores.CellScores(
@@ -168,8 +174,8 @@ def measure(
         contrasts=named["contrasts"],
         controls=named["controls"],
         crossing=named["crossing"],
-        answers=answered,
+        answers=found.answers,
         scores=scored,
-        counts=added(before, run.counts),
+        counts=added(found.counts, run.counts),
         level=chosen.bootstrap.level,
     )

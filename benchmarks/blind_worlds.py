@@ -268,4 +268,3 @@ TRUTH = [
     truth_against_likelihood,
     truth_of_some_subjects_without_likelihood,
 ]
-WORLDS = {world.__name__: world for world in CLEAN + BORDERLINE + TRUTH}

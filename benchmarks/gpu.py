@@ -9,6 +9,7 @@ checked and written, as a job does it.
 import gc
 import json
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,6 @@ import timing
 import torch
 import workloads
 
-from anchorscope.models import families
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan
@@ -69,15 +69,13 @@ SPARE = 1.1
 SEQUENCES = {"prefix": 150, "sequences": 512, "shortest": 40, "longest": 80}
 
 
-def main(device: str, out: Path, *, quick: bool = False, compiled: bool = False) -> None:
+def main(device: str, out: Path, *, quick: bool = False) -> None:
     """Measure, print and write `gpu.json`."""
     dtype = torch.bfloat16
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
-    peak = timing.gemm_rate(dtype, device, size=size)
+    peak = gemm_rate(dtype, device, size=size)
     models = [
-        row
-        for real in ((TINY,) if quick else MODELS)
-        for row in rows_of(real, device, dtype, peak, compiled=compiled)
+        row for real in ((TINY,) if quick else MODELS) for row in rows_of(real, device, dtype, peak)
     ]
     probed = fitted(device, FEW_PROBED if quick else PROBED)
     out.mkdir(parents=True, exist_ok=True)
@@ -86,6 +84,25 @@ def main(device: str, out: Path, *, quick: bool = False, compiled: bool = False)
     }  # fmt: skip
     (out / "gpu.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
     print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s\n\n{tables(models, probed)}")
+
+
+def gemm_rate(
+    dtype: torch.dtype, device: str, *, size: tuple[int, int, int], seconds: float = 0.5
+) -> float:
+    """Operations a second of a matrix product of this size, the best of many."""
+    rows, inner, columns = size
+    a = torch.randn(rows, inner, dtype=dtype, device=device)
+    b = torch.randn(columns, inner, dtype=dtype, device=device)
+    best = float("inf")
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(5):
+            torch.nn.functional.linear(a, b)
+        if device != "cpu":
+            torch.cuda.synchronize()
+        best = min(best, (time.perf_counter() - start) / 5)
+    return 2 * rows * inner * columns / best
 
 
 def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
@@ -119,18 +136,13 @@ def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
     return f"{timing.table(head, rows)}\n\n{more}"
 
 
-def rows_of(
-    real: Real, device: str, dtype: torch.dtype, peak: float, *, compiled: bool
-) -> Iterator[dict[str, Any]]:
-    """What was measured of a model: as it is, and compiled if that is wanted; or why it was not."""
+def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterator[dict[str, Any]]:
+    """What was measured of a model; or why it was not."""
     if lacking := _lacking(real, device):
         print(f"{real.name} was not measured: {lacking}")
         return
     loaded = workloads.loaded(_model(real, device, dtype), torch.device(device))
     yield one(real, loaded, peak)
-    if compiled:
-        compile_parts(loaded)
-        yield one(real, loaded, peak) | {"model": f"{real.name}, compiled"}
     del loaded
     gc.collect()
     if torch.cuda.is_available():
@@ -144,18 +156,6 @@ def _lacking(real: Real, device: str) -> str:
     free = torch.cuda.mem_get_info(torch.device(device))[0] / 1e9
     needed = SPARE * real.gigabytes
     return f"it takes {needed:.0f} GB, {free:.0f} GB are free" if free < needed else ""
-
-
-def compile_parts(loaded: Loaded) -> None:
-    """Let `torch.compile` fuse the MLPs and norms of all layers, for sizes that vary.
-
-    Their `forward` alone, so that hooks stay outside. Attention takes a cache and stays as it is.
-    """
-    for layer in families.layers(loaded):
-        parts = [families.part(loaded, layer, "mlp")]
-        parts += [part for name, part in layer.named_children() if name.endswith("norm")]
-        for part in parts:
-            part.forward = torch.compile(part.forward, dynamic=True)
 
 
 def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:

@@ -1,117 +1,82 @@
-"""Other projects' ways to states, each in an environment of its own."""
+"""Other projects' ways to states, each in an environment of its own.
+
+The benchmark writes a folder with the model, the sequences and the states expected, and starts
+
+    build/peers/nnsight/bin/python benchmarks/peers.py nnsight FOLDER
+
+which imports nothing of this project but `timing`. The plain one-pass way is timed there, too, in
+turn with the others, and ratios are to it. It prints a line of JSON for each way.
+"""
+
+from __future__ import annotations
 
 import argparse
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import baselines
+import timing
 import torch
-import ways
-import workloads
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "peers"
 PINNED = ("torch", "transformers")
-PEERS = {
-    "nnsight": ("nnsight>=0.8,<0.9",),
-    "pyvene": ("pyvene==0.1.8",),
-    "transformer-lens": ("transformer-lens>=4.3,<5",),
-}
+PACKAGES = {"nnsight": "nnsight>=0.8,<0.9", "pyvene": "pyvene==0.1.8"}
 """Name → what pip installs."""
-DIFFERENCE = 1e-5
-"""Largest of two ways; of states larger than 1, that share of the largest."""
+AT_ONCE = 8
+States = dict[tuple[int, int], torch.Tensor]
+"""(sequence, 1 if blocked) → [layers, width]."""
+Row = dict[str, Any]
+Ways = dict[str, tuple[Callable[[], States], float]]
 
 
-def added(
-    rows: Sequence[dict[str, Any]],
-    todo: Sequence[workloads.Workload],
-    chosen: argparse.Namespace,
-    say: Callable[[str], None],
-) -> list[dict[str, Any]]:
-    """The rows of a table, and those of the peers, in the order of workloads and stages."""
-    found = list(rows)
-    for work in todo:
-        plain = [r for r in rows if _cell(r) == (work.name, "measure")]
-        seconds = next((r["seconds"] for r in plain if r["way"] == "one-pass"), None)
-        if seconds is None:
-            continue
-        folder, largest = given(work)
-        for name, packages in PEERS.items():
-            for one in _run(name, packages, folder, DIFFERENCE * largest, chosen, say):
-                more = {"workload": work.name, "stage": "measure", "rounds": chosen.rounds}
-                found.append(more | one | {"seconds": one["ratio"] * seconds})
-    order = {key: n for n, key in enumerate(dict.fromkeys(map(_cell, rows)))}
-    return sorted(found, key=lambda row: order[_cell(row)])
-
-
-def _cell(row: dict[str, Any]) -> tuple[str, str]:
-    return row["workload"], row["stage"]
-
-
-def given(work: workloads.Workload) -> tuple[Path, float]:
-    """A folder with what a peer needs, and the largest size of a state, 1 if none is larger.
-
-    It holds the model, the sequences and the states expected.
-    """
-    loaded, table, _ = ways.model_and_sequences(work)
-    states = baselines.one_pass(loaded, table)
-    layers = range(work.shape.layers)
+def write(
+    name: str, model: Any, table: pd.DataFrame, states: Mapping[tuple[int, str, int], torch.Tensor]
+) -> Path:
+    """The folder with what a peer needs of a workload; `states` as `ways.one_pass` gives them."""
+    layers = range(model.config.num_hidden_layers)
     expected = {
-        (number, cut): torch.stack([states[number, name, layer] for layer in layers])
+        (number, cut): torch.stack([states[number, condition, layer] for layer in layers])
         for number in range(len(table))
-        for cut, name in enumerate(("clean", "knockout"))
+        for cut, condition in enumerate(("clean", "knockout"))
     }
     sequences = [
         {"id": n, "ids": row["input_ids"], "cut": row["eq_tokens"], "final": row["final"]}
         for n, row in enumerate(table.to_dict("records"))
     ]
-    folder = FOLDER / "given" / work.name
+    folder = FOLDER / "given" / name
     folder.mkdir(parents=True, exist_ok=True)
-    loaded.model.save_pretrained(folder)
+    model.save_pretrained(folder)
     torch.save(expected, folder / "expected.pt")
     (folder / "sequences.json").write_text(json.dumps(sequences), encoding="utf-8")
-    return folder, max(1.0, *(float(state.abs().max()) for state in expected.values()))
+    return folder
 
 
-def _run(
-    name: str,
-    packages: Sequence[str],
-    folder: Path,
-    tolerance: float,
-    chosen: argparse.Namespace,
-    say: Callable[[str], None],
-) -> list[dict[str, Any]]:
-    """What a peer printed; nothing, with the reason, where it fails or gives other numbers."""
-    try:
-        python = set_up(name, packages, say)
-        command = [
-            str(python), str(Path(__file__).with_name("peer.py")), name, str(folder),
-            "--rounds", str(chosen.rounds), "--threads", str(chosen.threads),
-            "--clock", chosen.clock,
-        ]  # fmt: skip
-        run = subprocess.run(command, env=_environment(), capture_output=True, text=True)
-        if run.returncode:
-            raise RuntimeError(_why(run))
-    except (subprocess.CalledProcessError, RuntimeError) as error:
-        print(f"{name} was not measured: {error}", file=sys.stderr)
-        return []
-    rows = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-    for row in rows:
-        if not row["max_difference"] <= tolerance:
-            print(f"{row['way']} differs by {row['max_difference']:.1e}", file=sys.stderr)
-    return [row for row in rows if row["max_difference"] <= tolerance]
-
-
-def _why(run: subprocess.CompletedProcess[str]) -> str:
-    """The last line that a peer left, and how it ended: one that was killed may leave none."""
-    ended = f"signal {-run.returncode}" if run.returncode < 0 else f"exit {run.returncode}"
-    *_, last = ["", *run.stderr.strip().splitlines()]
-    return f"{last} ({ended})" if last else f"it said nothing ({ended})"
+def measured(
+    folder: Path, tolerance: float, options: Mapping[str, object]
+) -> Iterator[dict[str, Any]]:
+    """What the peers print; without those that fail or give other numbers, of which it tells."""
+    given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    for name, package in PACKAGES.items():
+        try:
+            command = [str(set_up(name, package)), __file__, name, str(folder), *given]
+            run = subprocess.run(command, env=_environment(), stdout=subprocess.PIPE, check=True)
+        except subprocess.CalledProcessError as error:
+            print(f"{name} was not measured: {error}", file=sys.stderr)
+            continue
+        for line in run.stdout.decode().splitlines():
+            row = json.loads(line) if line.startswith("{") else {}
+            if row and row["max_difference"] <= tolerance:
+                yield row
+            elif row:
+                print(f"{row['way']} differs by {row['max_difference']:.1e}", file=sys.stderr)
 
 
 def _environment() -> dict[str, str]:
@@ -120,7 +85,7 @@ def _environment() -> dict[str, str]:
     return kept | {"HF_HUB_OFFLINE": "1"}
 
 
-def set_up(name: str, packages: Sequence[str], say: Callable[[str], None]) -> Path:
+def set_up(name: str, package: str) -> Path:
     """The Python of a peer's environment, made if it is not there.
 
     Raises:
@@ -130,17 +95,182 @@ def set_up(name: str, packages: Sequence[str], say: Callable[[str], None]) -> Pa
     python, ready = place / "bin" / "python", place / ".ready"
     if ready.exists():
         return python
-    say(f"setting up {name} under {place}")
+    print(f"setting up {name} under {place}", file=sys.stderr)
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lock if line.partition("==")[0] in PINNED]
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet"]
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-    subprocess.run([*install, *(pin for pin in pins if pin.startswith("torch"))], check=True)
-    try:
-        subprocess.run([*install, *pins, *packages], check=True)
-    except subprocess.CalledProcessError:
-        # It does not go with the pinned transformers: it may bring its own.
-        subprocess.run([*install, pins[0], *packages], check=True)
+    subprocess.run([*install, *pins, package], check=True)
     ready.touch()
     return python
+
+
+def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
+    """Additive mask [rows, 1, width, width]: causal, no padding, no attention to what is cut."""
+    width = max(len(row["ids"]) for row in rows)
+    index = torch.arange(width)
+    found = []
+    for row, cut in zip(rows, cuts, strict=True):
+        blocked = torch.isin(index, torch.tensor(cut, dtype=torch.long))
+        is_open = (index <= index[:, None]) & (index < len(row["ids"]))
+        is_open &= ~(blocked & ~blocked[:, None])
+        is_open |= index == index[:, None]
+        found.append(torch.zeros(width, width).masked_fill(~is_open, torch.finfo().min))
+    return torch.stack(found)[:, None]
+
+
+def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
+    """Batches sorted by length: rows, and ids, mask and read-out tokens of clean and blocked."""
+    ordered = sorted(rows, key=lambda row: len(row["ids"]))
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
+        twice = [*some, *some]
+        ids = [torch.tensor(row["ids"]) for row in twice]
+        cuts: list[list[int]] = [[]] * len(some) + [row["cut"] for row in some]
+        padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        yield some, padded, mask_of(twice, cuts), [row["final"] for row in twice]
+
+
+def named(some: list[Row], states: torch.Tensor) -> States:
+    """States [2 × rows, layers, width] by sequence and condition."""
+    halves = states.unflatten(0, (2, len(some)))
+    return {(row["id"], k): halves[k, n] for k in (0, 1) for n, row in enumerate(some)}
+
+
+def one_pass(model: Any, rows: list[Row]) -> States:
+    """The plain way: hooks on the base model."""
+    found: States = {}
+    for some, ids, mask, finals in stacked(rows):
+        seen: list[torch.Tensor] = []
+        handles = [
+            block.mlp.register_forward_hook(
+                lambda _, __, out, seen=seen, finals=finals: seen.append(
+                    out[range(len(finals)), finals]
+                )
+            )
+            for block in model.model.layers
+        ]
+        with torch.inference_mode():
+            model.model(input_ids=ids, attention_mask=mask, use_cache=False)
+        for handle in handles:
+            handle.remove()
+        found |= named(some, torch.stack(seen, 1))
+    return found
+
+
+def nnsight(model: Any, rows: list[Row]) -> Ways:
+    """The base model traced once a batch; and the literal loop on some sequences."""
+    from nnsight import NNsight
+
+    base, whole = NNsight(model.model), NNsight(model)
+    depth = len(model.model.layers)
+
+    def best() -> States:
+        found: States = {}
+        for some, ids, mask, finals in stacked(rows):
+            every = list(range(len(finals)))
+            with (
+                torch.inference_mode(),
+                base.trace(input_ids=ids, attention_mask=mask, use_cache=False),
+            ):
+                seen: Any = list().save()  # type: ignore[attr-defined]  # noqa: C408 -- nnsight's own
+                for layer in base.layers:
+                    seen.append(layer.mlp.output[every, finals])
+            found |= named(some, torch.stack(list(seen), 1))
+        return found
+
+    timed = rows[:: max(1, len(rows) // 8)][:8]
+
+    def literal() -> States:
+        found: States = {}
+        for row in timed:
+            ids, final = torch.tensor([row["ids"]]), row["final"]
+            clear, shut = mask_of([row], [[]]), mask_of([row], [row["cut"]])
+            with torch.inference_mode(), whole.trace(input_ids=ids):
+                clean: Any = list().save()  # type: ignore[attr-defined]  # noqa: C408
+                for layer in whole.model.layers:
+                    clean.append(layer.mlp.output[0, final])
+            blocked = []
+            for last in range(depth):
+                with torch.inference_mode(), whole.trace(input_ids=ids):
+                    for k, layer in enumerate(whole.model.layers):
+                        args, given = layer.self_attn.inputs
+                        given = {**given, "attention_mask": shut if k <= last else clear}
+                        layer.self_attn.inputs = (args, given)
+                        if k == last:
+                            state = layer.mlp.output[0, final].save()
+                blocked.append(state)
+            found |= {
+                (row["id"], 0): torch.stack(list(clean)),
+                (row["id"], 1): torch.stack(blocked),
+            }
+        return found
+
+    return {"nnsight": (best, 1.0), "nnsight-literal-1": (literal, len(rows) / len(timed))}
+
+
+def pyvene(model: Any, rows: list[Row]) -> Ways:
+    """One pass of the base model a batch, the states collected; it cannot loop over layers."""
+    import pyvene as pv
+
+    depth = len(model.model.layers)
+    representations = [{"layer": k, "component": "mlp_output", "unit": "pos"} for k in range(depth)]
+    config = pv.IntervenableConfig(
+        [one | {"intervention_type": pv.CollectIntervention} for one in representations]
+    )
+    wrapped = pv.IntervenableModel(config, model=model.model)
+
+    def best() -> States:
+        found: States = {}
+        for some, ids, mask, finals in stacked(rows):
+            places = [[[final] for final in finals]] * depth
+            with torch.inference_mode():
+                (_, seen), _ = wrapped(
+                    {"input_ids": ids, "attention_mask": mask, "use_cache": False},
+                    unit_locations={"base": places},
+                )
+            states = torch.stack([one.reshape(len(finals), -1) for one in seen], 1)
+            found |= named(some, states)
+        return found
+
+    return {"pyvene": (best, 1.0)}
+
+
+PEERS = {"nnsight": nnsight, "pyvene": pyvene}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("name", choices=[*PEERS])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--clock", default="wall")
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(chosen.folder, dtype=torch.float32)
+    model = model.eval().requires_grad_(False)
+    rows = json.loads((chosen.folder / "sequences.json").read_text(encoding="utf-8"))
+    expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
+    ways: Ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)}
+    ways |= PEERS[chosen.name](model, rows)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    differences, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+    for number in range(chosen.rounds):
+        for name, (run, scale) in timing.in_turn(ways.items(), number):
+            found, taken = timing.timed(run, chosen.clock)
+            seconds[name].append(scale * taken.seconds)
+            peaks[name] = max(peaks[name], taken.peak_mb)
+            for (sequence, cut), states in found.items():
+                difference = float((states - expected[sequence, cut]).abs().max())
+                differences[name] = max(differences[name], difference)
+    for name in list(ways)[1:]:
+        ratio = timing.ratio(seconds[name], seconds["one-pass"])
+        print(json.dumps({"way": name, "ratio": ratio, "max_difference": differences[name],
+                          "peak_mb": peaks[name]}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

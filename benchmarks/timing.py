@@ -70,42 +70,10 @@ def in_turn(every: Iterable[Item], number: int) -> list[Item]:
     return found[::-1] if number % 2 else found
 
 
-def ratio(seconds: Sequence[float], plain: Sequence[float]) -> float:
-    """Median over rounds of what one way took beside another in the same round."""
-    return statistics.median(one / other for one, other in zip(seconds, plain, strict=True))
-
-
 def medians(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, float]:
     """A way's medians over rounds: of its seconds, and of its ratios to the plain way's."""
-    return {
-        "seconds": statistics.median(seconds),
-        "ratio": ratio(seconds, plain),
-        "rounds": len(seconds),
-    }
-
-
-def gemm_rate(
-    dtype: torch.dtype = torch.float32,
-    device: str = "cpu",
-    *,
-    size: tuple[int, int, int] = (640, 512, 1408),
-    seconds: float = 0.5,
-    kind: str = "wall",
-) -> float:
-    """Operations a second of a matrix product of this size, the best of many."""
-    rows, inner, columns = size
-    a = torch.randn(rows, inner, dtype=dtype, device=device)
-    b = torch.randn(columns, inner, dtype=dtype, device=device)
-    now, best = clock(kind), float("inf")
-    end = now() + seconds
-    while now() < end:
-        start = now()
-        for _ in range(5):
-            torch.nn.functional.linear(a, b)
-        if device != "cpu":
-            torch.cuda.synchronize()
-        best = min(best, (now() - start) / 5)
-    return 2 * rows * inner * columns / best
+    ratios = [one / other for one, other in zip(seconds, plain, strict=True)]
+    return {"seconds": statistics.median(seconds), "ratio": statistics.median(ratios)}
 
 
 def machine() -> str:
@@ -130,14 +98,6 @@ def notes(kind: str) -> dict[str, str]:
         "clock": "CPU time" if kind == "cpu" else "wall time",
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
-
-
-def load() -> float:
-    """Work that waits for a core, mean of the last minute; NaN where it cannot be told."""
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return float("nan")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

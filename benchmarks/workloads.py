@@ -1,4 +1,4 @@
-"""What the benchmark runs on: random-weight models, sequences, and features for the probes.
+"""What the benchmark runs on: a random-weight model and sequences behind a shared prefix.
 
 Beside them the products of `make first-model`, where they are there, and states of a shipped model.
 """
@@ -31,9 +31,10 @@ END_EVERY = 12
 """One token id in so many ends a generated answer, so that answers differ in length."""
 SITE = "mlp"
 READOUT = f"{SITE}/final"
+RANDOM, PUBLISHED, HIDDEN = "random-weights", "first-model", "hidden"
+"""Names of the workloads: of a random model, of `make first-model`, and of probes alone."""
 KEY, DATASET = "smollm2-135m-q4", "popqa"
-PUBLISHED = "first-model"
-"""The model and dataset of `make first-model`, and the name of their workload."""
+"""The model and dataset of `make first-model`."""
 CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
 AT_ONCE = 128
 
@@ -51,32 +52,26 @@ class Shape:
 
 @dataclass(frozen=True)
 class Workload:
-    """Sequences behind a shared prefix, and the probes' problem.
+    """Sequences behind a shared prefix.
 
     Attributes:
         name: as in the table.
         prefix: tokens that all sequences begin with.
         sequences: how many; each of `shortest` to `longest` tokens of its own.
-        timed: how many of them the literal loop at batch 1 is timed on.
+        timed: how many of them slow ways are timed on.
         new_tokens: most tokens of a generated answer.
-        samples: rows that the probes learn from.
-        folds: on how many of five scikit-learn is timed.
-        features: `plain` (well conditioned) or `steep` (a spectrum that falls like 1/k).
-        checkpoint: results that hold a published model and answers; empty for random weights.
-        shape: of the model.
+        results: folder that holds a published model and answers; none for random weights.
+        shape: of the random model.
     """
 
     name: str
-    prefix: int = 0
+    prefix: int = 150
     sequences: int = 64
     shortest: int = 40
     longest: int = 80
     timed: int = 8
     new_tokens: int = 16
-    samples: int = 2_000
-    folds: int = 5
-    features: str = "plain"
-    checkpoint: str = ""
+    results: Path | None = None
     shape: Shape = Shape()
 
     @property
@@ -84,18 +79,58 @@ class Workload:
         """The sequences that slow ways are timed on, spread evenly over the numbers."""
         return [n * self.sequences // self.timed for n in range(self.timed)]
 
+    def read(self) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
+        """The model, the sequences as an answers table, and the ids that end an answer."""
+        if self.results:
+            return _published(self.results, self.sequences)
+        ends = range(END_EVERY - 1, self.shape.vocabulary, END_EVERY)
+        return llama(self.shape), answers(self), frozenset(ends)
 
-PLAIN = Workload("plain")
-PREFIX = Workload("prefix", prefix=150, folds=1, features="steep")
+
 TINY = Shape(layers=3, width=32, inner=64, heads=4, vocabulary=500)
-QUICK = {"sequences": 8, "timed": 4, "new_tokens": 4, "samples": 120, "shape": TINY}
 
 
-def workloads(quick: bool) -> list[Workload]:
-    """The workloads, or tiny ones of the same form."""
-    found = [PLAIN, PREFIX]
-    given: dict[str, Any] = QUICK
-    return [replace(one, **given) for one in found] if quick else found
+def of_random_weights(quick: bool) -> Workload:
+    work = Workload(RANDOM)
+    small: dict[str, Any] = {"sequences": 8, "timed": 4, "new_tokens": 4, "shape": TINY}
+    return replace(work, **small) if quick else work
+
+
+def published(results: Path, quick: bool) -> Workload | None:
+    """The workload of a published checkpoint, behind worked examples, if its answers are there.
+
+    Args:
+        results: folder of the products of `make first-model`.
+        quick: whether for a few sequences only.
+    """
+    if not all(path.is_file() for path in _products(results)):
+        return None
+    work = Workload(PUBLISHED, sequences=32, timed=2, results=results)
+    return replace(work, sequences=4, timed=1, new_tokens=4) if quick else work
+
+
+def _products(results: Path) -> tuple[Path, Path]:
+    """Where `make first-model` writes the model's place and its answers."""
+    return results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
+
+
+def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
+    """The model in float32, answers spread evenly over the dataset, and the ids that end one."""
+    located, answers = _products(results)
+    model = loading.load(read_json(located)["path"])
+    every = read_parquet(answers)
+    kept = every[every["dropped"].isna()]
+    table = kept.iloc[[n * len(kept) // sequences for n in range(sequences)]].reset_index(drop=True)
+    for column in ("input_ids", "eq_tokens", "question_tokens"):
+        table[column] = [list(map(int, row)) for row in table[column]]
+    return model, table, _ends(model)
+
+
+def _ends(loaded: Loaded) -> frozenset[int]:
+    """The ids that end an answer behind worked examples: a line break, or the model's own end."""
+    texts = [loaded.tokenizer.decode([number]) for number in range(len(loaded.tokenizer))]
+    breaks = {number for number, text in enumerate(texts) if "\n" in text}
+    return frozenset(breaks | {loaded.tokenizer.eos_token_id})
 
 
 def loaded(model: PreTrainedModel, device: torch.device) -> Loaded:
@@ -152,70 +187,11 @@ def _sequence(
     }
 
 
-def features(work: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features float32 [layers, samples, width], labels and folds [samples].
-
-    A few directions carry the label, more so in deeper layers. `steep` features are mixed from
-    directions whose spread falls like 1/k, which makes them as badly conditioned as hidden states.
-    """
-    draws = np.random.default_rng(0)
-    layers, width, n = work.shape.layers, work.shape.width, work.samples
-    z = draws.integers(0, 2, n)
-    x = draws.standard_normal((layers, n, width), dtype=np.float32)
-    x[..., :8] += np.linspace(0.05, 0.35, layers, dtype=np.float32)[:, None, None] * z[:, None]
-    if work.features == "steep":
-        turn = np.linalg.qr(draws.standard_normal((width, width)))[0]
-        x = x @ (turn / np.arange(1, width + 1)[:, None]).astype(np.float32)
-    return x, z, draws.permutation(n) % 5
-
-
-def published(results: Path, quick: bool) -> Workload | None:
-    """The workload of a published checkpoint, behind worked examples, if its answers are there.
-
-    Args:
-        results: folder of the products of `make first-model`.
-        quick: whether for a few sequences only.
-    """
-    located, answers = results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
-    if not located.is_file() or not answers.is_file():
-        return None
-    config = read_json(Path(read_json(located)["path"]) / "config.json")
-    shape = Shape(
-        layers=config["num_hidden_layers"],
-        width=config["hidden_size"],
-        inner=config["intermediate_size"],
-        heads=config["num_attention_heads"],
-        vocabulary=config["vocab_size"],
-    )
-    work = Workload(PUBLISHED, sequences=32, timed=2, checkpoint=str(results), shape=shape)
-    return replace(work, sequences=4, timed=1, new_tokens=4) if quick else work
-
-
-def read_published(work: Workload) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
-    """The model in float32, answers spread evenly over the dataset, and the ids that end one."""
-    results = Path(work.checkpoint)
-    model = loading.load(read_json(results / f"models/{KEY}.json")["path"])
-    answers = read_parquet(results / f"answers/{KEY}/{DATASET}.parquet")
-    kept = answers[answers["dropped"].isna()]
-    chosen = [n * len(kept) // work.sequences for n in range(work.sequences)]
-    table = kept.iloc[chosen].reset_index(drop=True)
-    for column in ("input_ids", "eq_tokens", "question_tokens"):
-        table[column] = [list(map(int, row)) for row in table[column]]
-    return model, table, _ends(model)
-
-
-def _ends(loaded: Loaded) -> frozenset[int]:
-    """The ids that end an answer behind worked examples: a line break, or the model's own end."""
-    texts = [loaded.tokenizer.decode([number]) for number in range(len(loaded.tokenizer))]
-    breaks = {number for number, text in enumerate(texts) if "\n" in text}
-    return frozenset(breaks | {loaded.tokenizer.eos_token_id})
-
-
 def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Real states, as `features` gives them: a shipped model reads lines of its own world.
+    """States float32 [layers, samples, width], labels and folds [samples], of a shipped model.
 
-    The MLP outputs at the token that closes the answer, of different lines in random order; a
-    label is whether the line is wrong.
+    The MLP outputs at the token that closes the answer, of different lines of its own world in
+    random order; a label is whether the line is wrong.
     """
     of_world = loading.load(CHECKPOINT)
     settings = WorldSettings(style="relation")
@@ -239,7 +215,7 @@ def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
     seen: list[torch.Tensor] = []
     rows, places = range(len(ids)), [len(row) - 1 for row in ids]
     handles = [
-        families.part(loaded, block, "mlp").register_forward_hook(
+        families.part(loaded, block, SITE).register_forward_hook(
             lambda _, __, output: seen.append(output[rows, places])
         )
         for block in families.layers(loaded)

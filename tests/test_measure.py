@@ -14,8 +14,9 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.table import CROSSING
 from anchorscope.experiments.knockout import curve
 from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED, RANDOM
-from anchorscope.measure import answer_rows
+from anchorscope.models.rows import answer, ask
 from anchorscope.passes import planning
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
@@ -114,17 +115,22 @@ def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(loa
     loaded, chosen = load("llama"), Config(models={}, datasets={}, figures={})
     table = rows()
     table.loc[3:7, "answers"] = None
-    given = loaded, table, chosen
-    answers, counts = answer_rows(*given, style="plain", unlabelled=True)
+
+    def answered(table: pd.DataFrame, **kept: bool) -> tuple[pd.DataFrame, Counts]:
+        asked = ask(table, "plain", chosen.seed, **kept)
+        found = answer(loaded, asked, chosen, style="plain", **kept)
+        return found.answers, found.counts
+
+    answers, counts = answered(table, unlabelled=True)
     assert len(answers) == 24 and answers["dropped"].isna().all()
     assert answers["label"].isna().sum() == counts.notes["kept without a label"] == 5
     bare = table.drop(columns="answers")
-    alone, counts = answer_rows(loaded, bare, chosen, style="plain", unlabelled=True)
+    alone, counts = answered(bare, unlabelled=True)
     assert alone["label"].isna().all() and counts.notes["kept without a label"] == 24
     assert alone["input_ids"].tolist() == answers["input_ids"].tolist()
     plan = planning.plan(alone, conditions={"knockout": {}}, batch_tokens=2000)
     assert len(plan.samples) == 24
-    dropped, counts = answer_rows(*given, style="plain")
+    dropped, counts = answered(table)
     assert len(dropped) == 19 and counts.dropped["no answers"] == 5
 
 

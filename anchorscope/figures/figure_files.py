@@ -26,7 +26,7 @@ class Parameters(Protocol):
         """A parameter that not every rule has."""
 
 
-def keywords(params: Parameters, title: str, notes: Sequence[str] = ()) -> dict[str, Any]:
+def keywords(params: Parameters, title: str) -> dict[str, Any]:
     """What a chart function is given, from the parameters of a rule that draws one.
 
     `title` is the figure's where the config names none.
@@ -34,7 +34,6 @@ def keywords(params: Parameters, title: str, notes: Sequence[str] = ()) -> dict[
     site, position = (params.get("readout") or "mlp/final").split("/")
     return {
         "title": params.get("title") or title,
-        "notes": notes,
         "style": params.chart,
         "level": params.level,
         "panels": [(key, params.label["models"][key]) for key in params.models],

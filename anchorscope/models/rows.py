@@ -76,36 +76,6 @@ def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) 
         raise AnchorscopeError(what, where, do, see="python-interface") from None
 
 
-def answer_rows(
-    loaded: Loaded,
-    table: Rows,
-    chosen: Config,
-    *,
-    style: str,
-    examples: Rows | None = None,
-    unlabelled: bool = False,
-) -> tuple[pd.DataFrame, Counts]:
-    """Prompt a model with the questions, or take the responses in the table, and find the anchors.
-
-    Args:
-        table, style, examples: see `anchorscope.measure.measure`.
-        chosen: the settings of `measure`, checked.
-        unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
-            answers, and no label of a response. Their label is missing. Probes cannot be fitted to
-            such rows, but states can be measured and scored.
-
-    Returns:
-        The table of answers, see `answers.answer`, and the rows left out before it, by reason; the
-        note `answers.UNLABELLED` counts the rows kept without a label.
-
-    Raises:
-        AnchorscopeError: missing columns, no row that can be used, see `answers.answer`.
-    """
-    asked = ask(table, style, chosen.seed, examples=examples, unlabelled=unlabelled)
-    answered = answer(loaded, asked, chosen, style=style, unlabelled=unlabelled)
-    return answered.answers, answered.counts
-
-
 def ask(
     table: Rows,
     style: str,
@@ -119,7 +89,10 @@ def ask(
     """The questions to ask, and the candidates for worked examples where the style shows any.
 
     Args:
-        table, style, examples, unlabelled: see `answer_rows`.
+        table, style, examples: see `anchorscope.measure.measure`.
+        unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
+            answers, and no label of a response. Their label is missing. Probes cannot be fitted to
+            such rows, but states can be measured and scored.
         names: which column holds which field; by default fields and columns share names.
         source: what errors call the table.
 
@@ -148,8 +121,9 @@ def answer(
 ) -> Answered:
     """Prompt a model with questions, or take their responses, and find the anchors.
 
-    `around`: the text around questions as it is, by relation, in place of examples chosen here.
-    Raises AnchorscopeError: see `answers.answer`.
+    `around`: the text around questions as it is, by relation, in place of examples chosen here. The
+    note `answers.UNLABELLED` counts rows kept without a label (`unlabelled`, see `ask`). Raises
+    AnchorscopeError: see `answers.answer`.
     """
     prompted, _ = prompts.build(
         prompts.of_run(asked.questions, None, chosen.finder),

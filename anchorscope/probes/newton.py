@@ -10,23 +10,18 @@ from anchorscope.probes.samples import sigmoid
 
 
 def logistic_regressions(
-    rows: np.ndarray,
-    target: np.ndarray,
-    weights: np.ndarray,
-    fixed: np.ndarray | float = 0.0,
-    penalty: np.ndarray | float = 0.0,
+    rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
 ) -> np.ndarray:
     """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n].
 
-    Each layer's is fitted by itself. The loss is Σ weights · log-loss + ½ Σ penalty · w². A step is
-    halved until the loss no longer rises.
+    Each layer's is fitted by itself. The loss is Σ weights · log-loss. A step is halved until the
+    loss no longer rises.
 
     Args:
         rows: a row for each feature; the constant is one, too.
         target: between 0 and 1, [n], or [layers, n] where each layer has its own.
         weights: how often each sample counts, like `target`.
         fixed: added to the logits, [layers, n].
-        penalty: of each weight, [layers, k].
     """
 
     def logit(w: np.ndarray) -> np.ndarray:
@@ -35,17 +30,16 @@ def logistic_regressions(
     def loss(w: np.ndarray) -> np.ndarray:
         x = logit(w)  # np.logaddexp(0, x) is several times as slow
         softplus = np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
-        fit = ((softplus - target * x) * weights).sum(-1)
-        return fit + (penalty * w**2).sum(-1) / 2
+        return ((softplus - target * x) * weights).sum(-1)
 
     w = np.zeros(rows.shape[:2])
-    least = np.broadcast_to(penalty, w.shape) + 1e-9  # keeps the Hessian regular
+    least = 1e-9 * np.eye(rows.shape[1])  # keeps the Hessian regular
     now = loss(w)
     for _ in range(100):
         p = sigmoid(logit(w))
-        gradient = (rows @ (weights * (p - target))[..., None])[..., 0] + penalty * w
+        gradient = (rows @ (weights * (p - target))[..., None])[..., 0]
         hessian = (rows * (weights * p * (1 - p))[..., None, :]) @ rows.swapaxes(-1, -2)
-        hessian += least[..., None] * np.eye(rows.shape[1])
+        hessian += least
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         if np.abs(step).max() < 1e-9:
             break

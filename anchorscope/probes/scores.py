@@ -46,7 +46,6 @@ COLUMNS = {
 }
 """Column of the table → what it holds."""
 LEARNED = ("t", "offset", "inner_auc")
-PROBES = ("clean", "refit", "offset", "shuffled")
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""

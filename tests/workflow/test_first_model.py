@@ -15,8 +15,8 @@ import yaml
 from workflow import PROJECT, Workspace, merged, workspace
 
 from anchorscope.config.settings import Config
-from anchorscope.measure import answer_rows
 from anchorscope.models import loading
+from anchorscope.models.rows import answer, ask
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from tools import first_model
@@ -126,7 +126,7 @@ def test_the_model_answers_under_its_chat_template(
         {"question": row["question"], "answers": json.loads(row["possible_answers"])}
         for row in rows[:20]
     ]
-    asked = {"style": "chat", "examples": shown}
-    answers, _ = answer_rows(loaded, questions, chosen, **asked)
+    asked = ask(questions, "chat", chosen.seed, examples=shown)
+    answers = answer(loaded, asked, chosen, style="chat").answers
     assert answers["answer"].str.contains(r"\w").sum() == len(answers) > CHAT / 2
     assert set(answers["outcome"]) <= {"right", "wrong", "no answer"}
