@@ -13,6 +13,7 @@ from anchorscope.detectors import verdict
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
+from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -134,14 +135,14 @@ def said(interaction: str | None = "yes", **changed: float) -> str:
 
 def test_the_verdict_says_what_is_beaten_and_what_is_read():
     assert "significantly better than every model of the text" in said()
-    assert "it compares them" in said()
+    assert f"The {SAYS['interaction'].removeprefix('the ')}." in said()
     weak = said(vs_text_low=-0.02)
     assert "text does as well" in weak and "every model" not in weak
     assert "only reads the question" in said(vs_before_low=-0.1)
     assert "do not use it" in said(ci_low=0.55)
     assert "cannot be said" in said("too few")
     assert "cannot be said" in said(None)
-    assert "not shown to compare" in said("no")
+    assert f"not shown that {SAYS['interaction']}" in said("no")
 
 
 def test_worked_examples_are_shown_again_before_what_is_scored(load):
