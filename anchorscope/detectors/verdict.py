@@ -193,8 +193,8 @@ def transferred(transfer: pd.DataFrame) -> str:
         return ""
     worse, chance = (away["vs_own_high"] < 0).sum(), (away["auroc_low"] <= 0.5).sum()
     return (
-        f"Tried on another dataset the probe is significantly worse than that dataset's own in {worse} "
-        f"of {len(away)} pairs, and not significantly above chance in {chance}"
+        "Tried on another dataset the probe is significantly worse than that dataset's own in "
+        f"{worse} of {len(away)} pairs, and not significantly above chance in {chance}"
     )
 
 

@@ -55,7 +55,7 @@ def test_the_same_rows_give_the_same_detector(detector, load):
         ([{**row, "response": " "} for row in rows()], {}, "60 of 60 responses are empty"),
         (rows(), {"readout": "mlp/prompt_end"}, "closing token, not `prompt_end`"),
         (rows(), {"readout": "mlp/last"}, "mlp/last"),
-        (rows(), {"fields": {"question": "q"}}, "column `q`"),
+        ([{"q": row["question"]} for row in rows()], {}, "column `question`"),
         (rows(), {"probe": {"folds": 1}}, "probe.folds"),
     ],
 )
@@ -94,16 +94,6 @@ def test_one_empty_response_among_many_is_named_by_its_row(detector, load):
 def test_a_setting_that_there_is_not_is_an_error_in_the_call(load):
     with pytest.raises(TypeError, match=r"fit\(\) takes no `readouts`"):
         fit(load, rows(), readouts=["mlp/final"])
-
-
-def test_columns_of_other_names_are_read(detector, load):
-    given = [{"q": r["question"], "said": r["response"], "who": r["subject"]} for r in rows(3, 100)]
-    names = {"question": "q", "response": "said", "subject": "who"}
-    loaded = load("llama")
-    table = detector.score(loaded.model, loaded.tokenizer, given, fields=names)
-    plain = [{key: row[key] for key in names} for row in rows(3, 100)]
-    again = detector.score(loaded.model, loaded.tokenizer, plain)
-    assert table["p_wrong"].tolist() == again["p_wrong"].tolist()
 
 
 def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
