@@ -20,8 +20,6 @@ from anchorscope.experiments.crossing import table as crossing
 from anchorscope.probes import samples
 from anchorscope.storage.errors import AnchorscopeError
 
-Rows = Mapping[str, Mapping[Any, Any]]
-"""The rows of a table by what one of its columns holds."""
 OWN, VARIANT = "probe", "resid"
 """What the detector, of whatever method, and its variant are called among what is compared."""
 
@@ -51,24 +49,25 @@ def report(
         do = "give more rows, or read another site"
         raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
     table = evaluation.table(evaluation.scored(scores, answers), readout, bootstrap, seed)
-    by_metric = {name: _by(rows, "detector") for name, rows in table.groupby("metric")}
+    by_metric = {name: rows.set_index("detector") for name, rows in table.groupby("metric")}
     auroc = by_metric["auroc"]
+    own_auroc = auroc.loc[OWN].to_dict()
     crossed = _crossing(reads.table(mine, answers, readout, bootstrap, seed))
     found = {
-        **{name: int(auroc[OWN][name]) for name in ("n", "n_wrong", "n_clusters")},
+        **{name: int(own_auroc[name]) for name in ("n", "n_wrong", "n_clusters")},
         "level": bootstrap.level,
         "layers_of_folds": samples.layer_of_fold(own.fitted[readout].inner_auc).tolist(),
         "out_of_fold": {
             name: {
-                metric: _interval(by_metric[metric][name], evaluation.ESTIMATE)
+                metric: _interval(by_metric[metric].loc[name], evaluation.ESTIMATE)
                 for metric in (MEASURES if name in (OWN, VARIANT) else ["auroc"])
             }
-            for name in auroc
+            for name in auroc.index
         },
         "gains": _gains(auroc),
         "crossing": crossed,
         "pathway": _pathway(own, answers, bootstrap, seed),
-        "verdicts": verdict.of_detector(auroc[OWN], crossed["interaction"] if crossed else None),
+        "verdicts": verdict.of_detector(own_auroc, crossed["interaction"] if crossed else None),
     }
     return without_nan(found)
 
@@ -86,20 +85,16 @@ def _scores(cells: Sequence[DetectionCell], way: Method) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _by(table: pd.DataFrame, column: str) -> Rows:
-    return {str(row[column]): row for row in table.to_dict("records")}
-
-
-def _interval(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, float]:
+def _interval(row: Mapping[Any, Any] | pd.Series, columns: Sequence[str]) -> dict[str, float]:
     return Interval.of(row, columns)._asdict()
 
 
-def _gains(auroc: Rows) -> dict[str, Any]:
+def _gains(auroc: pd.DataFrame) -> dict[str, Any]:
     """The detector's AUC minus that of everything else, paired."""
-    others = [name for name in auroc if name not in (OWN, VARIANT)]
-    gains = {name: _interval(auroc[OWN], evaluation.ends(name)) for name in others}
-    if VARIANT in auroc:
-        value, low, high = Interval.of(auroc[VARIANT], evaluation.ends(OWN))
+    others = [name for name in auroc.index if name not in (OWN, VARIANT)]
+    gains = {name: _interval(auroc.loc[OWN], evaluation.ends(name)) for name in others}
+    if VARIANT in auroc.index:
+        value, low, high = Interval.of(auroc.loc[VARIANT], evaluation.ends(OWN))
         gains[VARIANT] = Interval(-value, -high, -low)._asdict()
     return gains
 
@@ -108,7 +103,7 @@ def _crossing(table: pd.DataFrame) -> dict[str, Any] | None:
     """What it reads of question, answer and pair; None where no answers could be swapped."""
     if table.empty:
         return None
-    row = _by(table, "detector")[OWN]
+    (row,) = table.to_dict("records")
     terms = {
         name: _interval(row, [f"{name}{end}" for end in ("", "_low", "_high")])
         for name in ("pair_right", "pair_wrong")
@@ -127,12 +122,13 @@ def _pathway(
     table = self_awareness.table(rows, answers, cell.clean.readout, bootstrap, seed)
     if table.empty:
         return None
-    of, ends = _by(table, "predictor"), ("auc", "auc_low", "auc_high")
+    of, ends = table.set_index("predictor"), ("auc", "auc_low", "auc_high")
+    states = of.loc["states"]
     return {
-        "share": of["states"]["n_flips"] / of["states"]["n"],
-        "auroc": _interval(of["states"], ends),
-        "auroc_of_the_score": _interval(of["score"], ends),
-        "gain": _interval(of["states"], evaluation.ends("score")),
+        "share": float(states["n_flips"] / states["n"]),
+        "auroc": _interval(states, ends),
+        "auroc_of_the_score": _interval(of.loc["score"], ends),
+        "gain": _interval(states, evaluation.ends("score")),
     }
 
 
