@@ -34,7 +34,7 @@ RowsPath = Annotated[Path, typer.Option("--rows", help="File of rows.")]
 OtherModel = Annotated[
     str | None, typer.Option(help="Hub id or folder; by default the one it was fitted to.")
 ]
-BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch.")]
+BatchTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of the detector.")]
 
 
@@ -48,7 +48,7 @@ def fit(
         typer.Option(help="Prompt style; chat where it has a template, else few_shot."),
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of a hub model.")] = None,
-    batch_tokens: BatchTokens = BATCH_TOKENS,
+    batch_tokens: BatchTokens = None,
 ) -> None:
     """Fit a detector to labelled rows and write its folder: weights, config.json and a card.
 
@@ -64,7 +64,7 @@ def fit(
         given,
         style=style or styles.natural(loaded.tokenizer).name,
         source=rows,
-        batch_tokens=batch_tokens,
+        batch_tokens=batch_tokens or BATCH_TOKENS,
     )
     source = {"name": model, "revision": revision or detector.source["revision"]}
     replace(detector, source=source).save(out)
@@ -76,7 +76,7 @@ def evaluate(
     detector: Folder,
     rows: RowsPath,
     model: OtherModel = None,
-    batch_tokens: BatchTokens = BATCH_TOKENS,
+    batch_tokens: BatchTokens = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a detector on labelled rows.
@@ -97,7 +97,7 @@ def score(
         Path | None, typer.Option(help="File for the scores; by default standard output.")
     ] = None,
     model: OtherModel = None,
-    batch_tokens: BatchTokens = BATCH_TOKENS,
+    batch_tokens: BatchTokens = None,
 ) -> None:
     """Say of each row how likely its answer is wrong, as JSON Lines.
 

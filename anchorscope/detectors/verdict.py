@@ -29,7 +29,7 @@ def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
     """
     lines = []
     better = auc["ci_low"] > LEAST_AUC
-    unbeaten = [name for name in TEXTS if not beats(auc, [name])]
+    unbeaten = [label_of(name) for name in TEXTS if not beats(auc, [name])]
     if not better:
         lines.append(f"It is not significantly better than AUROC {LEAST_AUC}: do not use it.")
     if unbeaten:
