@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.detectors.registry import METHODS
@@ -34,7 +33,7 @@ class Interval(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any] | pd.Series, columns: Sequence[str]) -> Interval:
+    def of(cls, row: Mapping[Any, Any], columns: Sequence[str]) -> Interval:
         """That of three columns of a table's row."""
         return cls(*(float(row[name]) for name in columns))
 

@@ -73,11 +73,13 @@ def evaluate(
     used = used.astype({"label": np.int64})
     s = {"own": used["logit"].to_numpy(dtype=np.float64)}
     found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, Bootstrap(), 0)
-    by_metric = found.set_index("metric")
-    sizes = by_metric.loc["auroc"]
+    by_metric = found.set_index("metric").to_dict("index")
+    sizes = by_metric["auroc"]
     return Evaluation(
-        {name: Interval.of(by_metric.loc[name], evaluation.ESTIMATE) for name in MEASURES},
-        *(int(sizes[name]) for name in ("n", "n_wrong", "n_clusters")),
+        {name: Interval.of(by_metric[name], evaluation.ESTIMATE) for name in MEASURES},
+        sizes["n"],
+        sizes["n_wrong"],
+        sizes["n_clusters"],
         counts,
         used[["id", "question", "response", "label", "p_wrong"]].astype({"p_wrong": np.float64}),
     )

@@ -49,25 +49,24 @@ def report(
         do = "give more rows, or read another site"
         raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
     table = evaluation.table(evaluation.scored(scores, answers), readout, bootstrap, seed)
-    by_metric = {name: rows.set_index("detector") for name, rows in table.groupby("metric")}
+    by_metric = {name: _by(rows, "detector") for name, rows in table.groupby("metric")}
     auroc = by_metric["auroc"]
-    own_auroc = auroc.loc[OWN].to_dict()
     crossed = _crossing(reads.table(mine, answers, readout, bootstrap, seed))
     found = {
-        **{name: int(own_auroc[name]) for name in ("n", "n_wrong", "n_clusters")},
+        **{name: int(auroc[OWN][name]) for name in ("n", "n_wrong", "n_clusters")},
         "level": bootstrap.level,
         "layers_of_folds": samples.layer_of_fold(own.fitted[readout].inner_auc).tolist(),
         "out_of_fold": {
             name: {
-                metric: _interval(by_metric[metric].loc[name], evaluation.ESTIMATE)
+                metric: _interval(by_metric[metric][name], evaluation.ESTIMATE)
                 for metric in (MEASURES if name in (OWN, VARIANT) else ["auroc"])
             }
-            for name in auroc.index
+            for name in auroc
         },
         "gains": _gains(auroc),
         "crossing": crossed,
         "pathway": _pathway(own, answers, bootstrap, seed),
-        "verdicts": verdict.of_detector(own_auroc, crossed["interaction"] if crossed else None),
+        "verdicts": verdict.of_detector(auroc[OWN], crossed["interaction"] if crossed else None),
     }
     return without_nan(found)
 
@@ -85,16 +84,21 @@ def _scores(cells: Sequence[DetectionCell], way: Method) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _interval(row: Mapping[Any, Any] | pd.Series, columns: Sequence[str]) -> dict[str, float]:
+def _by(table: pd.DataFrame, column: str) -> dict[Any, dict[Any, Any]]:
+    """Its rows by what a column holds."""
+    return table.set_index(column).to_dict("index")
+
+
+def _interval(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, float]:
     return Interval.of(row, columns)._asdict()
 
 
-def _gains(auroc: pd.DataFrame) -> dict[str, Any]:
+def _gains(auroc: Mapping[Any, Mapping[Any, Any]]) -> dict[str, Any]:
     """The detector's AUC minus that of everything else, paired."""
-    others = [name for name in auroc.index if name not in (OWN, VARIANT)]
-    gains = {name: _interval(auroc.loc[OWN], evaluation.ends(name)) for name in others}
-    if VARIANT in auroc.index:
-        value, low, high = Interval.of(auroc.loc[VARIANT], evaluation.ends(OWN))
+    others = [name for name in auroc if name not in (OWN, VARIANT)]
+    gains = {name: _interval(auroc[OWN], evaluation.ends(name)) for name in others}
+    if VARIANT in auroc:
+        value, low, high = Interval.of(auroc[VARIANT], evaluation.ends(OWN))
         gains[VARIANT] = Interval(-value, -high, -low)._asdict()
     return gains
 
@@ -122,12 +126,12 @@ def _pathway(
     table = self_awareness.table(rows, answers, cell.clean.readout, bootstrap, seed)
     if table.empty:
         return None
-    of, ends = table.set_index("predictor"), ("auc", "auc_low", "auc_high")
-    states = of.loc["states"]
+    of, ends = _by(table, "predictor"), ("auc", "auc_low", "auc_high")
+    states = of["states"]
     return {
         "share": float(states["n_flips"] / states["n"]),
         "auroc": _interval(states, ends),
-        "auroc_of_the_score": _interval(of.loc["score"], ends),
+        "auroc_of_the_score": _interval(of["score"], ends),
         "gain": _interval(states, evaluation.ends("score")),
     }
 
