@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import SampledSettings
@@ -84,17 +85,16 @@ def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
     if not left:
         what = f"{target}: all {len(cells)} cells are there"
         return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
-    return tried("target", target, work_left, cells, left)
 
+    def work_left() -> str:
+        n = sum(samples(cell.study.config, cell.dataset) for cell in left)
+        size = gigabytes(sum(map(_bytes, left)))
+        return (
+            f"{len(left)} of {len(cells)} cells to measure, at most {n:,} samples, "
+            f"activations about {size}"
+        )
 
-def work_left(cells: Sequence[StudyCell], left: Sequence[StudyCell]) -> str:
-    """The size of the cells that are left of a target, in words."""
-    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
-    size = gigabytes(sum(map(_bytes, left)))
-    return (
-        f"{len(left)} of {len(cells)} cells to measure, at most {n:,} samples, "
-        f"activations about {size}"
-    )
+    return tried("target", target, work_left)
 
 
 def passes_of(config: RunConfig, name: str, cells: Sequence[StudyCell]) -> Finding:
@@ -256,16 +256,17 @@ def listed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Iterator[Finding]:
     """Check that the hub gives us what is not on this machine; it is asked about nothing else."""
-    wanted = [("model", name, config.models[name].hub) for name in models]
-    wanted += [("dataset", name, config.datasets[name].hub) for name in names]
+    wanted: list[tuple[str, str, Model | Dataset]] = [
+        *(("model", name, config.models[name]) for name in models),
+        *(("dataset", name, config.datasets[name]) for name in names),
+    ]
     reached = True
-    for kind, name, hub_id in wanted:
-        if hub_id is None:
+    for kind, name, entry in wanted:
+        if (hub_id := entry.hub) is None:
             continue
-        entry = config.models[name] if kind == "model" else config.datasets[name]
         if warning := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
             yield Finding("warning", "hub", f"{kind} {name}: {warning}")
-        finding = here(config, kind, name)
+        finding = here(config, kind, name, entry)
         if finding.status == "ok":
             continue
         if reached and finding.see not in FOR_GOOD:
@@ -278,17 +279,17 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
         yield finding
 
 
-def here(config: Config, kind: str, name: str) -> Finding:
+def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding:
     """Whether a hub model or dataset is on this machine, and a model's checkpoint can be used."""
+    hub_id = str(entry.hub)
     absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
-    if kind == "dataset":
-        entry = config.datasets[name]
-        commit = revisions.known_commit("datasets", str(entry.hub), entry.revision)
-        cached = commit is not None and reading.prepared(str(entry.hub), entry.config, commit)
-        there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()
-        return Finding("ok", "hub", "it is here") if there else absent
-    folder = loading.cached(str(config.models[name].hub), config.models[name].revision)
-    return tried("hub", f"{kind} {name}", checkpoint, folder, "plain") if folder else absent
+    if isinstance(entry, Model):
+        folder = loading.cached(hub_id, entry.revision)
+        return tried("hub", f"{kind} {name}", checkpoint, folder, "plain") if folder else absent
+    commit = revisions.known_commit("datasets", hub_id, entry.revision)
+    cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
+    there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()
+    return Finding("ok", "hub", "it is here") if there else absent
 
 
 def ask(kind: str, hub_id: str) -> str:

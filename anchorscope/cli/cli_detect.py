@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 import typer
 
 from anchorscope import styles
-from anchorscope.config.sections import Fields, StyleName
+from anchorscope.config.sections import StyleName
 from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.models import loading
 from anchorscope.questions.reading import file_rows, local_files
 from anchorscope.storage.counts import in_words
-from anchorscope.storage.errors import AnchorscopeError, nearest
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
 if TYPE_CHECKING:
@@ -32,24 +31,10 @@ app = typer.Typer(
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 RowsPath = Annotated[Path, typer.Option("--rows", help="File of rows.")]
-FieldColumns = Annotated[
-    list[str] | None,
-    typer.Option("--field", help="A column of another name, as answers=gold; may be repeated."),
-]
 OtherModel = Annotated[
     str | None, typer.Option(help="Hub id or folder; by default the one it was fitted to.")
 ]
-Device = Annotated[
-    Literal["cpu", "cuda"] | None, typer.Option(help="By default a GPU, where there is one.")
-]
-Dtype = Annotated[
-    Literal["bfloat16", "float16", "float32"] | None,
-    typer.Option(help="Format of the weights; by default as in fitting, there by the device."),
-]
 BatchTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")]
-OneReadout = Annotated[
-    str | None, typer.Option(help="resid/final for the variant of the residual stream.")
-]
 Folder = Annotated[Path, typer.Argument(help="Folder of the detector.")]
 
 
@@ -62,17 +47,8 @@ def fit(
         StyleName | None,
         typer.Option(help="Prompt style; chat where it has a template, else few_shot."),
     ] = None,
-    readout: Annotated[str, typer.Option(help="<site>/final: mlp, attn or resid.")] = "mlp/final",
-    examples: Annotated[
-        Path | None, typer.Option(help="Rows to show as worked examples; else held back.")
-    ] = None,
-    field: FieldColumns = None,
     revision: Annotated[str | None, typer.Option(help="Commit of a hub model.")] = None,
-    dtype: Dtype = None,
-    device: Device = None,
     batch_tokens: BatchTokens = None,
-    seed: int = 0,
-    as_json: AsJson = False,
 ) -> None:
     """Fit a detector to labelled rows and write its folder: weights, config.json and a card.
 
@@ -81,25 +57,18 @@ def fit(
     from anchorscope.detectors.saved import detector as saved, training
 
     saved.check_free(out)  # before anything is computed
-    given, names = rows_of(rows, field)
-    loaded = load_model(model, dtype, device, revision)
+    given, loaded = rows_of(rows), load_model(model, revision)
     detector = training.fit(
         loaded.model,
         loaded.tokenizer,
         given,
         style=style or styles.natural(loaded.tokenizer).name,
-        readout=readout,
-        examples=None if examples is None else file_rows(examples),
-        fields=names,
         source=rows,
-        seed=seed,
         batch_tokens=batch_tokens or BATCH_TOKENS,
     )
     source = {"name": model, "revision": revision or detector.source["revision"]}
     replace(detector, source=source).save(out)
     typer.echo(summary_of_fit(detector, out), err=True)
-    if as_json:
-        typer.echo(as_json_text(detector.report))
 
 
 @app.command("eval")
@@ -107,10 +76,6 @@ def evaluate(
     detector: Folder,
     rows: RowsPath,
     model: OtherModel = None,
-    readout: OneReadout = None,
-    field: FieldColumns = None,
-    dtype: Dtype = None,
-    device: Device = None,
     batch_tokens: BatchTokens = None,
     as_json: AsJson = False,
 ) -> None:
@@ -119,10 +84,9 @@ def evaluate(
     Prints AUROC, AUPRC, Brier score and accuracy at coverage, with clustered intervals. Rows that
     share a question or subject with what it was fitted to are left out and counted.
     """
-    saved, given = opened(detector, rows, field, model, dtype, device)
-    evaluation = saved.evaluate(**given, readout=readout, batch_tokens=batch_tokens)
-    made = as_json_text(evaluation.as_dict()) if as_json else repr(evaluation)
-    typer.echo(made)
+    saved, given = opened(detector, rows, model)
+    evaluation = saved.evaluate(**given, batch_tokens=batch_tokens)
+    typer.echo(as_json_text(evaluation.as_dict()) if as_json else repr(evaluation))
 
 
 @app.command()
@@ -133,18 +97,14 @@ def score(
         Path | None, typer.Option(help="File for the scores; by default standard output.")
     ] = None,
     model: OtherModel = None,
-    readout: OneReadout = None,
-    field: FieldColumns = None,
-    dtype: Dtype = None,
-    device: Device = None,
     batch_tokens: BatchTokens = None,
 ) -> None:
     """Say of each row how likely its answer is wrong, as JSON Lines.
 
     Rows without a response are answered by the model. No labels are needed.
     """
-    saved, given = opened(detector, rows, field, model, dtype, device)
-    table = saved.score(**given, readout=readout, batch_tokens=batch_tokens)
+    saved, given = opened(detector, rows, model)
+    table = saved.score(**given, batch_tokens=batch_tokens)
     if out is None:
         typer.echo(json_lines(table), nl=False)
     else:
@@ -153,29 +113,23 @@ def score(
     typer.echo(summary_of_scores(table), err=True)
 
 
-def rows_of(
-    path: Path, fields: Sequence[str] | None
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """The rows of a file of JSON Lines, JSON, CSV or Parquet, and which column holds which field.
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON Lines, JSON, CSV or Parquet, or of those in a folder.
 
-    `fields` are such as `question=q`. Raises AnchorscopeError: no such file, a broken row, a field
-    that does not exist.
+    Raises AnchorscopeError: no such file, a broken row.
     """
-    rows = [row for file in local_files(path, None, None) for row in file_rows(file)]
-    return rows, _fields(fields) if fields else None
+    return [row for file in local_files(path, None, None) for row in file_rows(file)]
 
 
-def load_model(
-    name: str, dtype: str | None, device: str | None, revision: str | None = None
-) -> Loaded:
-    """The model of a folder or of the hub.
+def load_model(name: str, revision: str | None = None, dtype: str | None = None) -> Loaded:
+    """The model of a folder or of the hub, on a GPU where there is one.
 
-    `dtype` None is bfloat16 on a GPU, else float32; `device` None is a GPU where there is one.
-    Raises AnchorscopeError: no such model, see `loading.fetch` and `loading.load`.
+    `dtype` None is bfloat16 there, else float32. Raises AnchorscopeError: no such model, see
+    `loading.fetch` and `loading.load`.
     """
     from anchorscope.workflow.devices import best_device, gpus_here
 
-    place = best_device(device or ("cuda" if gpus_here() else "cpu"))
+    place = best_device("cuda" if gpus_here() else "cpu")
     folder = Path(name).expanduser()
     if not folder.exists():
         folder, _ = loading.fetch(name, revision)
@@ -183,14 +137,7 @@ def load_model(
     return loading.load(folder, dtype=dtype or fitting, device=place)
 
 
-def opened(
-    folder: Path,
-    rows: Path,
-    fields: Sequence[str] | None,
-    model: str | None,
-    dtype: str | None,
-    device: str | None,
-) -> tuple[Detector, dict[str, Any]]:
+def opened(folder: Path, rows: Path, model: str | None) -> tuple[Detector, dict[str, Any]]:
     """A saved detector, and what its methods are given: its model, and rows (see `rows_of`).
 
     What can be refused without a model is refused first.
@@ -199,15 +146,14 @@ def opened(
     """
     from anchorscope.detectors.saved import detector as saved
 
-    detector, (given, names) = saved.load(folder), rows_of(rows, fields)
+    detector, given = saved.load(folder), rows_of(rows)
     name, revision = model or detector.source["name"], detector.source["revision"]
     if name is None:
         what, do = "the detector does not say where its model is", "name it with --model"
         raise AnchorscopeError(what, folder, do, see="detector")
-    dtype = dtype or detector.binding.dtype
-    loaded = load_model(name, dtype, device, None if model else revision)
+    loaded = load_model(name, None if model else revision, detector.binding.dtype)
     of_model = {"model": loaded.model, "tokenizer": loaded.tokenizer}
-    return detector, {**of_model, "rows": given, "fields": names, "source": rows}
+    return detector, {**of_model, "rows": given, "source": rows}
 
 
 def summary_of_fit(detector: Detector, out: Path) -> str:
@@ -238,16 +184,3 @@ def json_lines(table: pd.DataFrame) -> str:
 
 def as_json_text(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _fields(given: Sequence[str]) -> dict[str, Any]:
-    """Field → column, or columns of `answers`, from texts such as `question=q`."""
-    fields: dict[str, Any] = {}
-    for text in given:
-        name, equals, column = text.partition("=")
-        if not equals or not column or name not in Fields.model_fields:
-            what = f"`{text}` names no column of a field"
-            do = nearest(name, Fields.model_fields, "write it as question=column")
-            raise AnchorscopeError(what, "--field", do, see="missing-column")
-        fields[name] = [*fields.get(name, []), column] if name == "answers" else column
-    return fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -131,6 +131,7 @@ def in_folds(
     clean = {name: _states(folder, name, "clean", design.ids) for name in readouts}
     partner = rows["crossed_partner"].astype(object)
     crossed_rows = np.flatnonzero(partner.notna())
+    cut = not rows["n_blocked_knockout"].isna().all()
     return DetectionCell(
         design,
         Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
@@ -138,7 +139,7 @@ def in_folds(
         crossed_rows,
         partner.where(partner.notna(), None).to_numpy(dtype=object),
         None if rows["partner_source"].isna().all() else str(rows["partner_source"].iloc[0]),
-        _knockout(folder, readout, rows, design.ids),
+        _states(folder, readout, "knockout", design.ids) if cut else None,
         device=device,
     )
 
@@ -177,21 +178,20 @@ def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
     """States of these samples in this order; of another condition than clean those measured."""
     measured, states = activations.read(folder, readout, condition)
-    places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
-    if (places < 0).any():
-        missing = ids[places < 0]
-        what = f"{len(missing)} samples have no {condition} states, id {missing[0]} first"
-        raise mismatch(what, folder, "folder of activations")
+    places = _places(measured, ids, f"{condition} states", folder, "folder of activations")
     return Reordered(states, torch.as_tensor(places))
 
 
-def _knockout(
-    folder: str | Path, readout: str, answers: pd.DataFrame, ids: np.ndarray
-) -> Features | None:
-    """States under the knockout; None where it was not measured."""
-    if answers["n_blocked_knockout"].isna().all():
-        return None
-    return _states(folder, readout, "knockout", ids)
+def _places(
+    measured: Iterable[object], ids: np.ndarray, what: str, where: object, product: str
+) -> np.ndarray:
+    """The places of samples among those measured, int64 [ids]; raises AnchorscopeError: not all."""
+    places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
+    if (places < 0).any():
+        missing = ids[places < 0]
+        said = f"{len(missing)} samples have no {what}, id {missing[0]} first"
+        raise mismatch(said, where, product)
+    return places
 
 
 def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> pd.DataFrame | None:
@@ -199,11 +199,8 @@ def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> p
     if outputs is None:
         return None
     rows = outputs[outputs["condition"] == condition]
-    places = pd.Index(rows["id"].astype(str)).get_indexer(pd.Index(ids))
-    if (places < 0).any():
-        missing = ids[places < 0]
-        what = f"{len(missing)} samples have no token probabilities, id {missing[0]} first"
-        raise mismatch(what, f"outputs, {condition}", "outputs")
+    where = f"outputs, {condition}"
+    places = _places(rows["id"], ids, "token probabilities", where, "outputs")
     return rows.iloc[places].reset_index(drop=True)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.experiments.crossing.claims import NO, YES
+from anchorscope.experiments.crossing.claims import NO, SAYS, YES
 from anchorscope.probes.floors import FLOORS
 from anchorscope.probes.strength import LEAST_AUC
 
@@ -20,18 +20,6 @@ ALONE = 0.9
 Names = Mapping[str, str]
 
 
-READS = {
-    YES: "Its score is no sum of what it reads of question and answer: it compares them.",
-    NO: "It is not shown to compare the answer with the question: what it reads may be the "
-    "question and the answer, each for itself.",
-}
-UNTOLD = (
-    "Whether it compares the answer with the question cannot be said: too few answers could be "
-    "swapped between questions."
-)
-"""What one detector is shown to read, by the verdict of `interaction`."""
-
-
 def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
     """Sentences on what one detector beats, and what it reads.
 
@@ -41,7 +29,7 @@ def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
     """
     lines = []
     better = auc["ci_low"] > LEAST_AUC
-    unbeaten = [name for name in TEXTS if not beats(auc, [name])]
+    unbeaten = [label_of(name) for name in TEXTS if not beats(auc, [name])]
     if not better:
         lines.append(f"It is not significantly better than AUROC {LEAST_AUC}: do not use it.")
     if unbeaten:
@@ -56,10 +44,50 @@ def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
             "It only reads the question: at the end of the prompt, before the answer is read, a "
             "probe does as well. It tells hard questions, not wrong answers."
         )
-    return [*lines, READS.get(interaction or "", UNTOLD)]
+    return [*lines, _compares(interaction)]
 
 
-def surely_above(auc: pd.DataFrame, detector: str, reference: str) -> int:
+def _compares(interaction: str | None) -> str:
+    """Whether one detector is shown to compare answer and question, by the claim's verdict."""
+    says = SAYS["interaction"]
+    if interaction == YES:
+        return f"{says[0].upper()}{says[1:]}."
+    if interaction == NO:
+        return f"It is not shown that {says}."
+    return f"Whether {says} cannot be said: too few answers could be swapped between questions."
+
+
+def of_picture(auc: pd.DataFrame) -> list[str]:
+    """Two sentences on the probe: what it is surely above, and what is above it in most cells."""
+    cells, measured = _cells(auc), set(auc["detector"])
+    beaten = [
+        f"{words} in {_surely_above(auc, 'probe', name)} of {cells} cells"
+        for name, words in (("text", "the text"), ("output", "token probabilities"))
+        if {name, "probe"} <= measured
+    ]
+    better = [
+        label_of(name)
+        for name in in_order(measured - {"probe"})
+        if _surely_above(auc, name, "probe") > cells / 2
+    ]
+    return [
+        f"The probe is significantly above {' and '.join(beaten)}." if beaten else "",
+        f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
+    ]
+
+
+def comparing(reads: pd.DataFrame) -> str:
+    """A sentence on which methods compare question and answer in most cells."""
+    held = reads[reads["interaction"] == YES].groupby("detector").size()
+    names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
+    return f"Interaction holds (dot) in most cells: {'; '.join(names) or 'none'}."
+
+
+def _cells(table: pd.DataFrame) -> int:
+    return table.groupby(["model", "dataset"]).ngroups
+
+
+def _surely_above(auc: pd.DataFrame, detector: str, reference: str) -> int:
     """In how many cells the AUC of a detector is surely above that of another."""
     return int((auc[auc["detector"] == detector][f"vs_{reference}_low"] > 0).sum())
 
@@ -80,7 +108,7 @@ def in_words(
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:
         return []
-    cells = auc.groupby(["model", "dataset"]).ngroups
+    cells = _cells(auc)
     where = f"of {cells} cell{'s' if cells > 1 else ''}"
     return [
         *_beating(auc, TEXTS, "every text model", where),
@@ -144,8 +172,7 @@ def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[st
     """Between which datasets the probe's AUC is not surely above chance."""
     from anchorscope.figures.figure_notes import few  # loads altair
 
-    probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
-    away = probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
+    away = _away(transfer)
     if away.empty:
         return []
     lost = away[away["auroc_low"] <= 0.5]
@@ -155,12 +182,26 @@ def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[st
         f"{datasets.get(row['dataset'], row['dataset'])}"
         for row in lost.to_dict("records")
     ]
-    worse = int((away["vs_own_high"] < 0).sum())
-    text = (
-        f"Tried on another dataset the probe is significantly worse than there in {worse} of "
-        f"{len(away)} pairs, and not significantly above chance in {len(lost)}"
-    )
+    text = transferred(transfer)
     return [f"{text}: {few(names)}." if names else f"{text}."]
+
+
+def transferred(transfer: pd.DataFrame) -> str:
+    """How often the probe is worse on a dataset that it was not trained on; empty without one."""
+    away = _away(transfer)
+    if away.empty:
+        return ""
+    worse, chance = (away["vs_own_high"] < 0).sum(), (away["auroc_low"] <= 0.5).sum()
+    return (
+        "Tried on another dataset the probe is significantly worse than that dataset's own in "
+        f"{worse} of {len(away)} pairs, and not significantly above chance in {chance}"
+    )
+
+
+def _away(transfer: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the probe on a dataset that it was not trained on, but those of few samples."""
+    probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
+    return probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
 
 
 def _only_question(auc: pd.DataFrame, reads: pd.DataFrame, where: str) -> list[str]:

@@ -21,8 +21,6 @@ from anchorscope.styles import Around, style_of
 
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
 """A row for each question: the fields of a dataset, as a frame or as a list of dicts."""
-FieldNames = Mapping[str, Any]
-"""Field of a dataset → the column, or columns, that hold it."""
 TABLE = "the table"
 
 
@@ -82,7 +80,6 @@ def ask(
     seed: int,
     *,
     examples: Rows | None = None,
-    names: FieldNames | None = None,
     source: object = TABLE,
     unlabelled: bool = False,
 ) -> Asked:
@@ -93,17 +90,16 @@ def ask(
         unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
             answers, and no label of a response. Their label is missing. Probes cannot be fitted to
             such rows, but states can be measured and scored.
-        names: which column holds which field; by default fields and columns share names.
         source: what errors call the table.
 
     Raises:
         AnchorscopeError: missing columns, an empty response, no row that can be used.
     """
-    frame, counts = question_rows(table, names, source=source, unlabelled=unlabelled)
+    frame, counts = question_rows(table, source=source, unlabelled=unlabelled)
     if not style_of(style).shows_examples:
         return Asked(frame, None, counts)
     if examples is not None:
-        pool, _ = question_rows(examples, names, source="the examples")
+        pool, _ = question_rows(examples, source="the examples")
         return Asked(frame, questions.candidates(pool, frame, seed), counts)
     sampled, shots = questions.sample(frame, None, seed, hold_back=True)
     held = {"held back for few-shot examples": len(frame) - len(sampled)}
@@ -149,21 +145,15 @@ def answer(
 
 
 def question_rows(
-    table: Rows,
-    names: FieldNames | None = None,
-    *,
-    source: object = TABLE,
-    unlabelled: bool = False,
+    table: Rows, *, source: object = TABLE, unlabelled: bool = False
 ) -> tuple[pd.DataFrame, Counts]:
     """The questions' table of a user's own, and the rows that cannot be used; see `ask`."""
     rows = as_list(table)
     columns = {name for row in rows for name in row}
-    chosen: dict[str, Any] = dict(names or {})
-    if not chosen:
-        chosen = {name: name for name in Fields.model_fields if name in columns}
-        chosen["question"] = "question"
-        if "answers" in columns or not unlabelled:
-            chosen["answers"] = ["answers"]
+    chosen: dict[str, Any] = {name: name for name in Fields.model_fields if name in columns}
+    chosen["question"] = "question"
+    if "answers" in columns or not unlabelled:
+        chosen["answers"] = ["answers"]
     _check_responses(rows, chosen.get("response"), source)
     frame, counts = questions.normalise(
         rows, chosen, split=None, source=source, unlabelled=unlabelled

@@ -18,9 +18,10 @@ def one_family(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_family")
-def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, capsys):
-    assert main(["selftest", "--out", str(tmp_path / "found.json")]) == 0
-    found = json.loads((tmp_path / "found.json").read_text())
+def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["selftest"]) == 0
+    found = json.loads((tmp_path / "selftest.json").read_text())
     assert found["device"] == "cpu" and "torch" in found["libraries"]
     assert {one["verdict"] for one in found["verdicts"]} == {"pass", "skipped"}
     checks = "plain model,literal loop,determinism,noise,copies"
@@ -39,7 +40,8 @@ def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, capsys):
 
 @pytest.mark.usefixtures("one_family")
 def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(tmp_path, monkeypatch):
-    right, out = batches.cut, tmp_path / "found.json"
+    monkeypatch.chdir(tmp_path)
+    right, out = batches.cut, tmp_path / "selftest.json"
 
     def leaky(one, *given, **more):
         tokens = right(one, *given, **more)
@@ -47,7 +49,7 @@ def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(tmp_path, monke
 
     for broken in (leaky, None):
         monkeypatch.setattr(batches, "cut", broken)
-        assert main(["selftest", "--out", str(out)]) == 1
+        assert main(["selftest"]) == 1
         verdicts = json.loads(out.read_text())["verdicts"]
         failed = {one["check"] for one in verdicts if one["verdict"] == "fail"}
         assert failed == ({"literal loop"} if broken else {"error"})

@@ -216,7 +216,7 @@ def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> No
     )  # fmt: skip
     assert "Significantly above every text model in 1 of 1 cell: probe, mixture of probes." in words
     assert "Significantly above the plain probe in 1 of 1 cell: mixture of probes." in words
-    assert "Tried on another dataset the probe is significantly worse than there in" in words
+    assert "the probe is significantly worse than that dataset's own in" in words
     assert "Above chance by reading the question alone in any of 1 cell: nothing." in words
 
 

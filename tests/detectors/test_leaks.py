@@ -137,7 +137,11 @@ def leaky_sign(cell: DetectionCell) -> Callable[[Training], object]:
 def leaky_pathways(cell: DetectionCell) -> Callable[[Training], object]:
     everyone = probe.with_probes(all_rows(cell))
     share = probe.pathways(everyone)[cell.design.fold == 0].mean()
-    return lambda train: replace(mixture.fit_mixture(train), gate=mixture.ConstantGate(share))
+
+    def given(train: Training) -> object:
+        return replace(mixture.fit_mixture(train), gate=mixture.constant(train, share))
+
+    return given
 
 
 LEAKY = {

@@ -10,6 +10,7 @@ from anchorscope.detectors import out_of_fold, pathways
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation, self_awareness
+from anchorscope.probes.samples import sigmoid
 
 NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")
 BOOTSTRAP = Bootstrap(draws=200)
@@ -71,4 +72,5 @@ def test_with_one_pathway_the_experts_are_the_probe(two_ways: Planted) -> None:
     experts = mixture._experts(train, nobody)
     whole = probe.fit_probe(train)
     assert np.allclose(experts[0].weights, whole.weights)
-    assert isinstance(mixture.gate(train, nobody), mixture.ConstantGate)
+    gate = mixture.gate(train, nobody).score(train.samples)
+    assert np.ptp(gate) == 0 and sigmoid(gate[0]) < 1e-9

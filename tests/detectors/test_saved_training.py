@@ -13,6 +13,7 @@ from anchorscope.detectors import verdict
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
+from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -54,7 +55,7 @@ def test_the_same_rows_give_the_same_detector(detector, load):
         ([{**row, "response": " "} for row in rows()], {}, "60 of 60 responses are empty"),
         (rows(), {"readout": "mlp/prompt_end"}, "closing token, not `prompt_end`"),
         (rows(), {"readout": "mlp/last"}, "mlp/last"),
-        (rows(), {"fields": {"question": "q"}}, "column `q`"),
+        ([{"q": row["question"]} for row in rows()], {}, "column `question`"),
         (rows(), {"probe": {"folds": 1}}, "probe.folds"),
     ],
 )
@@ -95,16 +96,6 @@ def test_a_setting_that_there_is_not_is_an_error_in_the_call(load):
         fit(load, rows(), readouts=["mlp/final"])
 
 
-def test_columns_of_other_names_are_read(detector, load):
-    given = [{"q": r["question"], "said": r["response"], "who": r["subject"]} for r in rows(3, 100)]
-    names = {"question": "q", "response": "said", "subject": "who"}
-    loaded = load("llama")
-    table = detector.score(loaded.model, loaded.tokenizer, given, fields=names)
-    plain = [{key: row[key] for key in names} for row in rows(3, 100)]
-    again = detector.score(loaded.model, loaded.tokenizer, plain)
-    assert table["p_wrong"].tolist() == again["p_wrong"].tolist()
-
-
 def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
     given = rows(40, first=30)
     given += [{**given[-1], "id": "twice"}]
@@ -134,14 +125,14 @@ def said(interaction: str | None = "yes", **changed: float) -> str:
 
 def test_the_verdict_says_what_is_beaten_and_what_is_read():
     assert "significantly better than every model of the text" in said()
-    assert "it compares them" in said()
+    assert f"The {SAYS['interaction'].removeprefix('the ')}." in said()
     weak = said(vs_text_low=-0.02)
     assert "text does as well" in weak and "every model" not in weak
     assert "only reads the question" in said(vs_before_low=-0.1)
     assert "do not use it" in said(ci_low=0.55)
     assert "cannot be said" in said("too few")
     assert "cannot be said" in said(None)
-    assert "not shown to compare" in said("no")
+    assert f"not shown that {SAYS['interaction']}" in said("no")
 
 
 def test_worked_examples_are_shown_again_before_what_is_scored(load):

@@ -7,9 +7,9 @@ probes of other inner folds; of a sample that is scored, the gate reads its clea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
@@ -23,62 +23,36 @@ LEAST_SAMPLES = 20
 LEAST_ODDS = 1e-12
 
 
-class Gate(Protocol):
-    """Predicts a sample's pathway."""
-
-    def weights(self, samples: Samples) -> np.ndarray:
-        """The probability that each sample is Q-Anchored, float64 [n]."""
-        ...
-
-
-@dataclass(frozen=True)
-class LearnedGate:
-    """A probe of the pathway."""
-
-    scorer: LinearScorer
-
-    def weights(self, samples: Samples) -> np.ndarray:
-        """By the clean states."""
-        return sigmoid(self.scorer.score(samples))
-
-
-@dataclass(frozen=True)
-class ConstantGate:
-    """The share of a pathway among the training samples, where no probe of it can be fitted."""
-
-    share: float
-
-    def weights(self, samples: Samples) -> np.ndarray:
-        """The same for all."""
-        return np.full(len(samples), self.share)
-
-
 @dataclass(frozen=True)
 class RandomGate:
     """A number between 0 and 1 that seed and id decide."""
 
     seed: int
 
-    def weights(self, samples: Samples) -> np.ndarray:
-        """Whatever the states are."""
+    def score(self, samples: Samples) -> np.ndarray:
+        """Its log-odds, whatever the states are, float64 [n]."""
         ids = samples.answers["id"].astype(str)
-        return np.array([seeded(f"gate/{self.seed}/{id_}").random() for id_ in ids])
+        return _log_odds([seeded(f"gate/{self.seed}/{id_}").random() for id_ in ids])
 
 
 @dataclass(frozen=True)
 class MixtureScorer:
-    """The probabilities of two experts, weighted by a gate."""
+    """The probabilities of two experts, weighted by that of the first one's pathway."""
 
-    gate: Gate
+    gate: LinearScorer | RandomGate  # logits of Q-Anchored
     experts: tuple[LinearScorer, LinearScorer]  # of Q- and of A-Anchored samples
 
     def score(self, samples: Samples) -> np.ndarray:
         """Logits of *wrong*, float64 [n]."""
-        weight = self.gate.weights(samples)
+        weight = sigmoid(self.gate.score(samples))
         of_question, of_answer = (sigmoid(expert.score(samples)) for expert in self.experts)
-        p = weight * of_question + (1 - weight) * of_answer
-        p = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
-        return np.log(p / (1 - p))
+        return _log_odds(weight * of_question + (1 - weight) * of_answer)
+
+
+def _log_odds(p: ArrayLike) -> np.ndarray:
+    """Of probabilities, which are taken to be `LEAST_ODDS` from 0 and 1 at least."""
+    p = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
+    return np.log(p / (1 - p))
 
 
 def fit_mixture(train: Training) -> MixtureScorer:
@@ -105,15 +79,21 @@ def fit_vanilla_experts(train: Training) -> MixtureScorer:
     return MixtureScorer(gate(train, probe.pathways(train)), (first, second))
 
 
-def gate(train: Training, pathway: np.ndarray) -> Gate:
+def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
     """A probe of the pathway, int64 [n], at the layer that tells it best by inner folds.
 
     All layers are tried: at the headline layer the same state decides on which side of the
-    threshold a sample lies.
+    threshold a sample lies. Where none can be fitted, the pathway's share among the samples.
     """
     if not probe.fittable(pathway, train.inner):
-        return ConstantGate(float(pathway.mean()))
-    return LearnedGate(probe.headline(train.labelled(pathway), train.samples.readout))
+        return constant(train, float(pathway.mean()))
+    return probe.headline(train.labelled(pathway), train.samples.readout)
+
+
+def constant(train: Training, share: float) -> LinearScorer:
+    """A gate that says the same of all samples."""
+    any_probe = probe.headline(train, train.samples.readout)
+    return replace(any_probe, weights=0 * any_probe.weights, bias=float(_log_odds(share)))
 
 
 def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, LinearScorer]:

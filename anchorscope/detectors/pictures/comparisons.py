@@ -6,9 +6,9 @@ from functools import partial
 import altair as alt
 import pandas as pd
 
+from anchorscope.detectors import verdict
 from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.detectors.verdict import surely_above
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -70,27 +70,12 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
 
 def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
     """What is drawn, n, intervals, and what beats the text, the output and the probe."""
-    cells = rows.groupby(["model", "dataset"]).ngroups
-    measured = set(rows["detector"])
-    beaten = [
-        f"{words} in {surely_above(rows, 'probe', name)} of {cells} cells"
-        for name, words in (("text", "the text"), ("output", "token probabilities"))
-        if {name, "probe"} <= measured
-    ]
-    better = [
-        label_of(name)
-        for name in in_order(measured)
-        if name != "probe" and surely_above(rows, name, "probe") > cells / 2
-    ]
     return notes.caption(
         request,
         rows,
         f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of fold",
         f"{notes.size_note(rows['n'])} samples per cell",
-        [
-            f"The probe is significantly above {' and '.join(beaten)}." if beaten else "",
-            f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
-        ],
+        verdict.of_picture(rows),
         ["No method, penalty, layer, gate or sign was selected on the samples it scores."],
         intervals="clustered bootstrap intervals, methods held fixed",
         thin="",
@@ -125,16 +110,13 @@ def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
     """What the bars are, and which methods compare question and answer."""
-    cells = rows.groupby(["model", "dataset"]).ngroups
-    held = rows[rows["interaction"] == "yes"].groupby("detector").size()
-    comparing = [label_of(name) for name in in_order(held.index) if held[name] > cells / 2]
     return notes.caption(
         request,
         rows,
         f"Read-out {'/'.join(request.readout)}; the answers of two questions are swapped",
         f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs per cell; whiskers: the "
         "pair's share",
-        [f"Interaction holds (dot) in most cells: {'; '.join(comparing) or 'none'}."],
+        [verdict.comparing(rows)],
         [
             "Shares of the mean squares of each term of the logit, right answers only. A method "
             "that adds something read off the question to something read off the answer has no "
@@ -169,19 +151,13 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
 
 def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
     """What the cells are, and how much is lost."""
-    probe = rows[rows["detector"] == "probe"]
-    away = probe[probe["trained_on"].map(dict(request.datasets)) != probe["dataset"]]
-    lost = int((away["vs_own_high"] < 0).sum()) if len(away) else 0
+    labels = dict(request.datasets)
+    said = verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels)))
     return notes.caption(
         request,
         rows,
         f"Read-out {'/'.join(request.readout)}; AUC; on the diagonal out of fold",
-        sentences=[
-            f"The probe is significantly worse than the tested dataset's own in {lost} of "
-            f"{len(away)} pairs of datasets."
-            if len(away)
-            else ""
-        ],
+        sentences=[f"{said}." if said else ""],
         details=[
             "Layer, penalty and calibration are learned from the dataset that is trained on. "
             "Answers that share question or subject with it are left out."

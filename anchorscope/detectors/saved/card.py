@@ -55,10 +55,14 @@ def text(config: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters |= {"shown": shown, "layers": layers_of}
-    name, method = name_of(config["model"], config["binding"]["family"]), METHODS[config["method"]]
-    template = environment.get_template("card.md")
-    return template.render(**config, name=name, label=f"{method.label} ({method.about})")
+    environment.filters |= {"shown": shown, "layers": layers_of, "described": _described}
+    name = name_of(config["model"], config["binding"]["family"])
+    return environment.get_template("card.md").render(**config, name=name, measures=MEASURES)
+
+
+def _described(method: str) -> str:
+    """A method by its label, and what it is."""
+    return f"{METHODS[method].label} ({METHODS[method].about})"
 
 
 def name_of(model: Mapping[str, str | None], family: str) -> str:

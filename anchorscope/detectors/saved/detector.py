@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from anchorscope import __version__
 from anchorscope.detectors.linear import LinearScorer, as_array
 from anchorscope.detectors.saved import card
 from anchorscope.detectors.saved.binding import Binding
+from anchorscope.models.rows import TABLE
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.detectors.saved.evaluating import Evaluation
-    from anchorscope.detectors.saved.reading import How
     from anchorscope.models.rows import Rows
 
 FORMAT = 3
@@ -91,7 +91,10 @@ class Detector:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
-        **how: Unpack[How],
+        *,
+        readout: str | None = None,
+        source: object = TABLE,
+        batch_tokens: int | None = None,
     ) -> pd.DataFrame:
         """How likely each answer is wrong: a row for each row given, in its order.
 
@@ -99,7 +102,9 @@ class Detector:
             model, tokenizer: those that it was fitted to.
             rows: `question`, and `response` where the model does not answer itself; what is known
                 of `subject` and `property`. No gold answers are needed, nor read.
-            how: see `How`.
+            readout: `resid/final` for the variant of the residual stream.
+            source: what errors call the rows.
+            batch_tokens: most tokens in a batch.
 
         Returns:
             The columns `COLUMNS`; blank scores where a row has a reason in `dropped`.
@@ -108,7 +113,8 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        return self._scored(model, tokenizer, rows, **how)[list(COLUMNS)]
+        of_model = model, tokenizer, rows
+        return self._scored(*of_model, readout, source, batch_tokens)[list(COLUMNS)]
 
     def evaluate(
         self,
@@ -116,33 +122,27 @@ class Detector:
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
         *,
-        draws: int = 1000,
-        level: float = 0.95,
-        seed: int = 0,
-        **how: Unpack[How],
+        readout: str | None = None,
+        source: object = TABLE,
+        batch_tokens: int | None = None,
     ) -> Evaluation:
         """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`.
 
-        `draws`, `level` and `seed` are of the bootstrap. Raises AnchorscopeError: see `score`;
-        answers of one class.
+        Other arguments and errors as of `score`; and raises AnchorscopeError: answers of one class.
         """
-        from anchorscope.config.settings import Bootstrap
         from anchorscope.detectors.saved.evaluating import evaluate
-        from anchorscope.models.rows import TABLE
 
-        table = self._scored(model, tokenizer, rows, **how)
-        readout, source = self.scorer_of(how.get("readout")).readout, how.get("source", TABLE)
-        bootstrap = Bootstrap(draws=draws, level=level)
-        return evaluate(table, readout, self.trained_on, source, bootstrap, seed)
+        table = self._scored(model, tokenizer, rows, readout, source, batch_tokens)
+        return evaluate(table, self.scorer_of(readout).readout, self.trained_on, source)
 
     def _scored(
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
         rows: Rows,
-        *,
-        readout: str | None = None,
-        **how: Any,
+        readout: str | None,
+        source: object,
+        batch_tokens: int | None,
     ) -> pd.DataFrame:
         """`COLUMNS` and those of the answers."""
         from anchorscope.detectors.saved import reading
@@ -150,7 +150,9 @@ class Detector:
         scorers = {"logit": self.scorer_of(readout)}
         scorers |= {PATHWAY: self.pathway} if self.pathway else {}
         bound = self.binding, self.prompting
-        table = reading.logits(scorers, *bound, model, tokenizer, rows, **how)
+        table = reading.logits(
+            scorers, *bound, model, tokenizer, rows, source=source, batch_tokens=batch_tokens
+        )
         question = np.full(len(table), np.nan)
         if self.pathway:
             question = sigmoid(table[PATHWAY].to_numpy())

@@ -48,12 +48,7 @@ class Evaluation:
 
 
 def evaluate(
-    table: pd.DataFrame,
-    readout: str,
-    trained_on: frozenset[int],
-    source: object,
-    bootstrap: Bootstrap,
-    seed: int,
+    table: pd.DataFrame, readout: str, trained_on: frozenset[int], source: object
 ) -> Evaluation:
     """Measure how well scores tell right from wrong answers.
 
@@ -77,8 +72,8 @@ def evaluate(
     check_classes(used, source)
     used = used.astype({"label": np.int64})
     s = {"own": used["logit"].to_numpy(dtype=np.float64)}
-    found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, bootstrap, seed)
-    by_metric = {row["metric"]: row for row in found.to_dict("records")}
+    found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, Bootstrap(), 0)
+    by_metric = found.set_index("metric").to_dict("index")
     sizes = by_metric["auroc"]
     return Evaluation(
         {name: Interval.of(by_metric[name], evaluation.ESTIMATE) for name in MEASURES},

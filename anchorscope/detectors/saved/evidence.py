@@ -20,8 +20,6 @@ from anchorscope.experiments.crossing import table as crossing
 from anchorscope.probes import samples
 from anchorscope.storage.errors import AnchorscopeError
 
-Rows = Mapping[str, Mapping[Any, Any]]
-"""The rows of a table by what one of its columns holds."""
 OWN, VARIANT = "probe", "resid"
 """What the detector, of whatever method, and its variant are called among what is compared."""
 
@@ -86,15 +84,16 @@ def _scores(cells: Sequence[DetectionCell], way: Method) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _by(table: pd.DataFrame, column: str) -> Rows:
-    return {str(row[column]): row for row in table.to_dict("records")}
+def _by(table: pd.DataFrame, column: str) -> dict[Any, dict[Any, Any]]:
+    """Its rows by what a column holds."""
+    return table.set_index(column).to_dict("index")
 
 
 def _interval(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, float]:
     return Interval.of(row, columns)._asdict()
 
 
-def _gains(auroc: Rows) -> dict[str, Any]:
+def _gains(auroc: Mapping[Any, Mapping[Any, Any]]) -> dict[str, Any]:
     """The detector's AUC minus that of everything else, paired."""
     others = [name for name in auroc if name not in (OWN, VARIANT)]
     gains = {name: _interval(auroc[OWN], evaluation.ends(name)) for name in others}
@@ -108,7 +107,7 @@ def _crossing(table: pd.DataFrame) -> dict[str, Any] | None:
     """What it reads of question, answer and pair; None where no answers could be swapped."""
     if table.empty:
         return None
-    row = _by(table, "detector")[OWN]
+    (row,) = table.to_dict("records")
     terms = {
         name: _interval(row, [f"{name}{end}" for end in ("", "_low", "_high")])
         for name in ("pair_right", "pair_wrong")
@@ -128,11 +127,12 @@ def _pathway(
     if table.empty:
         return None
     of, ends = _by(table, "predictor"), ("auc", "auc_low", "auc_high")
+    states = of["states"]
     return {
-        "share": of["states"]["n_flips"] / of["states"]["n"],
-        "auroc": _interval(of["states"], ends),
+        "share": float(states["n_flips"] / states["n"]),
+        "auroc": _interval(states, ends),
         "auroc_of_the_score": _interval(of["score"], ends),
-        "gain": _interval(of["states"], evaluation.ends("score")),
+        "gain": _interval(states, evaluation.ends("score")),
     }
 
 

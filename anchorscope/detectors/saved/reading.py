@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.sections import Fields
-from anchorscope.config.settings import Config
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.saved.binding import Binding
 from anchorscope.models import loading
-from anchorscope.models.rows import TABLE, FieldNames, Rows, answer, as_list, ask
+from anchorscope.models.rows import Rows, answer, as_list, ask, settings_of
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
@@ -27,18 +25,7 @@ if TYPE_CHECKING:
 
     from anchorscope.models.families import Loaded
 
-ROW = "row of the table"
-"""Column of the numbers that stand for rows while they are read."""
 NO_QUESTION = "no question"
-
-
-class How(TypedDict, total=False):
-    """How rows are read; all may be left out."""
-
-    readout: str | None  # `resid/final` for the variant of the residual stream
-    fields: FieldNames | None  # field → column, if they do not share names
-    source: object  # what errors call the rows
-    batch_tokens: int | None  # most tokens in a batch
 
 
 def logits(
@@ -49,34 +36,29 @@ def logits(
     tokenizer: PreTrainedTokenizerFast,
     rows: Rows,
     *,
-    fields: FieldNames | None = None,
-    source: object = TABLE,
-    batch_tokens: int | None = None,
+    source: object,
+    batch_tokens: int | None,
 ) -> pd.DataFrame:
     """A row for each row given: the columns of the answers, their anchors, and each scorer's logit.
 
-    Logits are NaN where a row has a reason in `dropped`. See `Detector` for the arguments, and
-    `How`.
+    Logits are NaN where a row has a reason in `dropped`. See `Detector` for the arguments.
     """
     around = {one["relation"]: Around(one["before"], one["after"]) for one in prompting["around"]}
     settings = {**prompting["settings"]}
     settings |= {"batch_tokens": batch_tokens} if batch_tokens else {}
-    chosen = Config(models={}, datasets={}, figures={}, **settings)
+    chosen = settings_of(settings, frozenset(settings), "score")
     loaded = loading.wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     binding.check(Binding.of(loaded, binding.style))
     loading.check_attention(model)
     given = as_list(rows)
-    columns = {name for row in given for name in row}
-    names = dict(fields or {name: name for name in Fields.model_fields if name in columns})
-    names.setdefault("question", "question")
-    numbered = [{**row, ROW: f"{number:09}"} for number, row in enumerate(given)]
-    asked = ask(numbered, "plain", 0, names={**names, "id": ROW}, source=source, unlabelled=True)
+    numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
+    asked = ask(numbered, "plain", 0, source=source, unlabelled=True)
     answered = answer(loaded, asked, chosen, style=binding.style, around=around, unlabelled=True)
     table = answered.answers.set_index("id")
     anchors = _question_anchors(answered.prompts).where(table["dropped"].isna(), None)
     table = table.assign(question_anchor=anchors, answer_anchor=table["ea_text"])
     table = table.join(_logits(loaded, answered.answers, scorers))
-    return _as_given(table, numbered, names, source)
+    return _as_given(table, given, source)
 
 
 def _question_anchors(prompts: pd.DataFrame) -> pd.Series:
@@ -108,16 +90,15 @@ def _logits(
     return logits
 
 
-def _as_given(
-    table: pd.DataFrame, given: list[dict[str, Any]], names: FieldNames, source: object
-) -> pd.DataFrame:
+def _as_given(table: pd.DataFrame, given: list[dict[str, Any]], source: object) -> pd.DataFrame:
     """The table, by the rows' numbers, with a row for each row given: equal ones get the same."""
     first: dict[tuple[str, str | None], str] = {}
+    names = {name: name for name in ("id", "question", "response")}
     places, ids, responses, notes = [], [], [], Counter[str]()
     for number, row in enumerate(given):
         cells = RowCells(row, names, f"{source}, row {number + 1}", notes)
         key = questions.folded_text(cells.question or ""), cells.text("response")
-        places.append(first.setdefault(key, row[ROW]))
+        places.append(first.setdefault(key, f"{number:09}"))
         ids.append(cells.text("id", number=True) or str(number + 1))
         responses.append(key[1])
     rows = table.reindex(places).reset_index(drop=True)

@@ -23,7 +23,7 @@ from anchorscope.detectors.saved.binding import Binding
 from anchorscope.detectors.saved.detector import Detector
 from anchorscope.experiments.main_run import MainRun, main_run
 from anchorscope.models import loading
-from anchorscope.models.rows import FieldNames, Rows, added, answer, arounds_of, ask, settings_of
+from anchorscope.models.rows import TABLE, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes.features import Features, Part
 from anchorscope.probes import fitting, samples
 from anchorscope.storage.counts import Counts
@@ -52,8 +52,7 @@ def fit(
     readout: str = "mlp/final",
     method: str = "probe",
     examples: Rows | None = None,
-    fields: FieldNames | None = None,
-    source: object = "the table",
+    source: object = TABLE,
     **settings: Any,
 ) -> Detector:
     """Fit a detector of wrong answers to labelled rows.
@@ -67,7 +66,6 @@ def fit(
         readout: such as `mlp/final`; the position is `final`.
         method: one of the registry that is linear in the states, such as `mass-mean`.
         examples: worked examples for `few_shot`; by default held back from `rows`.
-        fields: which column holds which field, if they do not share names.
         source: what errors call the rows.
         settings: as in config.yaml, those of `SETTINGS`.
 
@@ -78,7 +76,7 @@ def fit(
     chosen = settings_of(settings, SETTINGS, "fit")
     loaded = loading.wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     loading.check_attention(model)
-    asked = ask(rows, style, chosen.seed, examples=examples, names=fields, source=source)
+    asked = ask(rows, style, chosen.seed, examples=examples, source=source)
     answered = answer(loaded, asked, chosen, style=style)
     name, commit = getattr(model, "name_or_path", None), getattr(model.config, "_commit_hash", None)
     return of_answers(

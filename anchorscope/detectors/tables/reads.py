@@ -13,7 +13,6 @@ from anchorscope.experiments.crossing.swapped import OWN, Swapped
 from anchorscope.experiments.crossing.terms import term
 from anchorscope.experiments.knockout.contrasts import linked
 from anchorscope.probes import intervals
-from anchorscope.storage.errors import AnchorscopeError
 
 OF_CROSSING = (
     "n_right", "n_wrong",
@@ -75,11 +74,8 @@ def _analysis(
         same_frame=None,
         partner_source=pairs["source"].iloc[0],
     )
-    of_readouts = list(analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed))
-    if len(of_readouts) != 1:
-        do = "delete the cell's detection and run again"
-        raise AnchorscopeError("scores of several read-outs", "detection", do, see="stale-product")
-    return of_readouts[0]
+    (analysis,) = analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed)
+    return analysis
 
 
 def _shares(analysis: Analysis) -> dict[str, np.ndarray]:
