@@ -85,7 +85,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of fold",
+        f"{request.where}; AUC of wrong against right answers, out of fold",
         f"{notes.size_note(rows['n'])} samples per cell",
         [
             f"The probe is significantly above {' and '.join(beaten)}." if beaten else "",
@@ -131,7 +131,7 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; the answers of two questions are swapped",
+        f"{request.where}; the answers of two questions are swapped",
         f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs per cell; whiskers: the "
         "pair's share",
         [f"Interaction holds (dot) in most cells: {'; '.join(comparing) or 'none'}."],
@@ -175,7 +175,7 @@ def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; AUC; on the diagonal out of fold",
+        f"{request.where}; AUC; on the diagonal out of fold",
         sentences=[
             f"The probe is significantly worse than the tested dataset's own in {lost} of "
             f"{len(away)} pairs of datasets."
