@@ -29,8 +29,7 @@ class Axis:
         labelled: those of the names with a label; None for all.
         field: the column of the rows.
         number: format of the labels; "" for one that fits their distance.
-        log: whether the scale is logarithmic.
-        root: whether it is of square roots.
+        kind: of the scale of numbers.
         margin: room beside the first and the last layer, in layers.
         angle: of the labels of names below a panel.
         grid: whether names have lines across the panel.
@@ -42,8 +41,7 @@ class Axis:
     labelled: Sequence[str] | None = None
     field: str = "value"
     number: str = ""
-    log: bool = False
-    root: bool = False
+    kind: Literal["linear", "log", "sqrt"] = "linear"
     margin: float = 0
     angle: float = 0
     grid: bool = False
@@ -53,9 +51,7 @@ class Axis:
         """Its scale, of names or numbers."""
         if self.names is not None:
             return alt.Scale(domain=list(self.names))
-        kind: Literal["log", "sqrt", "linear"] = "linear"
-        kind = "log" if self.log else "sqrt" if self.root else kind
-        return alt.Scale(type=kind, domain=list(self._numbers[0]), nice=False)
+        return alt.Scale(type=self.kind, domain=list(self._numbers[0]), nice=False)
 
     @property
     def shown_names(self) -> list[str]:

@@ -23,7 +23,6 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
@@ -31,9 +30,8 @@ from anchorscope.figures.figure_request import Request, request_of
 from anchorscope.figures.figure_verdict import caption_of
 from anchorscope.passes.interventions import REGISTRY
 
-INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
-DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL}
-DELTA_TIPS |= {"n": ("n", ",d"), "share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
+DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}
+DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 
 
 def title_of(condition: str) -> str:
@@ -81,19 +79,18 @@ def _picture(
 ) -> Picture:
     """A condition's curves at a read-out; below them swapped answers, if `crossed`."""
     rows, grouping = data.select(table, request.readout, request.grouping)
-    rows, swapped = data.labelled(rows, request), _crossed(crossing, request)
-    delta_p = curves(rows, condition)
+    rows = data.labelled(rows[rows["condition"] == condition], request)
+    swapped, cells = _crossed(crossing, request), data.cells_of(rows, request)
     below = figure_pathway.panels(swapped, request.look) if crossed else []
-    cells = data.cells_of(rows, request)
-    subject = f"Read-out {'/'.join(request.readout)}"
-    words = caption_of(cells, subject, grouping, request.level, condition)
+    claims = [figure_pathway.verdict(swapped)]
+    details = _of_pairs(cells, swapped, request)
     title = request.title if condition == "knockout" else title_of(condition)
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
-        [delta_panel(delta_p, rows[rows["headline"]]), *below],
-        _with_pairs(words, cells, swapped, request),
-        f"{title}{' (preview)' if notes.is_preview(cells, condition) else ''}",
+        [delta_panel(curves(rows), rows[rows["headline"]]), *below],
+        caption_of(request, rows, request.where, grouping, claims, details),
+        f"{title}{' (preview)' if notes.is_preview(cells) else ''}",
     )
 
 
@@ -102,26 +99,21 @@ def _crossed(crossing: pd.DataFrame, request: Request) -> pd.DataFrame:
     return data.labelled(data.rows_at(crossing, request.readout), request)
 
 
-def _with_pairs(
-    words: Caption, cells: Mapping[str, pd.DataFrame], swapped: pd.DataFrame, request: Request
-) -> Caption:
-    """The words on the curves, with those on swapped pairs and on the whole figure."""
-    of_pairs: Sequence[str] = [figure_pathway.NOT_CROSSED]
-    if len(swapped):
-        by_cell = data.cells_of(swapped, request)
-        none = [name for name in by_cell if len(cells[name]) and by_cell[name].empty]
-        untold = figure_pathway.untold_notes(swapped, request)
-        of_pairs = [*figure_pathway.DETAILS, *untold, *figure_pathway.unswapped_notes(none)]
-    basics, signal, *others = words.sentences
-    return Caption(
-        [basics, figure_pathway.verdict(swapped), signal, request.no_answers, *others],
-        [*of_pairs, *words.details, *request.notes],
-    )
+def _of_pairs(
+    cells: Mapping[str, pd.DataFrame], swapped: pd.DataFrame, request: Request
+) -> list[str]:
+    """The details on swapped pairs."""
+    if swapped.empty:
+        return [figure_pathway.NOT_CROSSED]
+    by_cell = data.cells_of(swapped, request)
+    none = [name for name in by_cell if len(cells[name]) and by_cell[name].empty]
+    untold = figure_pathway.untold_notes(swapped, request)
+    return [*figure_pathway.DETAILS, *untold, *figure_pathway.unswapped_notes(none)]
 
 
-def curves(rows: pd.DataFrame, condition: str = "knockout") -> pd.DataFrame:
-    """The lines of ΔP of both groups; `rows` are of `figure_data.select`, labelled."""
-    groups = rows[(rows["condition"] == condition) & rows["anchor"].isin(draw.ANCHORS)]
+def curves(rows: pd.DataFrame) -> pd.DataFrame:
+    """The lines of ΔP of both groups; `rows` are of one condition of `figure_data.select`."""
+    groups = rows[rows["anchor"].isin(draw.ANCHORS)]
     lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
     named = lines.assign(anchor=lines["anchor"] + "-Anchored", share=100 * lines["share"])

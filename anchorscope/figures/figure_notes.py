@@ -33,6 +33,7 @@ def caption(
     sentences: Sequence[str] = (),
     details: Sequence[str] = (),
     *,
+    claims: Sequence[str] = (),
     intervals: str = CLUSTERED,
     grey: str = GREY,
     thin: str = "Crosses: too few samples to rely on.",
@@ -46,6 +47,7 @@ def caption(
         size: how many samples there are, or "".
         sentences: further ones of the caption.
         details: those of the page.
+        claims: sentences of the caption that come before what is grey.
         intervals: of what sort they are; "" where there are none.
         grey: what is grey, where `rows` know the signal.
         thin: what thin groups look like, where `rows` know them; "" for nothing.
@@ -58,6 +60,7 @@ def caption(
     return Caption(
         [
             "; ".join(filter(None, [what, size, intervals and f"{level} intervals"])) + ".",
+            *claims,
             grey_note(cells, grey),
             thin if "thin" in rows and rows["thin"].any() else "",
             *sentences,
@@ -99,35 +102,32 @@ def _notes_of(records: Mapping[str, Mapping[str, Any]], model: str) -> Iterator[
             yield f"weights dequantised from {quantisation}"
 
 
-def sample_size(cell: pd.DataFrame, cut: str) -> int:
+def sample_size(cell: pd.DataFrame) -> int:
     """Samples of a cell, at the layer that has most."""
-    counts = cell["n"][(cell["condition"] == cut) & (cell["anchor"] == "all")].dropna()
+    counts = cell["n"][cell["anchor"] == "all"].dropna()
     return int(counts.max()) if len(counts) else 0
 
 
-def is_preview(cells: Mapping[str, pd.DataFrame], condition: str) -> bool:
+def is_preview(cells: Mapping[str, pd.DataFrame]) -> bool:
     """Whether a cell of few samples has groups that are too thin for a line."""
-    return any(
-        sample_size(rows, condition) < ENOUGH and rows["thin"][rows["condition"] == condition].any()
-        for rows in cells.values()
-    )
+    return any(sample_size(rows) < ENOUGH and rows["thin"].any() for rows in cells.values())
 
 
-def thin_note(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
+def thin_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     """The details on thin groups, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
     groups = []
     for (name, rows), anchor in product(cells.items(), ANCHORS):
-        curve = rows[(rows["condition"] == condition) & (rows["anchor"] == anchor)]
+        curve = rows[rows["anchor"] == anchor]
         if curve["thin"].any():
             groups.append(f"{name}, {anchor}-Anchored {_where(curve, curve['thin'])}")
     return [f"Too few samples to rely on: {'; '.join(groups)}."] if groups else []
 
 
-def cross_note(cells: Mapping[str, pd.DataFrame], condition: str) -> str:
+def cross_note(cells: Mapping[str, pd.DataFrame]) -> str:
     """The caption's words on crosses; none where no group is thin."""
-    if not thin_note(cells, condition):
+    if not thin_note(cells):
         return ""
-    more = f"; draw at least {ENOUGH} samples per cell" if is_preview(cells, condition) else ""
+    more = f"; draw at least {ENOUGH} samples per cell" if is_preview(cells) else ""
     return f"Crosses: too few samples to rely on{more}."
 
 

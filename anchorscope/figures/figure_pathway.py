@@ -9,7 +9,7 @@ from anchorscope.figures import figure_data as data, figure_notes as notes, figu
 from anchorscope.figures.figure_axis import LAYERS, axis_of
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_request import Request
-from anchorscope.figures.figure_style import ANCHORS, LAYER, Style
+from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 
 NEEDED = (
     "model dataset site position layer n_right n_wrong n_gold pair_right pair_wrong pair_gold "
@@ -43,13 +43,7 @@ DETAILS = (
     "A filled marker at the headline layer: `truth` holds there (middle row: `through_eq`). Both "
     "rows have the colours of Q-Anchored samples.",
 )
-TIPS = LAYER | {
-    "quantity": ("answers", ""),
-    "value": ("logits", ".2f"),
-    "low": ("interval from", ".2f"),
-    "high": ("interval to", ".2f"),
-    "n": ("pairs", ",d"),
-}
+TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
 KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", *TIPS)
 
 

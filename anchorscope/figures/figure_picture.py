@@ -64,7 +64,6 @@ class Column:
     of: Mapping[str, str]
     heading: str
     below: str = ""  # a smaller line
-    faded: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,10 +201,8 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         rows = rows_in(column, panel.rows)
         view = panel.draw(rows, replace(frame, under=panel.under(rows, frame)))
         if panel is panels[0]:
-            heading = draw.panel_heading(
-                column.heading, look, below=column.below or panel.heading, faded=column.faded
-            )
-            view = view.properties(title=heading)
+            below_it = column.below or panel.heading
+            view = view.properties(title=draw.panel_heading(column.heading, look, below_it))
         elif panel.heading:
             view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
         views.append(view)

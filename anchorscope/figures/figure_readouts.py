@@ -1,5 +1,7 @@
 """The overview of read-outs: sites below one another, positions side by side, for each model."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_style as draw
@@ -27,7 +29,7 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
     rows, grouping = data.select(curve, None, request.grouping)
-    rows = data.labelled(rows, request)
+    rows = data.labelled(rows[rows["condition"] == "knockout"], request)
     sites = [site for site in SITES if site in set(rows["site"])]
     positions = [at for at in POSITIONS if at in set(rows["position"])]
     places = [f"{site}/{at}" for site in sites for at in positions]
@@ -59,16 +61,9 @@ def _smaller(look: Style) -> Style:
 
 
 def _caption(rows: pd.DataFrame, places: list[str], grouping: str, request: Request) -> Caption:
-    """The words of the main figure, on cells of every read-out."""
-    cells = {
-        f"{model} at {at} on {dataset}": rows[
-            (rows["model"] == model) & (rows["readout"] == at) & (rows["dataset"] == dataset)
-        ]
-        for _, model in request.panels
-        for at in places
-        for _, dataset in request.datasets
-    }
+    """The words of the main figure; each read-out of a cell is a cell of its own."""
+    panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
+    named = rows.assign(model=rows["model"] + " at " + rows["readout"])
     measured = rows["readout"].nunique()
     subject = f"{measured} read-out{'s' if measured != 1 else ''}"
-    caption = caption_of(cells, subject, grouping, request.level)
-    return Caption(caption.sentences, [*caption.details, *request.notes])
+    return caption_of(replace(request, panels=panels), named, subject, grouping)

@@ -31,6 +31,11 @@ class Request:
     no_answers: str = ""  # the caption's words on responses that were left out
     look: Style = field(default_factory=Style)  # sizes and the like
 
+    @property
+    def where(self) -> str:
+        """The read-out, as captions begin."""
+        return f"Read-out {'/'.join(self.readout)}"
+
 
 Chart = Callable[..., Figure]
 """Draws a figure of tables, and of the keywords of `request_of`."""

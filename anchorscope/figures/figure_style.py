@@ -16,7 +16,7 @@ from anchorscope.storage.errors import AnchorscopeError
 ANCHORS = ("Q", "A")
 LAYER = {"layer": ("layer", "d")}
 """The layer in a tooltip."""
-INTERVAL = {"low": ("from", ".3~f"), "high": ("to", ".3~f"), "n": ("n", ",d")}
+INTERVAL = {"low": ("from", ".3~r"), "high": ("to", ".3~r"), "n": ("n", ",d")}
 """The ends of an interval, and the samples behind it, in a tooltip."""
 # Okabe and Ito's colours, told apart by colour-blind readers
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
@@ -175,9 +175,7 @@ def one_legend() -> alt.Resolve:
     return alt.Resolve(scale=dict.fromkeys(("color", "strokeDash", "shape"), "shared"))
 
 
-def panel_heading(
-    text: str, look: Style, *, below: str = "", faded: bool = False
-) -> alt.TitleParams:
+def panel_heading(text: str, look: Style, below: str = "") -> alt.TitleParams:
     """The title of a panel, and a smaller line below it; long ones wrap and widen nothing."""
     size, small = look.panel_title_size, 0.88 * look.label_size
     return alt.TitleParams(
@@ -185,7 +183,6 @@ def panel_heading(
         fontSize=size,
         anchor="middle",
         frame="group",
-        color=SOFT if faded else alt.Undefined,
         subtitle=wrapped(below, look.panel_width, 0.5 * small) if below else alt.Undefined,
         subtitleFontSize=small if below else alt.Undefined,
         subtitleColor=SOFT if below else alt.Undefined,

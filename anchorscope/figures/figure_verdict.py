@@ -1,11 +1,13 @@
-"""What the main figure says in words: its caption, and the heading of its flips."""
+"""What pictures of ΔP say in words."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import pandas as pd
 
-from anchorscope.figures import figure_notes as notes, figure_style as draw
+from anchorscope.figures import figure_notes as notes
 from anchorscope.figures.figure_caption import Caption
+from anchorscope.figures.figure_data import cells_of
+from anchorscope.figures.figure_request import Request
 
 GROUPINGS = {
     "per_layer": "groups formed at each layer by its own flips",
@@ -14,43 +16,35 @@ GROUPINGS = {
 
 
 def caption_of(
-    cells: Mapping[str, pd.DataFrame],
+    request: Request,
+    rows: pd.DataFrame,
     subject: str,
     grouping: str,
-    level: float,
-    condition: str = "knockout",
+    claims: Sequence[str] = (),
+    details: Sequence[str] = (),
 ) -> Caption:
-    """`subject`, grouping, n, intervals, what is grey, and the verdict; the rest as details.
+    """`subject`, grouping, n and the verdict, with what all pictures say alike.
 
-    `cells` are labelled rows of `figure_data.select`, by the cell's name; empty where not measured.
+    `rows` are labelled rows of `figure_data.select`, of one condition. `claims` stand before the
+    verdict, `details` before the other details.
     """
-    groups = GROUPINGS.get(grouping, grouping)
-    sizes = [notes.sample_size(cell, condition) for cell in cells.values() if len(cell)]
-    whole = pd.concat(list(cells.values()))
-    everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
-    refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
-    bands = notes.REFITTED if refitted else notes.FIXED
-    missing = []
-    for name, cell in cells.items():
-        measured = set(cell["anchor"][cell["condition"] == condition])
-        absent = [f"{name}, {anchor}-Anchored" for anchor in draw.ANCHORS if anchor not in measured]
-        missing += [name] if len(absent) == len(draw.ANCHORS) else absent
-    return Caption(
+    cells = cells_of(rows, request)
+    measured = [cell for cell in cells.values() if len(cell)]
+    missing = len(cells) - len(measured)
+    refitted = "inflation" not in rows or (rows["inflation"] > 1).any()
+    return notes.caption(
+        request,
+        rows,
+        f"{subject}; {GROUPINGS.get(grouping, grouping)}",
+        f"{notes.size_note(map(notes.sample_size, measured))} samples per cell",
         [
-            f"{subject}; {groups}; {notes.size_note(sizes)} samples per cell; "
-            f"{100 * level:g}\u00a0% intervals.",
-            verdict(whole, condition),
-            notes.grey_note(cells),
-            notes.cross_note(cells, condition),
-            small_note(everyone),
-            f"{len(missing)} curves or cells were not measured." if missing else "",
+            small_note(rows[rows["anchor"] == "all"]),
+            f"{missing} cells were not measured." if missing else "",
         ],
-        [
-            f"Bands: pointwise {100 * level:g}\u00a0% {bands}.",
-            *notes.no_signal_notes(cells),
-            *notes.thin_note(cells, condition),
-            *notes.missing_note(missing),
-        ],
+        [*details, *notes.thin_note(cells)],
+        claims=[*claims, verdict(rows), request.no_answers],
+        intervals=notes.REFITTED if refitted else notes.FIXED,
+        thin=notes.cross_note(cells),
     )
 
 
@@ -73,9 +67,9 @@ def small_note(everyone: pd.DataFrame) -> str:
     return f"{cells} too few right or wrong answers to detect a signal of typical size."
 
 
-def verdict(rows: pd.DataFrame, condition: str) -> str:
+def verdict(rows: pd.DataFrame) -> str:
     """In how many cells the probe beats the text models at the headline layer."""
-    heads = rows[(rows["anchor"] == "all") & rows["headline"] & (rows["condition"] == condition)]
+    heads = rows[(rows["anchor"] == "all") & rows["headline"]]
     by_cell = heads.groupby(["model", "dataset", "site", "position"])["signal"].any()
     if by_cell.empty:
         return ""

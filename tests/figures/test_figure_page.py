@@ -128,7 +128,7 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         cells = tip.locator("td").all_text_contents()
         values = dict(zip(cells[::2], cells[1::2], strict=True))
         assert {"model": "Model One", "layer": "1"}.items() <= values.items()
-        assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(values)
+        assert {"ΔP", "from", "to", "n", "share (%)", "probe AUC"} < set(values)
         assert opened.wrong == opened.asked == []
 
 

@@ -158,7 +158,7 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
     assert "Q-Anchored (PopQA)" not in {r["series"] for r in points(spec, columns(spec)[0][0])}
     named = "; ".join(f"Other on {dataset}" for _, dataset in DATASETS)
     assert details(spec).endswith(f"Not measured: Llama-3.2-3B on NQ; {named}.")
-    assert caption(spec).endswith("5 curves or cells were not measured.")
+    assert caption(spec).endswith("5 cells were not measured.")
     *_, note = views(columns(spec)[2][0], "text")
     assert note["mark"]["text"] == "not measured"
     assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
@@ -305,7 +305,7 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     text, more = caption(spec), details(spec)
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
     assert "n = 812 to 1,000 samples per cell; 95 % intervals." in text
-    assert "Bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
+    assert "Intervals: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
 
 
 def test_details_say_what_a_chat_template_does_and_what_weights_were_before() -> None:

@@ -30,7 +30,7 @@ TIPS = {"series": ("line", ""), "value": ("value", ".2f")}
 Y = Axis("Value", ((-10, 100), [0, 50, 100]))
 
 
-def along(field: str, places: list[float], log: bool = False) -> Panel:
+def along(field: str, places: list[float], kind: Any = "linear") -> Panel:
     """Two lines along a column, as an experiment's table would give them."""
     parts = [
         pd.DataFrame({field: places, "y": [50 / (k + 1 + i) for k in range(len(places))]}).assign(
@@ -39,7 +39,7 @@ def along(field: str, places: list[float], log: bool = False) -> Panel:
         for i, series in enumerate(SERIES[:2])
     ]
     rows = data.numbered(pd.concat(parts), "y")
-    x = Axis(field, ((places[0], places[-1]), places), field=field, log=log)
+    x = Axis(field, ((places[0], places[-1]), places), field=field, kind=kind)
     return Panel(
         field, data.in_runs(rows, ["condition"], x=field), Y, {field: (field, "~g"), **TIPS}, x
     )
@@ -93,7 +93,7 @@ def claims() -> Panel:
 
 SORTS: dict[str, Callable[[], Panel]] = {
     "dose": lambda: along("w", [0, 0.25, 0.5, 2, 4]),
-    "popularity": lambda: along("popularity", [10, 1000, 100000], log=True),
+    "popularity": lambda: along("popularity", [10, 1000, 100000], kind="log"),
     "bars": bars,
     "heat": heat,
     "shares": shares,

@@ -154,7 +154,10 @@ def test_why_jobs_failed_is_the_last_thing_on_the_screen(every_bad_entry):
 
 
 def test_a_job_that_could_not_say_why_it_failed_is_named_with_its_log(tmp_path):
-    job = SimpleNamespace(rule="scores", wildcards={"model": "m"}, log=[tmp_path / "log"])
+    job = SimpleNamespace(
+        rule="scores", wildcards={"model": "m"}, log=[tmp_path / "log"], is_group=lambda: False
+    )
+    group = SimpleNamespace(jobs=[job], is_group=lambda: True)
     for text, said in (
         (None, "rule scores, model m was ended before it could say why"),
         ("12:00:00 fitting\n", "rule scores, model m was ended before it could say why"),
@@ -163,6 +166,7 @@ def test_a_job_that_could_not_say_why_it_failed_is_named_with_its_log(tmp_path):
         if text is not None:
             job.log[0].write_text(text, encoding="utf-8")
         assert said in around.why_failed(job) and str(job.log[0]) in around.why_failed(job)
+        assert around.why_failed(group) == around.why_failed(job)
 
 
 def test_a_mistaken_source_that_is_put_right_again_deletes_nothing(tiny_run, tmp_path):

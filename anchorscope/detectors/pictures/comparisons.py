@@ -73,7 +73,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; AUC of wrong against right answers, out of fold",
+        f"{request.where}; AUC of wrong against right answers, out of fold",
         f"{notes.size_note(rows['n'])} samples per cell",
         verdict.of_picture(rows),
         ["No method, penalty, layer, gate or sign was selected on the samples it scores."],
@@ -113,7 +113,7 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; the answers of two questions are swapped",
+        f"{request.where}; the answers of two questions are swapped",
         f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs per cell; whiskers: the "
         "pair's share",
         [verdict.comparing(rows)],
@@ -156,7 +156,7 @@ def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; AUC; on the diagonal out of fold",
+        f"{request.where}; AUC; on the diagonal out of fold",
         sentences=[f"{said}." if said else ""],
         details=[
             "Layer, penalty and calibration are learned from the dataset that is trained on. "

@@ -2,19 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors.pictures.methods import COLOURS, TABLES, height_of, methods_axis, rows_of
+from anchorscope.detectors.pictures.methods import COLOURS, TABLES, rows_of
 from anchorscope.detectors.registry import label_of
-from anchorscope.figures import (
-    figure_data as data,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
+from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Panel, Picture, Request, as_chart, by_cell
@@ -32,19 +26,13 @@ ANCHORS = {
     "A": Series("A-Anchored", draw.ORANGE, [6, 4], "square"),
     "all": Series("all answers", draw.SOFT, [2, 3], "diamond"),
 }
-PARTS = {
-    "miscalibration": Series("miscalibration", draw.RED, [1, 0], "square", line=False),
-    "discrimination": Series("discrimination", "#8c8c8c", [1, 0], "square", line=False),
-}
-"""Those of the Brier score that are drawn; the third is the same for all."""
 TIPS = {"series": ("method", ""), "x": ("at", ".3f"), "value": ("wrong, %", ".1f"), **draw.INTERVAL}
 LAYER_TIPS = {**draw.LAYER, "series": ("group", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
-PART_TIPS = {"label": ("method", ""), "series": ("part", ""), "value": ("Brier score", ".3f")}
 
 
 @as_chart
-def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> Picture:
-    """Share of wrong answers against predicted probability, and below Brier's parts, by cell."""
+def reliability(curves: pd.DataFrame, request: Request) -> Picture:
+    """Share of wrong answers against predicted probability, by cell."""
     rows = rows_of(curves, request, "detection-curves")
     rows = rows[rows["curve"] == "reliability"]
     lines, series = _curves(rows)
@@ -53,31 +41,18 @@ def reliability(curves: pd.DataFrame, table: pd.DataFrame, request: Request) -> 
     ticks = [lowest, (lowest + 1) / 2, 1]
     below = Axis("predicted probability of wrong", ((lowest, 1), ticks), field="x", number="~g")
     up = Axis("Wrong (%)", ((100 * lowest, 100), [100 * one for one in ticks]), number="d")
-    layout, parts = by_cell(request), _parts(table, request)
-    names = methods_axis(parts["detector"])
-    most = max([0.01, *parts["value"]])
-    brier = Axis("Brier score", ((0, 1.1 * most), [0, round(most, 2)]), number=".2~f")
-    panels = [
-        Panel("reliability", lines, up, TIPS, below, under=_diagonal),
-        Panel("parts", parts, names, PART_TIPS, brier, figure_panel.bars, height_of(names, layout)),
-    ]
+    panel = Panel("reliability", lines, up, TIPS, below, under=_diagonal)
     caption = notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; ten bins of equal number; a calibrated method lies "
-        "on the diagonal",
-        sentences=[
-            "Below: what isotonic regression would take off the Brier score (miscalibration), and "
-            "by how much it beats the share of wrong answers (discrimination)."
-        ],
+        f"{request.where}; ten bins of equal number; a calibrated method lies on the diagonal",
         details=[
-            "Probabilities at the share of wrong answers in the training fold. Brier score = "
-            "miscalibration − discrimination + uncertainty.",
+            "Probabilities at the share of wrong answers in the training fold.",
             _not_drawn(rows),
         ],
         thin="",
     )
-    return Picture(layout, [*series, *PARTS.values()], panels, caption)
+    return Picture(by_cell(request), series, [panel], caption)
 
 
 @as_chart
@@ -91,8 +66,7 @@ def risk(curves: pd.DataFrame, request: Request) -> Picture:
     caption = notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}; the answers least likely to be wrong are kept "
-        "first; at 1 all are kept",
+        f"{request.where}; the answers least likely to be wrong are kept first; at 1 all are kept",
         details=[_not_drawn(rows)],
         thin="",
     )
@@ -114,8 +88,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
         notes.caption(
             request,
             rows,
-            f"Read-out {'/'.join(request.readout)}; the probe of each layer; groups by flips at "
-            "the headline layer",
+            f"{request.where}; the probe of each layer; groups by flips at the headline layer",
             sentences=[
                 "There Q-Anchored answers have an AUC above that of A-Anchored ones, intervals "
                 f"apart, in {sum(map(_apart, cells))} of {len(cells)} cells."
@@ -142,17 +115,6 @@ def _curves(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[Series]]:
     lines = data.in_runs(data.in_series(points, "detector", SERIES), x="x")
     measured = set(rows["detector"])
     return lines, [one for name, one in SERIES.items() if name in measured]
-
-
-def _parts(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Two parts of the Brier score of each method whose curve is drawn."""
-    rows = rows_of(table, request, "detection")
-    rows = rows[rows["metric"].isin(PARTS) & rows["detector"].isin(METHODS)]
-    flags: dict[str, Any] = {"signal": True, "thin": False, "point": False, "low": None}
-    parts = rows.assign(value=rows["estimate"].astype(float), series=rows["metric"], **flags)
-    return parts.filter(["model", "dataset", "detector", "label", "series", "value", *flags]).round(
-        4
-    )
 
 
 def _diagonal(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:

@@ -11,9 +11,7 @@ VIEWS = {
         "How well each method detects wrong answers", f"{COMPARISONS}:forest", ("detection",)
     ),
     "detection-reliability": View(
-        "Wrong answers by predicted probability",
-        f"{CURVES}:reliability",
-        ("detection-curves", "detection"),
+        "Wrong answers by predicted probability", f"{CURVES}:reliability", ("detection-curves",)
     ),
     "detection-risk": View(
         "Wrong answers among those that are kept", f"{CURVES}:risk", ("detection-curves",)

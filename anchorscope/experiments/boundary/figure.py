@@ -1,7 +1,5 @@
 """The picture of the knowledge boundary: what is known of each group, by layer."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
@@ -9,24 +7,15 @@ from anchorscope.figures import figure_data as data, figure_notes as notes, figu
 from anchorscope.figures.figure_axis import PERCENT, Axis, axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 
-
-@dataclass(frozen=True)
-class Measure:
-    """A row of panels."""
-
-    column: str
-    heading: str
-    axis: str
-    percent: bool = False  # whether it is a share; else its axis goes as far as its values
-
-
-MEASURES = (
-    Measure("right", "Answers that are right", "Right (%)", True),
-    Measure("unknown", "Refused once the prompt allows it", "Refused (%)", True),
-    Measure("logprob", "Mean log-probability of the answer's tokens", "Nats"),
-    Measure("entropy", "Mean entropy of the answer's tokens", "Nats"),
-    Measure("popularity", "Mean popularity of the subject", "Popularity"),
-)
+MEASURES = {
+    "right": ("Answers that are right", "Right (%)"),
+    "unknown": ("Refused once the prompt allows it", "Refused (%)"),
+    "logprob": ("Mean log-probability of the answer's tokens", "Nats"),
+    "entropy": ("Mean entropy of the answer's tokens", "Nats"),
+    "popularity": ("Mean popularity of the subject", "Popularity"),
+}
+"""Column → heading of its panels, and title of their axis."""
+SHARES = ("right", "unknown")
 TIPS = draw.LAYER | {
     "series": ("group", ""),
     "groups": ("groups by the flips of", ""),
@@ -45,22 +34,21 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     rows = data.shown(table, request, COLUMNS)
     groups = rows["anchor"].isin(draw.ANCHORS) & rows["groups"].isin([KNOCKOUT.name, RANDOM.name])
     rows = rows[(rows["facts"] == "all") & groups]
-    known = [
-        one for one in MEASURES if one.column != "popularity" or rows[one.column].notna().any()
-    ]
+    known = [one for one in MEASURES if one != "popularity" or rows[one].notna().any()]
     panels = [_panel(rows, one) for one in known]
     series = draw.paper_series(request.datasets)
     return Picture(by_model(request), series, panels, _caption(rows, request))
 
 
-def _panel(rows: pd.DataFrame, measure: Measure) -> Panel:
+def _panel(rows: pd.DataFrame, column: str) -> Panel:
     """A line for each dataset, group and way to form it; those of the control are dotted."""
-    points = data.numbered(rows, measure.column, 100 if measure.percent else 1)
+    heading, title = MEASURES[column]
+    points = data.numbered(rows, column, 100 if column in SHARES else 1)
     points = points.assign(chance=points["groups"] == RANDOM.name)
     lines = data.in_runs(data.by_group(points), ["groups"])
     lines["condition"] = lines["groups"]
-    axis = Axis(measure.axis, PERCENT) if measure.percent else axis_of(lines, measure.axis)
-    return Panel(measure.column, lines, axis, TIPS, height=0.7, heading=measure.heading)
+    axis = Axis(title, PERCENT) if column in SHARES else axis_of(lines, title)
+    return Panel(column, lines, axis, TIPS, height=0.7, heading=heading)
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:

@@ -43,7 +43,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows.drop(columns="signal", errors="ignore"),
-        f"Read-out {'/'.join(request.readout)}; the answers of two questions are swapped",
+        f"{request.where}; the answers of two questions are swapped",
         f"{pairs} right pairs per cell",
         [figure_pathway.verdict(rows)],
         [

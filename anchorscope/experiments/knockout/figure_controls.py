@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import altair as alt
 import pandas as pd
@@ -16,15 +15,7 @@ from anchorscope.figures import (
 )
 from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import (
-    Caption,
-    Column,
-    Panel,
-    Picture,
-    Request,
-    as_chart,
-    by_cell,
-)
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 
 QUESTION_ONLY = "Flips: only with the whole question blocked"
 FLIPS = {
@@ -80,16 +71,7 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
         Panel("flips", flips, Axis("Flips (%)"), TIPS, under=_headline),
         Panel("auc", aucs, auc_axis(aucs[["value"]]), TIPS, under=_headline),
     ]
-    blind = rows.groupby(["model", "dataset"])["cell_signal"].any()
-
-    def told(column: Column) -> Column:
-        if blind.get((column.of["model"], column.of["dataset"]), True):
-            return column
-        return replace(column, below=f"{column.below}, no signal", faded=True)
-
-    layout = by_cell(request)
-    layout = replace(layout, columns=[told(column) for column in layout.columns])
-    return Picture(layout, series, panels, _caption(rows, pairs, request))
+    return Picture(by_cell(request), series, panels, _caption(rows, pairs, request))
 
 
 def _lines(rows: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) -> pd.DataFrame:
@@ -118,7 +100,7 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
     return notes.caption(
         request,
         rows,
-        f"Read-out {'/'.join(request.readout)}",
+        request.where,
         f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
         [told],
         [

@@ -96,7 +96,7 @@ def _density_panel(changes: pd.DataFrame, checked: pd.DataFrame) -> Panel:
     below = Axis("Δlogit", (ends, ticks), field="x")
 
     def up(rows: pd.DataFrame) -> Axis:
-        return Axis("Density (√)", ticks_of(rows["value"].dropna(), 1e-3), root=True)
+        return Axis("Density (√)", ticks_of(rows["value"].dropna(), 1e-3), kind="sqrt")
 
     heading = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
     return Panel("density", lines, up, TIPS, below, height=0.65, heading=heading)
@@ -114,14 +114,10 @@ def _caption(
     return notes.caption(
         request,
         checked,
-        f"Read-out {'/'.join(request.readout)}; {GROUPINGS.get(grouping, grouping)}",
+        f"{request.where}; {GROUPINGS.get(grouping, grouping)}",
         f"{notes.size_note(sizes)} samples per cell",
-        [
-            notes.cross_note(of_groups, "knockout"),
-            f"Dotted AUC: hardest text model{before}.",
-            added,
-        ],
-        [HUMPS, COLOURS_DETAIL, *added_detail, *notes.thin_note(of_groups, "knockout")],
+        [notes.cross_note(of_groups), f"Dotted AUC: hardest text model{before}.", added],
+        [HUMPS, COLOURS_DETAIL, *added_detail, *notes.thin_note(of_groups)],
         intervals=notes.FIXED,
     )
 

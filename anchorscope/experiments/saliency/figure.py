@@ -16,7 +16,7 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import Axis, Ticks, auc_axis, axis_of, ticks_of
+from anchorscope.figures.figure_axis import Axis, Ticks, auc_axis, ticks_of
 from anchorscope.figures.figure_picture import (
     Caption,
     Column,
@@ -36,7 +36,6 @@ GROUPS = {
 }
 """Anchor → entry of the legend, where a panel is of one cell."""
 DENSITIES = {EXACT: "density", RANDOM: "random_density"}
-FLOWS = {EXACT: "flow", RANDOM: "random"}
 AUCS = {EXACT: "auc", RANDOM: "random_auc"}
 LABELS = {"all": "", "0": "right answers", "1": "wrong answers"}
 TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
@@ -44,7 +43,7 @@ UNITS = {"logit": "logits", "probe": "nats"}
 """What was differentiated → the unit of the flow."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
-LAYER_TIPS = draw.LAYER | TIPS | draw.INTERVAL
+LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
 HEAD_TIPS = draw.LAYER | {"head": ("head", ""), "tokens": ("from", ""), "value": ("AUC", ".2f")}
 MOST_NUMBERED = 12
 """Heads of a layer, or layers, that all have a label."""
@@ -77,25 +76,20 @@ def label(table: pd.DataFrame, request: Request) -> Picture:
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """What flows to the answer in each layer, and how well it tells the groups, by model."""
+    """How well what flows to the answer in each layer tells the groups, by model."""
     rows, arm = _rows(table, request, "answer")
     rows = rows[(rows["label"] == "all") & (rows["arm"] == arm)]
     of_layers = rows[rows["part"] == "layer"]
-    groups = of_layers["anchor"].isin(GROUPS)
-    labels = ["anchor", "tokens", "condition"]
-    flow = data.in_runs(data.by_group(points_of(of_layers[groups], FLOWS, 1)), labels)
-    auc = data.in_runs(data.by_group(points_of(of_layers[~groups], AUCS, 1)), labels)
-    axes = {
-        "flow": (flow, partial(axis_of, title=f"Saliency ({_unit(rows)})")),
-        "auc": (auc, partial(auc_axis, title="AUC for Q", least=0.5)),
-    }
-    panels = [Panel(name, *one, LAYER_TIPS, height=0.8) for name, one in axes.items()]
+    everyone = of_layers[of_layers["anchor"] == "all"]
+    points = points_of(everyone, AUCS, 1).assign(series=lambda one: one["dataset"])
+    auc = data.in_runs(points, ["tokens", "condition"])
+    panel = Panel("auc", auc, partial(auc_axis, title="AUC for Q", least=0.5), LAYER_TIPS)
     what = (
-        f"From the exact question tokens to {TARGETS[arm]}, and how well it tells Q from A; "
-        "dotted: from random ones"
+        "How well what flows from the exact question tokens to "
+        f"{TARGETS[arm]} tells Q from A; dotted: from random ones"
     )
-    series = draw.paper_series(request.datasets)
-    return Picture(by_model(request), series, panels, _caption(rows, what, request))
+    series = draw.dataset_series(request.datasets)
+    return Picture(by_model(request), series, [panel], _caption(rows, what, request))
 
 
 @as_chart
@@ -158,7 +152,7 @@ def _densities(table: pd.DataFrame, request: Request, arm: str, labels: Sequence
     )
     lines = data.in_runs(points, ["label", "tokens", "condition"], x="x").assign(mark=False)
     across, up = _density_ticks(lines)
-    below = Axis(f"Saliency ({_unit(rows)})", across, field="x", log=True, number="~g")
+    below = Axis(f"Saliency ({_unit(rows)})", across, field="x", kind="log", number="~g")
     panel = Panel("density", lines, Axis("Density", up), DENSITY_TIPS, below)
     cells = by_cell(request).columns
     side_by_side = len(request.datasets) if len(request.datasets) > 1 else len(cells)

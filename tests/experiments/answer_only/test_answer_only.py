@@ -175,7 +175,7 @@ def test_bars_hold_both_quantities_their_means_and_what_they_do_not_say() -> Non
     means = [row for row in drawn if row.get("dataset") == "mean"]
     assert len(means) == 8
     flips = {(row["bar"], row["series"]): row["value"] for row in means if row["value"] >= 50}
-    assert flips["mean\nQ", figure.CUT] == 100  # and 50 where it is left out
+    assert flips["mean\nQ", figure.BLOCKED] == 100  # and 50 where it is left out
     assert sum(row["point"] for row in drawn if "point" in row) == 16
 
 

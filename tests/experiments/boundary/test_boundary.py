@@ -202,8 +202,8 @@ def test_the_picture_shows_both_groupings_and_warns(tmp_path: Any) -> None:
     table = join([("m", "d")], [by_hand()])
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     spec = figure.layers(table, title="x", **asked).to_dict()
-    assert "dotted: by random flips" in words(spec)
-    assert "beyond these" in details(spec)
+    assert "dotted: groups by random flips" in words(spec)
+    assert "beyond theirs" in details(spec)
     drawn = [row for rows in spec["datasets"].values() for row in rows]
     assert {row["groups"] for row in drawn if "groups" in row} == {"knockout", "random"}
     # popularity has a row of panels where it is known

@@ -329,4 +329,4 @@ def test_captions_say_what_fools_it() -> None:
         assert "1 − p" in str(drawn(view, made(loss="probe")))
     assert "Left out: 4 of 40" in str(drawn("density", made(few=4)))
     assert "AUC for the group: 0.98, random 0.50" in caption(drawn("density", made()))
-    assert "choose it on other samples" in str(drawn("heads", made()))
+    assert "select heads on held-out samples" in str(drawn("heads", made()))
