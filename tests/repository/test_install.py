@@ -32,8 +32,8 @@ def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tm
     assert Path(found.stdout.strip()) == clone / "anchorscope/__init__.py"
 
 
-def test_a_wheel_holds_the_catalogue(tmp_path: Path):
-    """A workflow that uses this one as a module may have it installed without a clone."""
+def test_a_wheel_holds_the_catalogue_and_the_card_of_detectors(tmp_path: Path):
+    """The library is of use without a clone: in a notebook, or included by another workflow."""
     clone = tmp_path / "clone"
     shutil.copytree(PROJECT / "anchorscope", clone / "anchorscope")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -41,4 +41,6 @@ def test_a_wheel_holds_the_catalogue(tmp_path: Path):
     build = "from setuptools import build_meta; build_meta.build_wheel('..')"
     subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
     with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
-        assert {f"anchorscope/config/{name}" for name in shipped.FILES} <= {*wheel.namelist()}
+        needed = {f"anchorscope/config/{name}" for name in shipped.FILES}
+        needed.add("anchorscope/detectors/saved/card.md")
+        assert needed <= {*wheel.namelist()}

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.detectors.registry import METHODS
 
-RESOURCES = Path(__file__).resolve().parents[3] / "resources" / "detector"
+TEMPLATES = Path(__file__).parent
 MEASURES = {
     "auroc": "AUROC",
     "auprc": "AUPRC",
@@ -48,7 +48,7 @@ class Interval(NamedTuple):
 def text(config: Mapping[str, Any]) -> str:
     """The card in Markdown, from the content of config.json."""
     environment = Environment(  # of Markdown, in which nothing is escaped
-        loader=FileSystemLoader(RESOURCES),
+        loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
