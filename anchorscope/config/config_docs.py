@@ -43,10 +43,10 @@ def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Sec
             yield from _sections(below, f"{path}.{key}{name}".removeprefix("."))
 
 
-def anchor(title: str) -> str:
+def anchor(title: str, separator: str = "-") -> str:
     """The anchor that Markdown viewers, and our site (mkdocs.yml), give a heading."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")
+    return kept.replace(" ", separator)
 
 
 def _keys(section: type[Section], titles: Mapping[str, str]) -> Iterator[str]:

@@ -22,6 +22,13 @@ PATHS = {"clean": "", "exact tokens blocked": "_cut", "random tokens blocked": "
 """What is blocked in all four passes of a pair → the end of the column's name."""
 TRUTHS = {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"}
 AXIS_TITLE = "Pair term (logits)"
+CLAIMED = {
+    "interaction": "interaction",
+    "own_answer": "own answer",
+    "through_eq": "through the exact tokens",
+    "truth": "truth",
+}
+"""Claim → what the caption calls it."""
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
 HEADINGS = {
@@ -105,14 +112,14 @@ def verdict(crossing: pd.DataFrame) -> str:
     if heads.empty:
         return ""
 
-    def held(claim: str) -> str:
-        told = heads[claim].isin(["yes", "no"])
-        return f"{(heads[claim] == 'yes').sum()} of {told.sum()}"
-
-    return (
-        f"Claims that hold: interaction in {held('interaction')} cells, through the exact tokens "
-        f"in {held('through_eq')}, truth in {held('truth')}."
-    )
+    held = []
+    for claim, words in CLAIMED.items():
+        verdicts = heads[claim][heads[claim].isin(["yes", "no"])]
+        if len(verdicts):
+            held.append(f"{words} in {(verdicts == 'yes').sum()} of {len(verdicts)}")
+    if not held:
+        return "No claim could be judged: too few pairs."
+    return f"Cells in which claims hold: {', '.join(held)}."
 
 
 def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:

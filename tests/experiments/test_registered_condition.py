@@ -119,7 +119,8 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     curves = curves.assign(model="m", dataset="d")
     rows = figure_data.select(curves, ("mlp", "final"), "per_layer")[0]
     named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
-    drawn = figure_main.curves(figure_data.labelled(rows, request_of(**named)), "first")
+    rows = figure_data.labelled(rows[rows["condition"] == "first"], request_of(**named))
+    drawn = figure_main.curves(rows)
     assert set(drawn["layer"]) == {0, 1} and {"Q-Anchored", "A-Anchored"} == set(drawn["anchor"])
     crossing = crossing_of(named["panels"], named["datasets"], 3)
     shown = figure_main.choices(curves, crossing, **named)

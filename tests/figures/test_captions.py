@@ -84,7 +84,7 @@ def test_every_choice_of_a_page_has_at_most_four_lines_and_the_essentials() -> N
             lines, details = choice.picture.caption.wrapped(int(width / (0.5 * 11.5)))
             text = " ".join(lines)
             assert len(lines) <= LINES
-            assert "n\u00a0=" in text and "Claims that hold: " in text
+            assert "n\u00a0=" in text and "Cells in which claims hold: " in text
             grey = "Hollow grey: layers without a signal"
             assert grey in text or (details[0].startswith(grey) and width < 1000)
 

@@ -225,7 +225,7 @@ def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swa
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    said = "interaction in 8 of 8 cells, through the exact tokens in 8 of 8, truth in"
+    said = "interaction in 8 of 8, own answer in 8 of 8, through the exact tokens in 8 of 8"
     assert said in caption(spec) and figure_pathway.NOT_CROSSED in details(usual())
 
 

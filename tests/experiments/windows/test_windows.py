@@ -154,7 +154,7 @@ def test_cells_that_no_window_can_move_are_blank(view: str, panels: tuple[str, .
     drawn = [row for part in spec["datasets"].values() for row in part]
     assert len(drawn) == 3 * len(panels)
     assert ("1", "0") not in {(row["centre"], row["read"]) for row in drawn}
-    assert "windows that lie above the layer read" in words(spec)
+    assert "windows above the layer read" in words(spec)
     grey = getattr(figure, view)(table.assign(signal=False), **named).to_dict()
     assert "Grey: layers without a signal." in words(grey)
 
