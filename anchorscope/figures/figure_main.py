@@ -127,17 +127,16 @@ def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) ->
     """
 
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        marks: list[alt.Chart] = []
-        if headlines is not None:
-            here = headlines[headlines["model"].isin(rows["model"].unique())]
-            own = data.by_group(here, draw.ANCHORS[0])[["layer", "series"]].drop_duplicates()
-            shared = own["layer"].duplicated(keep=False)
-            marks += figure_panel.upright(own[["layer"]][shared].drop_duplicates(), frame.x)
-            marks += figure_panel.upright(own[~shared], frame.x, frame.shared.legend)
-        return [figure_panel.level(0, frame.y), *marks, *figure_panel.minor_ticks(frame)]
+        return [figure_panel.level(0, frame.y), *figure_panel.minor_ticks(frame)]
 
+    lines = None
+    if headlines is not None:
+        own = data.by_group(headlines, draw.ANCHORS[0])[["model", "layer", "series"]]
+        own = own.drop_duplicates()
+        shared = own.duplicated(["model", "layer"], keep=False)
+        lines = own.assign(series=own["series"].mask(shared, None)).drop_duplicates()
     strong = partial(figure_panel.lines, weight=1)
-    return Panel("delta_p", delta_p, delta_axis, DELTA_TIPS, draw=strong, under=under)
+    return Panel("delta_p", delta_p, delta_axis, DELTA_TIPS, draw=strong, under=under, lines=lines)
 
 
 def delta_axis(curves: pd.DataFrame) -> Axis:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from anchorscope.figures.figure_caption import balanced
 from anchorscope.figures.figure_fit import VERSION, as_svg, size_of
-from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS
+from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS, UPRIGHT
 from anchorscope.figures.figure_picture import Column, Panel, Picture, rows_in, value_axis
 from anchorscope.passes.interventions import REGISTRY
 
@@ -250,13 +250,18 @@ def _switch(
         if title[key]:
             title[key] = {"expr": f"shown.{field}"}
     rows: dict[str, list[pd.DataFrame]] = {}
+    lines: dict[str, list[pd.DataFrame]] = {}
     for choice in choices:
         for name, column, panel in choice.panels:
             rows.setdefault(name, []).append(rows_in(column, panel.rows))
+            if panel.lines is not None:
+                lines.setdefault(name, []).append(rows_in(column, panel.lines))
     for name, _, panel in choices[0].panels:
         if panel.heading and _one_line(panels[name].get("title")).strip():
             panels[name]["title"]["text"] = {"expr": f"shown.headings.{name}"}
         _switch_rows(live, name, panels[name], rows[name])
+        if name in lines:
+            _switch_lines(live, name, panels[name], lines[name])
         _switch_looks(name, panels[name])
 
 
@@ -304,11 +309,23 @@ def _switch_rows(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFram
     series = [column for column in SERIES if column in table]
     points = [column for column in table if column not in series]
     lines = table.groupby(series, sort=False).agg(list).reset_index()
-    absent = _roles(name, panel).get(ABSENT)
-    panel["layer"] = [layer for layer in panel["layer"] if layer is not absent]
-    for part in (panel, *panel["layer"]):
+    roles = _roles(name, panel)
+    panel["layer"] = [layer for layer in panel["layer"] if layer is not roles.get(ABSENT)]
+    of_rows = (layer for layer in panel["layer"] if layer is not roles.get(UPRIGHT))
+    for part in (panel, *of_rows):
         if "name" in part.get("data", {}):
             live["datasets"].pop(part.pop("data")["name"], None)
     live["datasets"][name] = lines.to_dict("records")
     panel["data"] = {"name": name}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
+
+
+def _switch_lines(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFrame]) -> None:
+    """One panel's upright lines are those of what is chosen."""
+    table = pd.concat([lines.assign(view=k) for k, lines in enumerate(views)])
+    table = table.astype(object).where(table.notna(), None)
+    layer = _roles(name, panel)[UPRIGHT]
+    live["datasets"].pop(layer["data"]["name"], None)
+    layer["data"] = {"name": f"{name}_{UPRIGHT}"}
+    layer["transform"] = [{"filter": "datum.view === view"}]
+    live["datasets"][f"{name}_{UPRIGHT}"] = table.to_dict("records")

@@ -17,6 +17,8 @@ REACH = "reach"
 """Role of the unseen marks that carry tooltips and the legend: what a pointer reaches."""
 TICKS = "ticks"
 """Role of small ticks below the axis, which leave with the part of it that is out of sight."""
+UPRIGHT = "upright"
+"""Role of upright lines."""
 ABSENT = "absent"
 """Role of the words in a panel without data."""
 FADING = ("band", "behind", "dotted", "rings", "line", "markers", "crosses", "counts", "bars")
@@ -235,11 +237,20 @@ def level(value: float, y: alt.Y) -> alt.Chart:
     return rule.encode(y)
 
 
-def upright(places: pd.DataFrame, x: alt.X, colour: alt.Color | None = None) -> list[alt.Chart]:
-    """Thin upright lines, if any, grey or in the colours of their series."""
-    rule = alt.Chart(places).mark_rule(color=SOFT, strokeWidth=0.8)
-    rule = rule.encode(x) if colour is None else rule.encode(x, color=colour)
-    return [rule] if len(places) else []
+def upright(places: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
+    """Thin grey upright lines, if any."""
+    return [_rule(places, x)] if len(places) else []
+
+
+def coloured_lines(places: pd.DataFrame, frame: Frame) -> alt.Chart:
+    """Thin upright lines in the colours of their series; grey without one."""
+    of_series = {"test": "isValid(datum.series)", **frame.shared.legend.to_dict()}
+    lines = _rule(places, frame.x).encode(color=alt.ColorValue(SOFT, condition=of_series))
+    return frame.part(lines, UPRIGHT)
+
+
+def _rule(places: pd.DataFrame, x: alt.X) -> alt.Chart:
+    return alt.Chart(places).mark_rule(color=SOFT, strokeWidth=0.8).encode(x)
 
 
 def minor_ticks(frame: Frame) -> list[alt.Chart]:

@@ -59,7 +59,7 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
     texts = next(one["value"] for one in live()["params"] if one["name"] == "texts")
     for view, (one, text) in enumerate(zip(named, texts[:-1], strict=True)):
         here = table()[(table()[keys] == list(one)).all(axis=1)]
-        for k, (model, _) in enumerate(MODELS):
+        for k, (model, label) in enumerate(MODELS):
             cell = here[here["model"] == model]
             rows = rows_of(3 * k, view)
             own = rows[~rows["edge"].astype(bool)]
@@ -76,6 +76,9 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             truth = rows_of(3 * k + 2, view)
             gold = truth[truth["quantity"] == "gold answers"]["value"]
             assert sorted(gold) == pytest.approx(sorted(swapped["pair_gold"]), abs=1e-3)
+            heads = pd.DataFrame(live()["datasets"][f"delta_p_{k}_upright"])
+            heads = heads[(heads["view"] == view) & (heads["model"] == label)]
+            assert set(heads["layer"]) == set(cell["layer"][cell["headline"]])
         assert "/".join(one[:2]) in text["caption"][0]
 
 
