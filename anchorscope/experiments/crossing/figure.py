@@ -45,10 +45,10 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows.drop(columns="signal", errors="ignore"),
         f"{request.where}; the answers of two questions are swapped",
         f"{pairs} right pairs per cell",
-        [figure_pathway.verdict(rows)],
+        ["What is missing to 100\u00a0% is noise of the probe.", figure_pathway.verdict(rows)],
         [
             "Shares of the terms of question, answer and pair in the mean squares of right "
-            "answers' scores; what is missing to 100\u00a0% is noise of the probe.",
+            "answers' scores.",
             *figure_pathway.untold_notes(rows, request),
         ],
         intervals="",
