@@ -250,18 +250,18 @@ def _switch(
         if title[key]:
             title[key] = {"expr": f"shown.{field}"}
     rows: dict[str, list[pd.DataFrame]] = {}
-    lines: dict[str, list[pd.DataFrame]] = {}
+    upright: dict[str, list[pd.DataFrame]] = {}
     for choice in choices:
         for name, column, panel in choice.panels:
             rows.setdefault(name, []).append(rows_in(column, panel.rows))
             if panel.lines is not None:
-                lines.setdefault(name, []).append(rows_in(column, panel.lines))
+                upright.setdefault(name, []).append(rows_in(column, panel.lines))
     for name, _, panel in choices[0].panels:
         if panel.heading and _one_line(panels[name].get("title")).strip():
             panels[name]["title"]["text"] = {"expr": f"shown.headings.{name}"}
         _switch_rows(live, name, panels[name], rows[name])
-        if name in lines:
-            _switch_lines(live, name, panels[name], lines[name])
+        if name in upright:
+            _switch_lines(live, name, panels[name], upright[name])
         _switch_looks(name, panels[name])
 
 

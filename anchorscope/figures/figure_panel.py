@@ -244,7 +244,8 @@ def upright(places: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
 
 def coloured_lines(places: pd.DataFrame, frame: Frame) -> alt.Chart:
     """Thin upright lines in the colours of their series; grey without one."""
-    of_series = {"test": "isValid(datum.series)", **frame.shared.legend.to_dict()}
+    series: Any = frame.shared.legend.to_dict()
+    of_series = {"test": "isValid(datum.series)", **series}
     lines = _rule(places, frame.x).encode(color=alt.ColorValue(SOFT, condition=of_series))
     return frame.part(lines, UPRIGHT)
 
