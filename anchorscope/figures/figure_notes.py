@@ -146,7 +146,9 @@ def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> list
         if not layers["signal"].all():
             by_place.setdefault(_where(layers, ~layers["signal"]), []).append(name)
     places = sorted(by_place.items(), key=lambda item: len(item[1]))
-    parts = [f"{'; '.join(names)} {where}" for where, names in places]
+    parts = [
+        f"{'; '.join(names)}{', each' if len(names) > 1 else ''} {where}" for where, names in places
+    ]
     everyone = sum(map(len, by_place.values())) == len(measured)
     if places and everyone and len(places[-1][1]) > 1:
         subject = "all other cells" if len(places) > 1 else "every cell"

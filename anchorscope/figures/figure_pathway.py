@@ -43,8 +43,9 @@ NOT_CROSSED = (
 DETAILS = (
     "Pair term: the answers of two questions are swapped; what is read off the question plus what "
     "is read off the answer adds up to 0.",
-    "Middle row: the pair term of the model's own answers, clean, with the exact question tokens "
-    "blocked in all four passes, and with as many random ones blocked.",
+    "Middle row: the pair term of the model's own right answers (wrong ones where fewer than "
+    "10 pairs are right), clean, with the exact question tokens blocked in all four passes, and "
+    "with as many random ones blocked.",
     "Lower row: gold answers of questions that were answered wrongly, behind their questions, "
     "beside the model's own wrong answers.",
     "A filled marker at the headline layer: `truth` holds there (middle row: `through_eq`). Both "

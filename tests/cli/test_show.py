@@ -102,8 +102,8 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "(gold answers 0.90 logits [0.80, 1.00], 0.50 [0.40, 0.60] above the model's own wrong "
         "ones, 150 pairs, p = 0.001); mere compatibility is not excluded. The comparison of answer "
         "and question passes through the exact question tokens (90 % [80, 100] of that of right "
-        "answers, 90 % [80, 100] of that of wrong answers; in 40 of 400 pairs by construction, as "
-        "the questions differ in nothing else, p = 0.001).",
+        "answers, 90 % [80, 100] of that of wrong answers; in 40 of all 400 pairs by construction, "
+        "as the questions differ in nothing else, p = 0.001).",
     ):
         assert part in said
     assert "another label" not in said
