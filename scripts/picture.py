@@ -8,7 +8,7 @@ from anchorscope.workflow import pictures
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figures.figure_files import keywords, save, stacked
+    from anchorscope.figures.figure_files import keywords, narrowed, save
     from anchorscope.figures.figure_main import title_of
 
     given, chosen = snakemake.input, snakemake.params
@@ -18,8 +18,10 @@ with stage(snakemake):
     made = provenance.read(first) if provenance.beside(first).is_file() else {}
     request = keywords(chosen, title_of("knockout"))
     records = made.get("inputs", {})
-    narrow, _ = picture.draw(chosen.view, tables, stacked(request), records)
     figure, choices = picture.draw(chosen.view, tables, request, records)
+    narrow = None
+    if figure["columns"] > 1:
+        narrow, _ = picture.draw(chosen.view, tables, narrowed(request), records)
     stem = Path(snakemake.output.html).with_suffix("")
     save(figure, stem, choices(), narrow)
     provenance.of_stage(snakemake, stem, counts_by_cell=made.get("counts_by_cell", {}))

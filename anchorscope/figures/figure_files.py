@@ -43,7 +43,7 @@ def keywords(params: Parameters, title: str) -> dict[str, Any]:
     }
 
 
-def stacked(request: Mapping[str, Any]) -> dict[str, Any]:
+def narrowed(request: Mapping[str, Any]) -> dict[str, Any]:
     """The same request for a narrow page: at most two small panels, or one, stand side by side."""
     style = {**request["style"], "columns": 1, "theme": "screen", "width_mm": 0}
     return {**request, "style": style}

@@ -129,14 +129,16 @@ def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) ->
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
         return [figure_panel.level(0, frame.y), *figure_panel.minor_ticks(frame)]
 
-    lines = None
+    upright = None
     if headlines is not None:
         own = data.by_group(headlines, draw.ANCHORS[0])[["model", "layer", "series"]]
         own = own.drop_duplicates()
         shared = own.duplicated(["model", "layer"], keep=False)
-        lines = own.assign(series=own["series"].mask(shared, None)).drop_duplicates()
+        upright = own.assign(series=own["series"].mask(shared, None)).drop_duplicates()
     strong = partial(figure_panel.lines, weight=1)
-    return Panel("delta_p", delta_p, delta_axis, DELTA_TIPS, draw=strong, under=under, lines=lines)
+    return Panel(
+        "delta_p", delta_p, delta_axis, DELTA_TIPS, draw=strong, under=under, upright=upright
+    )
 
 
 def delta_axis(curves: pd.DataFrame) -> Axis:

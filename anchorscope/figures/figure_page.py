@@ -254,8 +254,8 @@ def _switch(
     for choice in choices:
         for name, column, panel in choice.panels:
             rows.setdefault(name, []).append(rows_in(column, panel.rows))
-            if panel.lines is not None:
-                upright.setdefault(name, []).append(rows_in(column, panel.lines))
+            if panel.upright is not None:
+                upright.setdefault(name, []).append(rows_in(column, panel.upright))
     for name, _, panel in choices[0].panels:
         if panel.heading and _one_line(panels[name].get("title")).strip():
             panels[name]["title"]["text"] = {"expr": f"shown.headings.{name}"}

@@ -44,7 +44,7 @@ class Panel:
         heading: above the first panel of the row; the others keep its room. Of the first row, below
             the column's own.
         under: layers below the others.
-        lines: upright ones, `model`, the axis' field and the `series` whose colour they have; grey
+        upright: lines, `model`, the axis' field and the `series` whose colour they have; grey
             without one.
     """
 
@@ -57,7 +57,7 @@ class Panel:
     height: float = 1
     heading: str = ""
     under: Under = lambda rows, frame: ()
-    lines: pd.DataFrame | None = None
+    upright: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         )
         rows = rows_in(column, panel.rows)
         under = [*panel.under(rows, frame)]
-        if panel.lines is not None:
-            under.append(figure_panel.coloured_lines(rows_in(column, panel.lines), frame))
+        if panel.upright is not None:
+            under.append(figure_panel.coloured_lines(rows_in(column, panel.upright), frame))
         view = panel.draw(rows, replace(frame, under=under))
         if panel is panels[0]:
             below_it = column.below or panel.heading

@@ -1,4 +1,4 @@
-"""Before a run's first job: what it would fail of. After its last: what it failed of."""
+"""Checks before a run's first job, and why its jobs failed after the last."""
 
 import re
 import shutil
@@ -64,7 +64,7 @@ def refuse_arrays(settings: Any) -> None:
 def check_sources(jobs: Iterable[Any]) -> None:
     """Look up what the jobs of the rules `model` and `dataset` will, as far as it costs little.
 
-    And all of it where an earlier run found it: a job that fails takes that record with it, on
+    What an earlier run has found is looked up completely: a job that fails deletes that record, on
     which every later product depends.
 
     Raises:

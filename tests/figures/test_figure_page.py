@@ -11,7 +11,7 @@ from browser import driven, needs_browser
 from figure_tables import DATASETS, MODELS, READOUTS, controls_of, crossing_of, curve_of, density_of
 
 from anchorscope.experiments.knockout.figure_probes import probes_chart
-from anchorscope.figures.figure_files import save, stacked
+from anchorscope.figures.figure_files import narrowed, save
 from anchorscope.figures.figure_main import chart, choices, title_of
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
@@ -138,7 +138,7 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
 @needs_browser
 def test_a_narrow_window_stacks_panels_and_switches_them_too(tmp_path: Path) -> None:
     both, asked = (table(), crossing()), LOOKS | {"style": {}}
-    narrow = chart(*both, **stacked(asked))
+    narrow = chart(*both, **narrowed(asked))
     path = save(chart(*both, **asked), tmp_path / "f", choices(*both, **asked), narrow)[1]
 
     def columns(page: Any) -> int:

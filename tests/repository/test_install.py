@@ -12,14 +12,19 @@ from workflow import PROJECT
 from anchorscope.config import shipped
 
 
-def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tmp_path: Path):
-    clone, installed = tmp_path / "anchorscope", tmp_path / "site-packages"
+def wheel_of(clone: Path, kind: str) -> zipfile.ZipFile:
+    """A wheel of the package in `clone`, of the kind `wheel` or `editable`, beside it."""
     shutil.copytree(PROJECT / "anchorscope", clone / "anchorscope")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, clone)
-    build = "from setuptools import build_meta; print(build_meta.build_editable('..'))"
+    build = f"from setuptools import build_meta; build_meta.build_{kind}('..')"
     subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
-    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
+    return zipfile.ZipFile(*clone.parent.glob("*.whl"))
+
+
+def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tmp_path: Path):
+    clone, installed = tmp_path / "anchorscope", tmp_path / "site-packages"
+    with wheel_of(clone, "editable") as wheel:
         wheel.extractall(installed)
     # Without the site-packages of these tests, from which the package could be found, too.
     load = f"import site; site.addsitedir({str(installed)!r}); "
@@ -34,13 +39,7 @@ def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tm
 
 def test_a_wheel_holds_the_catalogue_and_the_card_of_detectors(tmp_path: Path):
     """The library is of use without a clone: in a notebook, or included by another workflow."""
-    clone = tmp_path / "clone"
-    shutil.copytree(PROJECT / "anchorscope", clone / "anchorscope")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(PROJECT / name, clone)
-    build = "from setuptools import build_meta; build_meta.build_wheel('..')"
-    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
-    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
+    with wheel_of(tmp_path / "clone", "wheel") as wheel:
         needed = {f"anchorscope/config/{name}" for name in shipped.FILES}
         needed.add("anchorscope/detectors/saved/card.md")
         assert needed <= {*wheel.namelist()}

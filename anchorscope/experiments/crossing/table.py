@@ -117,16 +117,16 @@ def report(analysis: Analysis, *, every_layer: bool = False) -> pd.DataFrame:
     columns = _facts(analysis, pairs, groups) | _shares(scores[OWN][..., pairs.right])
     columns |= _by_layer(groups, analysis.level)
     columns |= _claimed(groups, len(analysis.readout.clean), layers, analysis.level)
-    return _without_the_obvious(pd.DataFrame(columns).reindex(columns=list(CROSSING)))
+    return _without_foregone_claims(pd.DataFrame(columns).reindex(columns=list(CROSSING)))
 
 
-def _without_the_obvious(table: pd.DataFrame) -> pd.DataFrame:
+def _without_foregone_claims(table: pd.DataFrame) -> pd.DataFrame:
     """`through_eq` is not judged where nearly all pairs differ in E_Q alone: it cannot fail."""
     same, pairs = table["n_same_frame"], table["n_right"] + table["n_wrong"]
-    obvious = table["through_eq"].notna() & (same >= BY_CONSTRUCTION * pairs)
+    foregone = table["through_eq"].notna() & (same >= BY_CONSTRUCTION * pairs)
     why = f"in {same.max()} of {pairs.max()} pairs the questions differ in nothing else"
-    table.loc[obvious, ["through_eq", "through_eq_why"]] = [claims.NOT_MEASURED, why]
-    table.loc[obvious, "through_eq_p"] = np.nan
+    table.loc[foregone, ["through_eq", "through_eq_why"]] = [claims.NOT_MEASURED, why]
+    table.loc[foregone, "through_eq_p"] = np.nan
     return table
 
 
