@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.config.readouts import parse
-from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions
 from anchorscope.storage import partial
 from anchorscope.storage.errors import stale
@@ -24,6 +23,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
+    from anchorscope.models.families import Loaded
     from anchorscope.passes.batches import Plan, Sample
     from anchorscope.passes.features import Features
 

@@ -1,12 +1,15 @@
 """What scripts do for a job on a device, a model or a dataset; stages do the rest."""
 
-from typing import Any
+from __future__ import annotations
 
-from anchorscope.models.families import Loaded
-from anchorscope.models.loading import load
-from anchorscope.questions.datasets import Prepared, prepare
+from typing import TYPE_CHECKING, Any
+
 from anchorscope.storage.files import read_json
 from anchorscope.workflow.devices import best_device
+
+if TYPE_CHECKING:
+    from anchorscope.models.families import Loaded
+    from anchorscope.questions.datasets import Prepared
 
 
 def use_threads(snakemake: Any) -> None:
@@ -24,6 +27,8 @@ def device_of(snakemake: Any) -> str:
 
 def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
     """Where the model of a job lies, see `loading.locate`, and the model on its device."""
+    from anchorscope.models.loading import load
+
     located = read_json(snakemake.input.model)
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     device = device_of(snakemake)
@@ -32,6 +37,8 @@ def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], L
 
 def prepared(job: Any) -> Prepared:
     """The rows of a job of the rule `dataset`; raises AnchorscopeError: see `datasets.prepare`."""
+    from anchorscope.questions.datasets import prepare
+
     chosen = job.params
     dataset = {**chosen.dataset, "local": chosen.local}
     if job.input.few_shot:
