@@ -10,8 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
 from anchorscope.anchors.question_anchors import NOT_FOUND, OUT_OF_RANGE, UNREADABLE, find
-from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count
-from tools.finders import words_in
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 
@@ -19,6 +18,13 @@ DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 def texts(question: str, role: str, **metadata: object) -> list[str]:
     spans = find(question, **metadata)  # type: ignore[arg-type]
     return [question[s.start : s.end] for s in spans if s.role == role]
+
+
+def words_in(question: str, spans: list[Span]) -> int:
+    """How many of the question's words a span touches."""
+    return sum(
+        any(s.start < end and start < s.end for s in spans) for start, end in word_places(question)
+    )
 
 
 def popqa() -> list[dict]:
