@@ -161,7 +161,7 @@ class Experiment:
         """Rows passed for a sample, see `Passes`."""
         if self.passes is not None:
             return self.passes(settings, draws, readouts)
-        return 1 + sum(draws if one.tokens == "random" else 1 for one in self.interventions)
+        return 1 + sum(draws if one.drawn else 1 for one in self.interventions)
 
     @property
     def measure(self) -> Measure:

@@ -134,7 +134,7 @@ class Cell:
         return long.assign(condition=condition, draw=int(draw), readout=readout).reset_index()
 
     def _draws_of(self, one: Intervention) -> int:
-        return self.draws if one.tokens == "random" else 1
+        return self.draws if one.drawn else 1
 
     def _within_limits(self, sample: Sample) -> Sample:
         """A sample without the prompts that are too long for the model, as in the main run."""

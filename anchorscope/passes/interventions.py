@@ -71,6 +71,11 @@ class Intervention:
         """The condition drawn beside it: its control, if it has one."""
         return self.control or self.beside
 
+    @property
+    def drawn(self) -> bool:
+        """Whether its tokens are chosen at random, and so once for each draw."""
+        return self.tokens in DRAWN
+
     def acts_in(self, layer: int) -> bool:
         """Whether it cuts, or weighs, in this layer."""
         return self.layers is None or self.layers[0] <= layer < self.layers[1]
@@ -129,8 +134,10 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
     "question": lambda question, exact, key: sorted(set(question)),
     "random": random_tokens,
 }
-"""Name → the tokens, from the question's tokens, E_Q and a key that decides random choices. A
-control is given the tokens of the condition that it controls in place of E_Q."""
+"""Name → the tokens, from the question's tokens, E_Q and a key that decides random choices.
+`random` is as many as E_Q, and so controls `exact` alone."""
+DRAWN = frozenset({"random"})
+"""Those of `TOKENS` that the key decides: an experiment passes them once for each draw."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Prompts and answers in `Sample.others`: the own answer behind the partner's question; the gold
@@ -192,12 +199,6 @@ def in_contrasts() -> tuple[str, ...]:
     return tuple(name for name in REGISTRY if name in names)
 
 
-def controlled(control: Intervention) -> Intervention | None:
-    """The registered condition whose control this is."""
-    users = (one for one in REGISTRY.values() if one.control == control.name)
-    return next(users, None)
-
-
 def pairing_control(condition: str) -> Intervention | None:
     """The control whose completeness decides which samples of a condition are counted in pairs.
 
@@ -237,7 +238,4 @@ def cut(
     """
     if one.tokens is None:
         return ()
-    condition = controlled(one)
-    if condition is not None:  # a control acts on as many tokens as the condition, elsewhere
-        eq_tokens = cut(condition, question_tokens, eq_tokens, key)
     return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key))

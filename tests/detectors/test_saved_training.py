@@ -1,6 +1,7 @@
 """Fitting and evaluating a detector: what is told of it, and what is refused."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,18 @@ def test_every_method_that_is_linear_in_the_states_is_saved_and_loaded(load, tmp
     pd.testing.assert_frame_equal(*scores)
     assert scores[0]["p_wrong"].notna().all() and again.method == name
     assert METHODS[name].about in (tmp_path / "d" / "README.md").read_text()
+
+
+def test_what_a_method_says_it_returns_need_not_be_importable():
+    def linear(train: "Nowhere") -> "LinearScorer": ...  # noqa: F821
+
+    def other(train: "Nowhere") -> "Scorer": ...  # noqa: F821
+
+    def silent(train): ...
+
+    assert [is_linear(SimpleNamespace(fit=fit)) for fit in (linear, other, silent)] == [
+        True, False, False
+    ]  # fmt: skip
 
 
 def test_other_methods_are_refused(load):

@@ -197,6 +197,18 @@ def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
         of_cell(experiment, small.products(experiment, silent), BOOTSTRAP)
 
 
+def test_a_control_acts_on_as_many_tokens_as_what_it_controls(
+    experiment: Experiment, rows: pd.DataFrame
+) -> None:
+    n_tokens = rows.groupby(["id", "condition"])["n_tokens"].max().unstack("condition")
+    for one in experiment.interventions:
+        if one.name in n_tokens and one.control in n_tokens:
+            both = n_tokens[[one.control, one.name]].dropna()
+            control, acted_on = both[one.control], both[one.name]
+            said = f"{one.control} acts on as many tokens as {one.name}, or on all there are"
+            assert (control <= acted_on).all() and (control == acted_on).mean() > 0.5, said
+
+
 def test_rows_a_sample_are_those_of_the_planted_truth(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell
 ) -> None:

@@ -94,6 +94,13 @@ def test_each_condition_cuts_what_its_name_says():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", interventions.TOKENS)
+def test_tokens_that_a_key_decides_are_drawn(name):
+    choose = interventions.TOKENS[name]
+    chosen = {tuple(choose(range(20), [4, 5], f"{draw}/a")) for draw in range(20)}
+    assert (len(chosen) > 1) == (name in interventions.DRAWN)
+
+
 def test_every_site_and_position_of_the_config_can_be_read(load):
     assert set(planning.TOKEN) == set(readouts.POSITIONS)
     loaded = load("llama")
@@ -147,10 +154,13 @@ def test_a_record_makes_sense_beside_the_others(one):
         assert (one.prompt, other.prompt) == (None, interventions.CROSSED)
     if one.control is not None:
         control = registry[one.control]
-        assert control.role == "control" and interventions.controlled(control) is one
+        assert control.role == "control"
+        acted_on = [interventions.cut(each, range(9), [2, 3], key="a") for each in (one, control)]
+        assert len({*map(len, acted_on)}) == 1, "a control acts on as many tokens"
         assert (control.weight, control.layers) == (one.weight, one.layers)
     if one.role == "control":
-        assert interventions.controlled(one) is not None, "no cut names it"
+        users = [other for other in interventions.RECORDS if other.control == one.name]
+        assert len(users) == 1, "one cut names it"
     if one.beside is not None:
         assert interventions.pairing_control(one.beside) is not None, "nothing to be paired with"
 
