@@ -9,7 +9,7 @@ import torch
 from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import cell as cells, linear, out_of_fold
+from anchorscope.detectors import linear, out_of_fold
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
 from anchorscope.detectors.methods import probe
@@ -149,25 +149,10 @@ def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
     assert scorer.layers == (1,)
 
 
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        (pd.DataFrame({"label": [0, 1] * 20}), "40 samples are too few for a detector"),
-        (pd.DataFrame({"label": [1] * 60}), "all 60 answers are wrong"),
-    ],
-)
-def test_cells_that_say_nothing_are_refused(answers: pd.DataFrame, message: str) -> None:
-    with pytest.raises(AnchorscopeError, match=message):
-        cells.check(answers, "here")
-
-
-def test_published_scoring_gets_inner_folds_of_its_own(small: Planted) -> None:
+def test_published_scoring_has_the_outer_folds_of_calibrated_scoring(small: Planted) -> None:
     published = SETTINGS.model_copy(update={"scoring": "published"})
-    design = fitting.design(small.answers, published)
-    assert (design.inner < 0).all()
-    inner = cells.with_inner_folds(design, small.answers).inner
-    outside = design.fold[None] == np.arange(len(inner))[:, None]
-    assert ((inner < 0) == outside).all()
+    one, other = (fitting.design(small.answers, how) for how in (published, SETTINGS))
+    assert (one.inner < 0).all() and (one.fold == other.fold).all()
 
 
 def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import overlap
-from anchorscope.detectors.cell import check_classes
 from anchorscope.detectors.saved.card import MEASURES, Interval
 from anchorscope.detectors.tables import evaluation
 from anchorscope.models.answers import NO_GOLD
@@ -69,7 +68,10 @@ def evaluate(
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         what, do = f"no answer can be evaluated: {why}", "give labelled rows of other questions"
         raise AnchorscopeError(what, source, do, see="nothing-left")
-    check_classes(used, source)
+    if used["label"].nunique() < 2:
+        which = "wrong" if used["label"].iloc[0] else "right"
+        what, do = f"all {len(used)} answers are {which}", "give answers of both kinds"
+        raise AnchorscopeError(what, source, do, see="one-class")
     used = used.astype({"label": np.int64})
     s = {"own": used["logit"].to_numpy(dtype=np.float64)}
     found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, Bootstrap(), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,9 +77,9 @@ def _scores(cells: Sequence[DetectionCell], way: Method) -> pd.DataFrame:
     rows = out_of_fold.scores(own, [way, *others])
     frames = [rows.assign(detector=rows["detector"].replace(way.name, OWN))]
     for cell in variant:
-        clean = replace(cell, crossed_rows=cell.crossed_rows[:0])
+        rows = out_of_fold.scores(cell, [way])
         names = {"detector": VARIANT, "readout": own.clean.readout}
-        frames.append(out_of_fold.scores(clean, [way]).assign(**names))
+        frames.append(rows[rows["condition"] == "clean"].assign(**names))
     return pd.concat(frames, ignore_index=True)
 
 

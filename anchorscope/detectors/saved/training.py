@@ -134,7 +134,7 @@ def of_answers(
         readouts=[*names, *map(before_answer, names)],
     ) as run:
         cells = [_cell(run, name, str(loaded.device)) for name in names]
-        trained = [with_probes(cell.whole(run.answers)) for cell in cells]
+        trained = [with_probes(cell.whole()) for cell in cells]
         scorers = [cast(LinearScorer, way.fit(train)) for train in trained]
         report = evidence.report(cells, way, run.answers, chosen.bootstrap, chosen.seed)
         counts = run.counts if before is None else added(before, run.counts)

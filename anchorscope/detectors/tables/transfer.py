@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -28,16 +27,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class LabelledCell:
-    """A cell, and its answers with their labels."""
-
-    cell: DetectionCell
-    answers: pd.DataFrame  # see `activations.measured`
-
-
 def table(
-    cells: Mapping[str, LabelledCell],
+    cells: Mapping[str, DetectionCell],
     out_of_fold: Mapping[str, pd.DataFrame],
     bootstrap: Bootstrap,
     seed: int,
@@ -62,17 +53,17 @@ def table(
             if source == tested:
                 shared, ranks = np.zeros_like(shared), scored.rank
             else:
-                ranks = _ranks(scorers, target.cell, scored.answers)
+                ranks = _ranks(scorers, target, scored.answers)
             for row in _rows(scored, ranks, ~shared, drawn, bootstrap):
                 names = {"dataset": tested, "trained_on": source}
                 rows.append(names | row | {"n_shared": int(shared.sum())})
-    readout = next(iter(cells.values())).cell.clean.readout
+    readout = next(iter(cells.values())).clean.readout
     return pd.DataFrame(rows).assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
 
 
-def _fitted(dataset: LabelledCell) -> dict[str, Scorer]:
+def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
     """The detectors of a whole cell."""
-    train = with_probes(dataset.cell.whole(dataset.answers))
+    train = with_probes(cell.whole())
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 
