@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from anchorscope.detectors.saved.evaluating import Evaluation
     from anchorscope.models.rows import Rows
 
-FORMAT = 3
+FORMAT = 4
 """Version of the folder's format; raise it when files or keys change."""
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 PATHWAY = "pathway"

@@ -78,7 +78,7 @@ def evaluate(
     by_metric = found.set_index("metric").to_dict("index")
     sizes = by_metric["auroc"]
     return Evaluation(
-        {name: Interval.of(by_metric[name], evaluation.ESTIMATE) for name in MEASURES},
+        {name: Interval.of(by_metric[name], "estimate") for name in MEASURES},
         sizes["n"],
         sizes["n_wrong"],
         sizes["n_clusters"],
