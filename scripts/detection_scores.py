@@ -12,8 +12,7 @@ with stage(snakemake):
         self_awareness,
         token_probabilities,
     )
-    from anchorscope.detectors.method import named
-    from anchorscope.detectors.registry import METHODS
+    from anchorscope.detectors.registry import METHODS, named
     from anchorscope.experiments.analysis import stacked
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
@@ -29,7 +28,7 @@ with stage(snakemake):
     outputs = token_probabilities.features(activations.outputs(given.activations))
     if given.p_true:
         outputs = outputs.merge(read_parquet(given.p_true), on=["id", "condition"], how="left")
-    methods, taken = named(chosen.methods, METHODS), set(METHODS)
+    methods, taken = named(chosen.methods), set(METHODS)
     scored, predicted, notes = [], [], {}
     for readout in chosen.readouts:
         of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)

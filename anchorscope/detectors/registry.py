@@ -1,8 +1,9 @@
 """The methods of detection, in the order of tables and figures."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from anchorscope.detectors.method import Method
+from anchorscope.storage.errors import AnchorscopeError, nearest
 
 RECORDS = (
     Method(
@@ -92,6 +93,18 @@ RECORDS = (
 """A new method is a module and its record here."""
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record."""
+
+
+def named(names: Collection[str] | None) -> list[Method]:
+    """The methods of these names, or all, in the order of the registry.
+
+    Raises AnchorscopeError: there is no such method.
+    """
+    chosen = METHODS if names is None else names
+    if unknown := [name for name in chosen if name not in METHODS]:
+        what, do = f"there is no detection method `{unknown[0]}`", nearest(unknown[0], METHODS)
+        raise AnchorscopeError(what, "detection.methods", do, see="config")
+    return [method for name, method in METHODS.items() if name in chosen]
 
 
 def label_of(detector: str) -> str:

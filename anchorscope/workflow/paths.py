@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.method import Need as DetectionNeed, named
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.method import Need as DetectionNeed
+from anchorscope.detectors.registry import named
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.settings import RunConfig
@@ -154,7 +154,7 @@ class Paths:
 
         Raises AnchorscopeError: there is no such method.
         """
-        chosen = named(self.config.detection.methods, METHODS)
+        chosen = named(self.config.detection.methods)
         return any(need in method.needs for method in chosen for need in needs)
 
     def given_scores(self, wildcards: Any) -> list[str]:

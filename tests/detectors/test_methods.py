@@ -11,11 +11,11 @@ from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import linear, out_of_fold
 from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
+from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, text_columns
 from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.methods.text import TextScorer
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.registry import METHODS, named
 from anchorscope.detectors.tables import evaluation
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
@@ -139,8 +139,8 @@ def test_methods_that_lack_something_are_left_out(small: Planted) -> None:
 
 def test_an_unknown_method_is_named() -> None:
     with pytest.raises(AnchorscopeError, match=r"(?s)no detection method `prob`.*did you mean"):
-        named(["prob"], METHODS)
-    assert [one.name for one in named(["saplma", "text"], METHODS)] == ["text", "saplma"]
+        named(["prob"])
+    assert [one.name for one in named(["saplma", "text"])] == ["text", "saplma"]
 
 
 def test_ensembles_are_of_layers_above_chance(train: Training) -> None:

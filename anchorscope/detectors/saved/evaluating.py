@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import overlap
 from anchorscope.detectors.saved.card import MEASURES, Interval
 from anchorscope.detectors.tables import evaluation
 from anchorscope.models.answers import NO_GOLD
+from anchorscope.questions import folds
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -90,7 +90,7 @@ def evaluate(
 def _dropped(table: pd.DataFrame, trained_on: frozenset[int]) -> pd.Series:
     """Why each row does not count, or None."""
     dropped = table["dropped"].astype(object)
-    fitted_to = overlap.shared(table, trained_on)
+    fitted_to = folds.linked(table, trained_on)
     for reason, rows in ((NO_GOLD, table["label"].isna()), (FITTED_TO, fitted_to)):
         dropped = dropped.mask(dropped.isna() & rows, reason)
     again = table[dropped.isna()].duplicated(["question", "response"])

@@ -9,7 +9,6 @@ import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
@@ -18,6 +17,7 @@ from anchorscope.detectors.tables import evaluation
 from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
+from anchorscope.questions import folds
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
@@ -49,7 +49,7 @@ def table(
         scored = evaluation.scored(out_of_fold[tested], target.answers)
         drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
         for source, scorers in fitted.items():
-            shared = overlap.shared(scored.answers, overlap.keys(cells[source].answers))
+            shared = folds.linked(scored.answers, folds.links(cells[source].answers))
             if source == tested:
                 shared, ranks = np.zeros_like(shared), scored.rank
             else:
