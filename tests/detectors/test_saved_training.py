@@ -12,7 +12,7 @@ import anchorscope
 from anchorscope.detectors import verdict
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
+from anchorscope.detectors.saved.evidence import FITTED_TO, REPEATED
 from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError

@@ -58,20 +58,16 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     Raises:
         AnchorscopeError: the rows are of other samples.
     """
-    measured = answers[answers["id"].isin(rows["id"].unique())]
-    ordered = samples.in_order(measured)
-    ids = pd.Index(ordered["id"].astype(str))
-    chosen = rows[rows["condition"] == "clean"]
-    values: dict[str, dict[str, np.ndarray]] = {"rank": {}, "s": {}}
-    for name, part in chosen.groupby("detector", sort=False):
-        places = ids.get_indexer(pd.Index(part["id"].astype(str)))
-        if (places < 0).any() or part["id"].duplicated().any():
-            what = "a sample is scored without answer, or twice"
-            raise samples.mismatch(what, f"detector {name}")
-        for column, by_detector in values.items():
-            by_detector[str(name)] = np.full(len(ids), np.nan)
-            by_detector[str(name)][places] = part[column].to_numpy(dtype=np.float64)
-    return DetectionScores(ordered, values["rank"], values["s"])
+    ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
+    clean = rows[rows["condition"] == "clean"].astype({"detector": str})
+    if len(ordered) < rows["id"].nunique() or clean.duplicated(["detector", "id"]).any():
+        raise samples.mismatch("a sample is scored without answer, or twice", "detection")
+    wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[ordered["id"]]
+    rank, s = (
+        {name: wide[column, name].to_numpy(np.float64) for name in clean["detector"].unique()}
+        for column in ("rank", "s")
+    )
+    return DetectionScores(ordered, rank, s)
 
 
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
