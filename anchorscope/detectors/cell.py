@@ -43,19 +43,16 @@ class DetectionCell:
 
     def lacks(self, method: Method) -> str | None:
         """What a method needs and the cell does not have, in words; None if it has all."""
+        outputs = set() if self.clean.outputs is None else {*self.clean.outputs}
         measured = {
             "states": self.clean.readout in self.clean.states,
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
-            "outputs": self._has_outputs(FEATURES),
-            "p-true": self._has_outputs((P_TRUE,)),
+            "outputs": outputs.issuperset(FEATURES),
+            "p-true": P_TRUE in outputs,
         }
         missing = [need for need in method.needs if not measured[need]]
         return f"`{missing[0]}` was not measured" if missing else None
-
-    def _has_outputs(self, columns: tuple[str, ...]) -> bool:
-        outputs = self.clean.outputs
-        return outputs is not None and {*columns} <= {*outputs}
 
     def training(self, fold: int) -> Training:
         """The samples outside an outer fold, with the probes that were fitted to them."""
