@@ -12,7 +12,7 @@ import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Method, Samples, Training, text_columns
-from anchorscope.detectors.methods.output import FEATURES, P_TRUE
+from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features, Reordered
 from anchorscope.probes import fitting
@@ -43,13 +43,10 @@ class DetectionCell:
 
     def lacks(self, method: Method) -> str | None:
         """What a method needs and the cell does not have, in words; None if it has all."""
-        outputs = set() if self.clean.outputs is None else {*self.clean.outputs}
         measured = {
-            "states": self.clean.readout in self.clean.states,
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
-            "outputs": outputs.issuperset(FEATURES),
-            "p-true": P_TRUE in outputs,
+            "p-true": self.clean.outputs is not None and P_TRUE in self.clean.outputs,
         }
         missing = [need for need in method.needs if not measured[need]]
         return f"`{missing[0]}` was not measured" if missing else None

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from anchorscope.passes.features import Features
     from anchorscope.probes.fitting import Fitted, Settings
 
-Need = Literal["states", "before", "knockout", "outputs", "p-true"]
-"""What a method reads beside the text of questions and answers:
+Need = Literal["before", "knockout", "p-true"]
+"""What a method reads that not every cell has:
 
-- `states`: the clean states of the read-out.
 - `before`: the clean states at the same site at the prompt's end.
 - `knockout`: the training answers' states of the read-out under the knockout.
-- `outputs`: the features of the answer's token probabilities.
 - `p-true`: the model's own verdict on its answer.
 """
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")

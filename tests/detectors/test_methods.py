@@ -129,12 +129,11 @@ def test_an_unseen_text_is_scored() -> None:
 
 def test_methods_that_lack_something_are_left_out(small: Planted) -> None:
     states = {READOUT: small.cell.clean.states[READOUT]}
-    bare = replace(
-        small.cell, clean=replace(small.cell.clean, states=states, outputs=None), knockout=None
-    )
+    clean = replace(small.cell.clean, states=states, outputs=None)
+    bare = replace(small.cell, clean=clean, knockout=None)
     lacking = {name for name, method in METHODS.items() if bare.lacks(method)}
-    assert lacking == {name for name, method in METHODS.items() if {*method.needs} - {"states"}}
-    assert {"output", "p-true", "before", "mixture-of-probes"} <= lacking
+    assert lacking == {name for name, method in METHODS.items() if method.needs}
+    assert {"p-true", "before", "mixture-of-probes"} <= lacking
 
 
 def test_an_unknown_method_is_named() -> None:

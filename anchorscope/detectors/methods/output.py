@@ -86,5 +86,5 @@ def features(samples: Samples) -> np.ndarray:
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
     """Columns of the table of outputs, float64 [n, columns]."""
-    assert samples.outputs is not None, "see `needs` of the methods"
+    assert samples.outputs is not None, "only the states of this cell were read"
     return samples.outputs[list(columns)].to_numpy(dtype=np.float64)
