@@ -9,7 +9,7 @@ import torch
 from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import linear, out_of_fold
+from anchorscope.detectors import out_of_fold
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, text_columns
 from anchorscope.detectors.methods import probe
@@ -162,10 +162,13 @@ def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training)
         assert np.allclose(scorer.of_states([one]), scorer.score(small.cell.clean))
 
 
-def test_the_mean_of_scorers_is_one_scorer(small: Planted, train: Training) -> None:
-    fitted = probe.learned(train, READOUT)
-    each = [probe.linear(fitted, READOUT, layer) for layer in (0, 1)]
-    mean = linear.mean(each, 0.7, -0.2)
-    expected = np.mean([one.score(small.cell.clean) for one in each], axis=0)
-    assert mean.layers == (0, 1)
-    assert np.allclose(mean.score(small.cell.clean), 0.7 * expected - 0.2)
+def test_an_ensemble_is_the_calibrated_mean_of_its_probes(
+    small: Planted, train: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "LEAST_AUC", 0.0)
+    ensemble, fitted = probe.fit_ensemble(train), probe.learned(train, READOUT)
+    assert ensemble.layers == (0, 1)
+    each = [probe.linear(fitted, READOUT, layer).score(small.cell.clean) for layer in (0, 1)]
+    held_out = probe.held_out(train, READOUT, [0, 1]).mean(0)
+    slope, offset = probe.calibration(train, held_out)
+    assert np.allclose(ensemble.score(small.cell.clean), slope * np.mean(each, axis=0) + offset)

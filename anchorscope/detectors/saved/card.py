@@ -22,7 +22,7 @@ MEASURES = {
     "accuracy_90": "accuracy at 90% coverage",
     "accuracy_80": "accuracy at 80% coverage",
 }
-"""Those of `metrics.METRICS` that are told of a saved detector → their names in text."""
+"""Those of `metrics.metrics` that are told of a saved detector → their names in text."""
 
 
 class Interval(NamedTuple):
