@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,4 +43,4 @@ def as_array(states: np.ndarray | torch.Tensor) -> np.ndarray:
 
 def is_linear(method: Method) -> bool:
     """Whether what a method fits is linear in the states, by what its function says it returns."""
-    return get_type_hints(method.fit)["return"] is LinearScorer
+    return method.fit.__annotations__["return"] in (LinearScorer, LinearScorer.__name__)

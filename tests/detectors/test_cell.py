@@ -34,18 +34,11 @@ def measured(load: Callable[..., Any], tmp_path_factory: Any) -> tuple[Path, pd.
     return folder, activations.measured(answers, folder)
 
 
-def read(folder: Path, answers: pd.DataFrame, scoring: str) -> cells.DetectionCell:
-    """The cell, whose probes were fitted under some scoring."""
-    settings = SETTINGS.model_copy(update={"scoring": scoring})
+def probes_of(folder: Path, answers: pd.DataFrame, settings: fitting.Settings) -> Stored:
+    """The probes of the clean pass."""
     design = fitting.design(kept(answers), settings)
-    ids = list(answers["id"])
-    fitted = {}
-    for name in READOUTS:
-        found, states = activations.read(folder, name, "clean")
-        assert list(found) == ids
-        fitted[name] = fitting.fit(states, design)
-    shuffled = answers.sample(frac=1, random_state=0)
-    return cells.read(folder, shuffled, Stored.of(design, fitted), settings, READOUT)
+    states = {name: activations.read(folder, name, "clean")[1] for name in READOUTS}
+    return Stored.of(design, {name: fitting.fit(x, design) for name, x in states.items()})
 
 
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
@@ -53,7 +46,11 @@ def test_rows_are_in_the_order_of_the_folds_and_answers_behind_their_partners_qu
     measured: tuple[Path, pd.DataFrame], scoring: str
 ) -> None:
     folder, answers = measured
-    cell = read(folder, answers, scoring)
+    settings = SETTINGS.model_copy(update={"scoring": scoring})
+    probes = probes_of(folder, answers, settings)
+    shuffled = answers.sample(frac=1, random_state=0)
+    cell = cells.read(folder, shuffled, probes, settings, READOUT)
+    assert list(cell.design.ids) == list(probes.ids) and (cell.design.fold == probes.fold).all()
     assert list(cell.clean.answers["id"]) == list(cell.answers["id"]) == list(cell.design.ids)
     assert bool(cell.fitted) == (scoring == "calibrated") and (cell.design.inner.max(1) > 0).all()
     by_id = cell.answers.set_index("id")

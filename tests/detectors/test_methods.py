@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
+from planted import BEFORE, READOUT, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import out_of_fold
@@ -146,12 +146,6 @@ def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
     scorer = METHODS["layer-ensemble"].fit(train)
     assert isinstance(scorer, LinearScorer)
     assert scorer.layers == (1,)
-
-
-def test_published_scoring_has_the_outer_folds_of_calibrated_scoring(small: Planted) -> None:
-    published = SETTINGS.model_copy(update={"scoring": "published"})
-    one, other = (fitting.design(small.answers, how) for how in (published, SETTINGS))
-    assert (one.inner < 0).all() and (one.fold == other.fold).all()
 
 
 def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:
