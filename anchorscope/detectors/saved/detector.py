@@ -115,8 +115,8 @@ class Detector:
         """
         from anchorscope.detectors.saved.reading import scored
 
-        how = {"readout": readout, "source": source, "batch_tokens": batch_tokens}
-        return scored(self, model, tokenizer, rows, **how)[list(COLUMNS)]
+        of_model = self, model, tokenizer, rows
+        return scored(*of_model, readout, source, batch_tokens)[list(COLUMNS)]
 
     def evaluate(
         self,
@@ -135,8 +135,7 @@ class Detector:
         from anchorscope.detectors.saved.evidence import evaluate
         from anchorscope.detectors.saved.reading import scored
 
-        how = {"readout": readout, "source": source, "batch_tokens": batch_tokens}
-        table = scored(self, model, tokenizer, rows, **how)
+        table = scored(self, model, tokenizer, rows, readout, source, batch_tokens)
         return evaluate(table, self.scorer_of(readout).readout, self.trained_on, source)
 
     def score_states(

@@ -59,7 +59,7 @@ def report(
     table = table[table["metric"].isin(MEASURES)]
     crossed = reads.table(mine, answers, *how)
     flips = self_awareness.table(self_awareness.predictions(own), answers, *how)
-    auroc = table[table["metric"] == "auroc"].set_index("detector").loc[OWN]
+    auroc = table[table["metric"] == "auroc"].set_index("detector").to_dict("index")[OWN]
     return {
         **{name: int(auroc[name]) for name in ("n", "n_wrong", "n_clusters")},
         "level": bootstrap.level,

@@ -35,7 +35,6 @@ def scored(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     rows: Rows,
-    *,
     readout: str | None,
     source: object,
     batch_tokens: int | None,
@@ -63,7 +62,8 @@ def scored(
     anchors = _question_anchors(answered.prompts).where(table["dropped"].isna(), None)
     table = table.assign(question_anchor=anchors, answer_anchor=table["ea_text"])
     table = _as_given(table.join(_logits(loaded, answered.answers, scorers)), given, source)
-    p_question = sigmoid(table.get(PATHWAY, np.full(len(table), np.nan)))
+    missing = np.full(len(table), np.nan)
+    p_question = sigmoid(table[PATHWAY].to_numpy() if PATHWAY in scorers else missing)
     pathway = np.where(p_question > 0.5, "Q", "A").astype(object)
     pathway[np.isnan(p_question)] = None
     p = detector.probabilities(table["logit"].to_numpy())
