@@ -5,10 +5,14 @@ from anchorscope.storage.files import digest, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors import cell, given_scores, out_of_fold, pathways, token_probabilities
-    from anchorscope.detectors.method import named
-    from anchorscope.detectors.registry import METHODS
-    from anchorscope.detectors.tables.self_awareness import SCORES
+    from anchorscope.detectors import (
+        cell,
+        given_scores,
+        out_of_fold,
+        self_awareness,
+        token_probabilities,
+    )
+    from anchorscope.detectors.registry import METHODS, named
     from anchorscope.experiments.analysis import stacked
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
@@ -24,7 +28,7 @@ with stage(snakemake):
     outputs = token_probabilities.features(activations.outputs(given.activations))
     if given.p_true:
         outputs = outputs.merge(read_parquet(given.p_true), on=["id", "condition"], how="left")
-    methods, taken = named(chosen.methods, METHODS), set(METHODS)
+    methods, taken = named(chosen.methods), set(METHODS)
     scored, predicted, notes = [], [], {}
     for readout in chosen.readouts:
         of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)
@@ -33,9 +37,9 @@ with stage(snakemake):
             frame, counted = given_scores.scores(of_cell, given_scores.read(path, taken), path)
             scored.append(frame)
             notes |= counted
-        predicted.append(pathways.predictions(of_cell))
+        predicted.append(self_awareness.predictions(of_cell))
     write_parquet(stacked(scored, out_of_fold.COLUMNS), written.scores)
-    write_parquet(stacked(predicted, SCORES), written.pathways)
+    write_parquet(stacked(predicted, self_awareness.SCORES), written.pathways)
     provenance.of_stage(
         snakemake,
         written.scores,

@@ -21,7 +21,7 @@ with stage(snakemake):
         answers = measured(read_parquet(given.answers[number]), folder)
         probes = stored.read(given.probes[number])
         of_cell = cell.read(folder, answers, probes, settings, chosen.readout, None, device)
-        cells[dataset] = transfer.LabelledCell(of_cell, answers)
+        cells[dataset] = of_cell
         rows = read_parquet(given.scores[number])
         diagonal[dataset] = rows[rows["readout"] == chosen.readout]
     table = transfer.table(cells, diagonal, Bootstrap(**chosen.bootstrap), chosen.seed)

@@ -12,7 +12,7 @@ import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Method, Samples, Training, text_columns
-from anchorscope.detectors.methods.output import FEATURES, P_TRUE
+from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features, Reordered
 from anchorscope.probes import fitting
@@ -30,11 +30,9 @@ class DetectionCell:
     """A cell at one read-out, the samples in the order of the design."""
 
     design: Design  # the folds of the stored probes
+    answers: pd.DataFrame  # with labels and partners, see `activations.measured`
     clean: Samples
-    crossed: Samples  # the answers of `crossed_rows`, behind their partners' questions
-    crossed_rows: np.ndarray  # places of those among the samples, int64 [crossed]
-    partners: np.ndarray  # id of each sample's partner, [n]; None for none
-    partner_source: str | None = None  # what partners have in common
+    crossed: Samples  # those with a partner, behind its question
     knockout: Features | None = None  # states of the read-out, [layers, n, width]
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
     """Read-out → the stored probes, [layers, folds]; none where these are not calibrated."""
@@ -46,18 +44,12 @@ class DetectionCell:
     def lacks(self, method: Method) -> str | None:
         """What a method needs and the cell does not have, in words; None if it has all."""
         measured = {
-            "states": self.clean.readout in self.clean.states,
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
-            "outputs": self._has_outputs(FEATURES),
-            "p-true": self._has_outputs((P_TRUE,)),
+            "p-true": self.clean.outputs is not None and P_TRUE in self.clean.outputs,
         }
         missing = [need for need in method.needs if not measured[need]]
         return f"`{missing[0]}` was not measured" if missing else None
-
-    def _has_outputs(self, columns: tuple[str, ...]) -> bool:
-        outputs = self.clean.outputs
-        return outputs is not None and {*columns} <= {*outputs}
 
     def training(self, fold: int) -> Training:
         """The samples outside an outer fold, with the probes that were fitted to them."""
@@ -65,10 +57,10 @@ class DetectionCell:
         fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
         return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
-    def whole(self, answers: pd.DataFrame) -> Training:
-        """All samples, for a detector of other answers; `answers` are the cell's."""
-        rows, where = self.design.in_order(kept(answers)), f"{self.design.where}, all samples"
-        return self._training(fitting.inner_folds(rows, self.design.settings, where))
+    def whole(self) -> Training:
+        """All samples, for a detector of other answers."""
+        where = f"{self.design.where}, all samples"
+        return self._training(fitting.inner_folds(self.answers, self.design.settings, where))
 
     def _training(self, inner: np.ndarray) -> Training:
         z, settings, cut = self.design.z, self.design.settings, self.knockout
@@ -102,9 +94,11 @@ def read(
         AnchorscopeError: products of different samples, a read-out that was not measured, too few
             samples.
     """
-    cut = settings.model_copy(update={"scoring": "calibrated"})
-    design = with_inner_folds(probes.design(kept(answers), cut, f"read-out {readout}"), answers)
-    calibrated = settings.scoring == "calibrated"
+    calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
+    settings = settings.model_copy(update={"scoring": "calibrated"})
+    design = probes.design(kept(answers), settings, where)
+    if not calibrated:  # the same outer folds, and inner ones, which stored probes are without
+        design = fitting.design(design.in_order(kept(answers)), settings, where)
     both = dict.fromkeys((readout, before_answer(readout)))
     names = [name for name in both if name in probes.fitted]
     if readout not in probes.fitted:
@@ -128,51 +122,35 @@ def in_folds(
     """
     rows, readout = design.in_order(kept(answers)), readouts[0]
     check(rows, str(folder))
-    clean = {name: _states(folder, name, "clean", design.ids) for name in readouts}
-    partner = rows["crossed_partner"].astype(object)
-    crossed_rows = np.flatnonzero(partner.notna())
     cut = not rows["n_blocked_knockout"].isna().all()
     return DetectionCell(
         design,
-        Samples(text_columns(rows), readout, clean, _outputs(outputs, "clean", design.ids)),
-        _crossed(folder, rows, crossed_rows, readouts, outputs),
-        crossed_rows,
-        partner.where(partner.notna(), None).to_numpy(dtype=object),
-        None if rows["partner_source"].isna().all() else str(rows["partner_source"].iloc[0]),
+        rows,
+        _samples(folder, text_columns(rows), "clean", readouts, outputs),
+        _samples(folder, _crossed(rows), "crossed", readouts, outputs),
         _states(folder, readout, "knockout", design.ids) if cut else None,
         device=device,
     )
 
 
 def check(answers: pd.DataFrame, where: str) -> None:
-    """Refuse samples that nothing can be learned from, or told of.
-
-    Raises AnchorscopeError: fewer than `LEAST_SAMPLES`, or labels of one class.
-    """
+    """Refuse, by an AnchorscopeError, fewer samples than anything can be told of."""
     if len(answers) < LEAST_SAMPLES:
         what = f"{len(answers)} samples are too few for a detector: {LEAST_SAMPLES} at least"
         raise AnchorscopeError(what, where, "sample more questions", see="too-few-samples")
-    check_classes(answers, where)
 
 
-def check_classes(answers: pd.DataFrame, where: object) -> None:
-    """Refuse labels of one class, by an AnchorscopeError."""
-    if answers["label"].nunique() < 2:
-        which = "wrong" if answers["label"].iloc[0] else "right"
-        what = f"all {len(answers)} answers are {which}: there is nothing to detect"
-        raise AnchorscopeError(what, where, "sample more questions", see="one-class")
-
-
-def with_inner_folds(design: Design, answers: pd.DataFrame) -> Design:
-    """The design with inner folds, where its probes were fitted without."""
-    if (design.inner.max(1) >= 0).all():
-        return design
-    inner = np.full_like(design.inner, -1)
-    rows = design.in_order(kept(answers))
-    for fold, train in enumerate(design.outer):
-        where = f"{design.where}, training fold {fold}"
-        inner[fold, train] = fitting.inner_folds(rows[train], design.settings, where, outer=fold)
-    return replace(design, inner=inner)
+def _samples(
+    folder: str | Path,
+    text: pd.DataFrame,
+    condition: str,
+    readouts: Sequence[str],
+    outputs: pd.DataFrame | None,
+) -> Samples:
+    """What was measured of these samples under a condition."""
+    ids = text["id"].astype(str).to_numpy(dtype=object)
+    states = {name: _states(folder, name, condition, ids) for name in readouts if len(ids)}
+    return Samples(text, readouts[0], states, _outputs(outputs, condition, ids))
 
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
@@ -204,21 +182,9 @@ def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> p
     return rows.iloc[places].reset_index(drop=True)
 
 
-def _crossed(
-    folder: str | Path,
-    answers: pd.DataFrame,
-    rows: np.ndarray,
-    readouts: Sequence[str],
-    outputs: pd.DataFrame | None,
-) -> Samples:
-    """Each answer behind its partner's question."""
-    text = text_columns(answers.iloc[rows])
-    places = pd.Index(answers["id"].astype(str)).get_indexer(
-        pd.Index(answers["crossed_partner"].iloc[rows].astype(str))
-    )
-    partners = text_columns(answers.iloc[places])
+def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
+    """The text of the answers that have a partner, behind its question."""
+    rows = answers[answers["crossed_partner"].notna()]
     of_question = ["question", "subject", "relation"]
-    text[of_question] = partners[of_question]
-    ids = text["id"].astype(str).to_numpy(dtype=object)
-    states = {name: _states(folder, name, "crossed", ids) for name in readouts if len(rows)}
-    return Samples(text, readouts[0], states, _outputs(outputs, "crossed", ids))
+    partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]
+    return text_columns(rows.assign(**{name: partners[name].to_numpy() for name in of_question}))

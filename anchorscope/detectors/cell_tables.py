@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.tables import curves, evaluation, reads, self_awareness
+from anchorscope.detectors import self_awareness
+from anchorscope.detectors.tables import curves, evaluation, reads
 from anchorscope.experiments.analysis import analyses, stacked
 
 COLUMNS = {
@@ -30,7 +31,7 @@ def tables(
 
     Args:
         detection: rows of `out_of_fold.scores`, and given ones.
-        predicted: rows of `pathways.predictions`.
+        predicted: rows of `self_awareness.predictions`.
         scores: of the main run, of the probes.
         answers: of the cell; those without scores were not measured.
 

@@ -49,30 +49,26 @@ def scores(
     some detector's scores are all the same or leave a fold one class only.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
-    matched = int((places >= 0).sum())
-    if not matched:
-        what = (
-            f"none of the {len(rows)} ids is a sample's: {rows['id'].iloc[0] if len(rows) else ''}"
-        )
-        do = "give the ids of the cell's answers"
+    matching = rows.assign(place=places)[places >= 0]
+    if matching.empty:
+        first = rows["id"].iloc[0] if len(rows) else ""
+        what, do = f"none of the {len(rows)} ids is a sample's: {first}", "give those of answers"
         raise AnchorscopeError(what, where, do, see="given-scores")
-    frames = []
-    matching, where_matched = rows[places >= 0], places[places >= 0]
-    for detector, numbers in matching.groupby("detector", sort=False).indices.items():
-        score = matching["score"].to_numpy(dtype=np.float64)[numbers]
-        frames.append(_calibrated(cell, str(detector), where_matched[numbers], score, where))
+    frames = [
+        _calibrated(cell, str(detector), of_detector, where)
+        for detector, of_detector in matching.groupby("detector", sort=False)
+    ]
     counts = {
         "given scores": len(rows),
-        "given scores, matched": matched,
-        "given scores, of no sample": len(rows) - matched,
+        "given scores, matched": len(matching),
+        "given scores, of no sample": len(rows) - len(matching),
     }
     return pd.concat(frames, ignore_index=True), counts
 
 
-def _calibrated(
-    cell: DetectionCell, detector: str, places: np.ndarray, score: np.ndarray, where: str
-) -> pd.DataFrame:
-    """One detector's rows; `places` of its samples, int64 [rows]."""
+def _calibrated(cell: DetectionCell, detector: str, rows: pd.DataFrame, where: str) -> pd.DataFrame:
+    """One detector's rows; `place` is that of the sample in the design."""
+    places, score = rows["place"].to_numpy(), rows["score"].to_numpy(dtype=np.float64)
     if np.ptp(score) == 0:
         raise _broken(f"all scores of the detector {detector} are {score[0]:g}", where)
     fold, z = cell.design.fold[places], cell.design.z[places]
@@ -92,10 +88,8 @@ def _calibrated(
         "fold": fold,
         "s": s,
         "rank": score,
-        "partner": None,
-        "source": None,
     }
-    return pd.DataFrame(columns, columns=list(COLUMNS))
+    return pd.DataFrame(columns).reindex(columns=list(COLUMNS))
 
 
 def _broken(what: str, where: str) -> AnchorscopeError:

@@ -34,17 +34,6 @@ class LinearScorer:
         return np.sum(terms, axis=0) + self.bias
 
 
-def mean(scorers: Sequence[LinearScorer], slope: float, offset: float) -> LinearScorer:
-    """The mean logit of scorers of one layer each of a read-out, calibrated."""
-    share = slope / len(scorers)
-    return LinearScorer(
-        scorers[0].readout,
-        tuple(layer for one in scorers for layer in one.layers),
-        share * np.concatenate([one.weights for one in scorers]),
-        share * sum(one.bias for one in scorers) + offset,
-    )
-
-
 def as_array(states: np.ndarray | torch.Tensor) -> np.ndarray:
     """States as float64, whatever holds them."""
     if not isinstance(states, np.ndarray):  # a tensor, maybe bfloat16 on a GPU

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from anchorscope.config.readouts import before_answer
-from anchorscope.storage.errors import AnchorscopeError, nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +20,11 @@ if TYPE_CHECKING:
     from anchorscope.passes.features import Features
     from anchorscope.probes.fitting import Fitted, Settings
 
-Need = Literal["states", "before", "knockout", "outputs", "p-true"]
-"""What a method reads beside the text of questions and answers:
+Need = Literal["before", "knockout", "p-true"]
+"""What a method reads that not every cell has:
 
-- `states`: the clean states of the read-out.
 - `before`: the clean states at the same site at the prompt's end.
 - `knockout`: the training answers' states of the read-out under the knockout.
-- `outputs`: the features of the answer's token probabilities.
 - `p-true`: the model's own verdict on its answer.
 """
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
@@ -155,17 +152,3 @@ class Method:
 def text_columns(answers: pd.DataFrame) -> pd.DataFrame:
     """What methods may see of a table of answers: `TEXT_COLUMNS`, null where not known."""
     return answers.reindex(columns=list(TEXT_COLUMNS)).reset_index(drop=True)
-
-
-def named(names: Sequence[str] | None, known: Mapping[str, Method]) -> list[Method]:
-    """The methods of these names, or all, in the order of the registry.
-
-    Raises AnchorscopeError: there is no such method.
-    """
-    if names is None:
-        return list(known.values())
-    if unknown := [name for name in names if name not in known]:
-        what = f"there is no detection method `{unknown[0]}`"
-        do = nearest(unknown[0], list(known))
-        raise AnchorscopeError(what, "detection.methods", do, see="config")
-    return [method for name, method in known.items() if name in names]

@@ -6,14 +6,15 @@ The folds are those of the stored probes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.method import Method, Samples, Scorer, Training, Unsupervised
+from anchorscope.detectors.method import Method, Training, Unsupervised
 from anchorscope.detectors.methods.probe import with_probes
+from anchorscope.experiments.analysis import stacked
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.progress import Progress
 
@@ -33,7 +34,7 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     Methods that need what was not measured are left out, and named in the log.
 
     Returns:
-        A row for each sample, method and condition: `COLUMNS`.
+        A row for each sample, method and condition, in the order of the samples: `COLUMNS`.
     """
     able = []
     for method in methods:
@@ -41,64 +42,46 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
             log.warning("%s is left out: %s", method.name, why)
         else:
             able.append(method)
-    everyone = np.arange(len(cell))
-    by_condition = {"clean": (cell.clean, everyone), "crossed": (cell.crossed, cell.crossed_rows)}
-    values = {
-        condition: np.full((2, len(able), len(places)), np.nan)
-        for condition, (_, places) in by_condition.items()
-    }
+    frames: list[pd.DataFrame] = []
     for fold in Progress(range(len(cell.design.inner)), unit="folds"):
         train = with_probes(cell.training(fold))
-        scorers = [method.fit(train) for method in able]
-        for condition, (every, places) in by_condition.items():
-            here = np.flatnonzero(cell.design.fold[places] == fold)
-            for number, scorer in enumerate(scorers if len(here) else ()):
-                values[condition][:, number, here] = _scored(scorer, every.rows(here), train)
-    names = [method.name for method in able]
-    frames = [
-        _rows(cell, names, condition, places, values[condition])
-        for condition, (_, places) in by_condition.items()
-    ]
-    return pd.concat(frames, ignore_index=True)
+        for method in able:
+            frames += _scored(cell, fold, method, train)
+    table = stacked(frames, COLUMNS)
+    places = pd.Index(cell.design.ids).get_indexer(table["id"])
+    table = table.iloc[places.argsort(kind="stable")].reset_index(drop=True)
+    partners = cell.answers.set_index("id")[["crossed_partner", "partner_source"]]
+    of_row = partners.reindex(table["id"]).to_numpy(dtype=object)
+    of_row[(table["condition"] == "clean").to_numpy()] = None
+    return table.assign(partner=of_row[:, 0], source=of_row[:, 1])[list(COLUMNS)]
 
 
-def _scored(scorer: Scorer, samples: Samples, train: Training) -> np.ndarray:
-    """`s` and `rank` of some samples, float64 [2, n]."""
-    s = scorer.score(samples)
-    rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - train.log_odds
-    return np.stack([s, rank])
-
-
-def _rows(
-    cell: DetectionCell,
-    names: Sequence[str],
-    condition: str,
-    places: np.ndarray,
-    values: np.ndarray,
-) -> pd.DataFrame:
-    """Rows of `s` and `rank`, [2, methods, places].
+def _scored(
+    cell: DetectionCell, fold: int, method: Method, train: Training
+) -> Iterator[pd.DataFrame]:
+    """What a method says of the samples of a fold, a table for each condition.
 
     Raises AnchorscopeError: a score is not finite.
     """
-    strange = np.argwhere(~np.isfinite(values).all(0))
-    if len(strange):
-        number, place = strange[0]
-        where = f"{names[number]}, {condition}, id {cell.design.ids[places[place]]}"
-        raise mismatch("a detector's score is not finite", where, "scores")
-    partners, source = cell.partners[places], cell.partner_source
-    if condition == "clean":
-        partners, source = np.full(len(places), None), None
-    return pd.DataFrame(
-        {
-            "id": np.tile(cell.design.ids[places], len(names)),
+    scorer = method.fit(train)
+    of_fold = cell.design.ids[cell.design.fold == fold]
+    for condition, every in (("clean", cell.clean), ("crossed", cell.crossed)):
+        samples = every.rows(np.flatnonzero(every.answers["id"].isin(of_fold)))
+        if not len(samples):
+            continue
+        s = scorer.score(samples)
+        rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - train.log_odds
+        columns = {
+            "id": samples.answers["id"],
             "readout": cell.clean.readout,
-            "detector": np.repeat(np.array(names, dtype=object), len(places)),
+            "detector": method.name,
             "condition": condition,
-            "fold": np.tile(cell.design.fold[places], len(names)),
-            "s": values[0].ravel(),
-            "rank": values[1].ravel(),
-            "partner": np.tile(partners, len(names)),
-            "source": source,
-        },
-        columns=list(COLUMNS),
-    )
+            "fold": fold,
+            "s": s,
+            "rank": rank,
+        }
+        rows = pd.DataFrame(columns)
+        if len(strange := rows["id"][~np.isfinite(s + rank)]):
+            where = f"{method.name}, {condition}, id {strange.iloc[0]}"
+            raise mismatch("a detector's score is not finite", where, "scores")
+        yield rows

@@ -1,8 +1,9 @@
 """The methods of detection, in the order of tables and figures."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from anchorscope.detectors.method import Method
+from anchorscope.storage.errors import AnchorscopeError, nearest
 
 RECORDS = (
     Method(
@@ -16,14 +17,12 @@ RECORDS = (
         "token probabilities",
         "a regression on the probabilities of the answer's tokens: the model's own confidence",
         "output:fit_output",
-        ("outputs",),
     ),
     Method(
         "output+probe",
         "token probabilities and probe",
         "a regression on the token probabilities and the probe's logit",
         "output:fit_output_and_probe",
-        ("outputs", "states"),
     ),
     Method(
         "p-true",
@@ -39,59 +38,54 @@ RECORDS = (
         "probe:fit_before",
         ("before",),
     ),
-    Method(
-        "probe",
-        "probe",
-        "the read-out's probe at the headline layer",
-        "probe:fit_probe",
-        ("states",),
-    ),
+    Method("probe", "probe", "the read-out's probe at the headline layer", "probe:fit_probe"),
     Method(
         "layer-ensemble",
         "probes of all layers",
         "the mean logit of the probes of all layers that have a signal",
         "probe:fit_ensemble",
-        ("states",),
     ),
     Method(
-        "mass-mean",
-        "mass-mean",
-        "the difference of the classes' means, whitened",
-        "mass_mean:fit",
-        ("states",),
+        "mass-mean", "mass-mean", "the difference of the classes' means, whitened", "mass_mean:fit"
     ),
-    Method(
-        "saplma",
-        "SAPLMA",
-        "a network of three hidden layers on the states",
-        "saplma:fit",
-        ("states",),
-    ),
+    Method("saplma", "SAPLMA", "a network of three hidden layers on the states", "saplma:fit"),
     Method(
         "mixture-of-probes",
         "mixture of probes",
         "probes of the Q- and of the A-Anchored answers, weighted by the predicted pathway",
         "mixture:fit_mixture",
-        ("states", "knockout"),
+        ("knockout",),
     ),
     Method(
         "random-gate",
         "mixture: random gate",
         "the same two probes, weighted at random",
         "mixture:fit_random_gate",
-        ("states", "knockout"),
+        ("knockout",),
     ),
     Method(
         "vanilla-experts",
         "mixture: like experts",
         "two probes fitted to draws of all answers, weighted by the predicted pathway",
         "mixture:fit_vanilla_experts",
-        ("states", "knockout"),
+        ("knockout",),
     ),
 )
 """A new method is a module and its record here."""
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record."""
+
+
+def named(names: Collection[str] | None) -> list[Method]:
+    """The methods of these names, or all, in the order of the registry.
+
+    Raises AnchorscopeError: there is no such method.
+    """
+    chosen = METHODS if names is None else names
+    if unknown := [name for name in chosen if name not in METHODS]:
+        what, do = f"there is no detection method `{unknown[0]}`", nearest(unknown[0], METHODS)
+        raise AnchorscopeError(what, "detection.methods", do, see="config")
+    return [method for name, method in METHODS.items() if name in chosen]
 
 
 def label_of(detector: str) -> str:

@@ -52,20 +52,15 @@ def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame
     Raises:
         AnchorscopeError: logits that are not finite, or one row alone does not fit in memory.
     """
-    records = {str(row["id"]): row for row in answers.to_dict("records")}
-    partners = {
-        id_: partner
-        for id_, row in records.items()
-        if isinstance(partner := row["crossed_partner"], str)
-    }
+    questions = answers.set_index("id")["question"]
+    crossed = answers[answers["crossed_partner"].notna()]
     frames = []
-    for condition, questions in (("clean", dict(zip(records, records, strict=True))),
-                                 ("crossed", partners)):  # fmt: skip
-        pairs = [
-            (str(records[asked]["question"]), str(records[id_]["ea_text"]))
-            for id_, asked in questions.items()
-        ]
-        said = {"id": list(questions), "condition": condition, P_TRUE: ask(loaded, pairs, style)}
+    for condition, rows, asked in (
+        ("clean", answers, "id"),
+        ("crossed", crossed, "crossed_partner"),
+    ):
+        pairs = [*zip(questions.loc[rows[asked]], rows["ea_text"], strict=True)]
+        said = {"id": rows["id"], "condition": condition, P_TRUE: ask(loaded, pairs, style)}
         frames.append(pd.DataFrame(said))
     return pd.concat(frames, ignore_index=True)
 

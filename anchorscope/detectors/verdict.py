@@ -11,7 +11,7 @@ from anchorscope.probes.floors import FLOORS
 from anchorscope.probes.strength import LEAST_AUC
 
 TEXTS = tuple(FLOORS)
-OUTPUT = ("output",)
+OUTPUT, PROBE = ("output",), ("probe",)
 QUESTION = ("question", "before")
 MARGIN = 0.02
 """A paired difference of AUC whose interval lies within this of 0 is nothing."""
@@ -58,22 +58,8 @@ def _compares(interaction: str | None) -> str:
 
 
 def of_picture(auc: pd.DataFrame) -> list[str]:
-    """Two sentences on the probe: what it is surely above, and what is above it in most cells."""
-    cells, measured = _cells(auc), set(auc["detector"])
-    beaten = [
-        f"{words} in {_surely_above(auc, 'probe', name)} of {cells} cells"
-        for name, words in (("text", "the text"), ("output", "token probabilities"))
-        if {name, "probe"} <= measured
-    ]
-    better = [
-        label_of(name)
-        for name in in_order(measured - {"probe"})
-        if _surely_above(auc, name, "probe") > cells / 2
-    ]
-    return [
-        f"The probe is significantly above {' and '.join(beaten)}." if beaten else "",
-        f"Above the probe in most cells: {'; '.join(better) or 'nothing'}.",
-    ]
+    """What is above every model of the text, and what above the plain probe."""
+    return [*_beating(auc, TEXTS, "every text model"), *_beating(auc, PROBE, "the plain probe")]
 
 
 def comparing(reads: pd.DataFrame) -> str:
@@ -87,9 +73,10 @@ def _cells(table: pd.DataFrame) -> int:
     return table.groupby(["model", "dataset"]).ngroups
 
 
-def _surely_above(auc: pd.DataFrame, detector: str, reference: str) -> int:
-    """In how many cells the AUC of a detector is surely above that of another."""
-    return int((auc[auc["detector"] == detector][f"vs_{reference}_low"] > 0).sum())
+def _among(table: pd.DataFrame) -> str:
+    """Such as `of 4 cells`."""
+    cells = _cells(table)
+    return f"of {cells} cell{'s' if cells > 1 else ''}"
 
 
 def in_words(
@@ -108,16 +95,14 @@ def in_words(
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:
         return []
-    cells = _cells(auc)
-    where = f"of {cells} cell{'s' if cells > 1 else ''}"
     return [
-        *_beating(auc, TEXTS, "every text model", where),
-        *_beating(auc, OUTPUT, "the model's own confidence, its token probabilities,", where),
-        *_beating(auc, QUESTION, "the question alone, as text and in the states,", where),
-        *_beating(auc, ("probe",), "the plain probe", where),
-        *_added(auc, where),
+        *_beating(auc, TEXTS, "every text model"),
+        *_beating(auc, OUTPUT, "the model's own confidence, its token probabilities,"),
+        *_beating(auc, QUESTION, "the question alone, as text and in the states,"),
+        *_beating(auc, PROBE, "the plain probe"),
+        *_added(auc),
         *_transfer(transfer, models, datasets),
-        *_only_question(auc, reads, where),
+        *_only_question(auc, reads),
     ]
 
 
@@ -128,7 +113,7 @@ def beats(row: Mapping[Any, Any], references: Sequence[str]) -> bool:
     return bool(measured) and min(measured) > 0
 
 
-def _beating(auc: pd.DataFrame, references: Sequence[str], what: str, where: str) -> list[str]:
+def _beating(auc: pd.DataFrame, references: Sequence[str], what: str) -> list[str]:
     """Which methods beat some references, and in how many cells."""
     if not {*references} & {*auc["detector"]}:
         return []
@@ -136,7 +121,7 @@ def _beating(auc: pd.DataFrame, references: Sequence[str], what: str, where: str
     for row in auc.to_dict("records"):
         if row["detector"] not in references and beats(row, references):
             wins[row["detector"]] = wins.get(row["detector"], 0) + 1
-    return [f"Significantly above {what} {_counted(wins, where)}."]
+    return [f"Significantly above {what} {_counted(wins, _among(auc))}."]
 
 
 def _counted(cells: Mapping[str, int], where: str) -> str:
@@ -148,7 +133,7 @@ def _counted(cells: Mapping[str, int], where: str) -> str:
     return "; ".join(parts) or f"in any {where}: nothing"
 
 
-def _added(auc: pd.DataFrame, where: str) -> list[str]:
+def _added(auc: pd.DataFrame) -> list[str]:
     """What the states add to the token probabilities, and these to the probe."""
     both = auc[auc["detector"] == "output+probe"]
     sentences = []
@@ -162,7 +147,7 @@ def _added(auc: pd.DataFrame, where: str) -> list[str]:
         something = int((low > 0).sum())
         nothing = int(((low > -MARGIN) & (high < MARGIN)).sum())
         sentences.append(
-            f"What {words}: significantly something in {something} {where}, nothing (within "
+            f"What {words}: significantly something in {something} {_among(auc)}, nothing (within "
             f"{MARGIN:g} of AUC) in {nothing}."
         )
     return sentences
@@ -204,7 +189,7 @@ def _away(transfer: pd.DataFrame) -> pd.DataFrame:
     return probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
 
 
-def _only_question(auc: pd.DataFrame, reads: pd.DataFrame, where: str) -> list[str]:
+def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
     """Which methods are above chance and read the question alone."""
     if reads.empty:
         return []
@@ -212,4 +197,4 @@ def _only_question(auc: pd.DataFrame, reads: pd.DataFrame, where: str) -> list[s
     both = reads.merge(auc[[*keys, "ci_low"]], on=keys)
     alone = both[(both["ci_low"] > 0.5) & (both["share_question_low"] > ALONE)]
     sizes = {str(name): len(part) for name, part in alone.groupby("detector")}
-    return [f"Above chance by reading the question alone {_counted(sizes, where)}."]
+    return [f"Above chance by reading the question alone {_counted(sizes, _among(auc))}."]

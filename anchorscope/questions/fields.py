@@ -44,6 +44,7 @@ class RowCells:
 
     @property
     def question(self) -> str | None:
+        """The question as it stands."""
         return self._verbatim("question", self._unwrapped("question"))
 
     @property

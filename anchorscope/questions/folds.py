@@ -1,8 +1,8 @@
 """Folds, cut between connected components of questions and subjects, never between rows."""
 
+import hashlib
 import unicodedata
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,30 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
     )
     row = pd.Series(map(str, range(len(question))))
     return pd.factorize(("s " + subject).fillna("q " + question).fillna(row))[0]
+
+
+def links(answers: pd.DataFrame) -> frozenset[int]:
+    """What links other rows to these: their questions and subjects (`key`), hashed.
+
+    So a saved detector can name what it was fitted to without holding it.
+    """
+    return frozenset().union(*_links(answers))
+
+
+def linked(answers: pd.DataFrame, others: frozenset[int]) -> np.ndarray:
+    """Which rows share their question or subject with those of some `links`, bool [n]."""
+    return np.array([not own.isdisjoint(others) for own in _links(answers)], dtype=bool)
+
+
+def _links(answers: pd.DataFrame) -> list[set[int]]:
+    """The links of each row."""
+    rows = []
+    for question, subject in zip(answers["question"], answers["subject"], strict=True):
+        keys = (("q", key(question)), ("s", key(subject)))
+        texts = [f"{kind} {text}".encode() for kind, text in keys if text is not None]
+        digests = [hashlib.sha256(text).digest()[:8] for text in texts]
+        rows.append({int.from_bytes(digest, "big", signed=True) for digest in digests})
+    return rows
 
 
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
@@ -102,7 +126,7 @@ def assign(
 
 def _hashed(names: np.ndarray, n_folds: int, seed: str) -> np.ndarray:
     """The fold of each component, int64 [components]."""
-    digests = (blake2b(f"{seed}/{name}".encode(), digest_size=8).digest() for name in names)
+    digests = (hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest() for name in names)
     return np.array([int.from_bytes(digest, "big") % n_folds for digest in digests])
 
 

@@ -18,6 +18,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
 LOCK = Path("revisions.lock.yaml")
+"""In the folder of the run."""
 
 
 def pinned(revision: str | None) -> TypeGuard[str]:
@@ -25,7 +26,7 @@ def pinned(revision: str | None) -> TypeGuard[str]:
     return revision is not None and re.fullmatch(r"[0-9a-f]{40}", revision) is not None
 
 
-def wanted(kind: str, hub: str, configured: str | None, lock: Path = LOCK) -> str | None:
+def wanted(kind: str, hub: str, configured: str | None) -> str | None:
     """The revision to fetch: the commit in the lock file, else the configured one; None: newest.
 
     `kind` is `models` or `datasets`; `configured` is the entry's `revision`: where that is a
@@ -33,28 +34,26 @@ def wanted(kind: str, hub: str, configured: str | None, lock: Path = LOCK) -> st
     """
     if pinned(configured):
         return configured
-    return _read(lock).get(kind, {}).get(_lock_key(hub, configured)) or configured
+    return _read().get(kind, {}).get(_lock_key(hub, configured)) or configured
 
 
-def keep(
-    kind: str, hub: str, commit: str, configured: str | None = None, lock: Path = LOCK
-) -> None:
+def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> None:
     """Write the commit of a configured branch or tag into the lock file, unless one is there."""
     if pinned(configured):
         return
-    with FileLock(f"{lock}.guard"):
-        commits = _read(lock)
+    with FileLock(f"{LOCK}.guard"):
+        commits = _read()
         if _lock_key(hub, configured) not in commits.setdefault(kind, {}):
             commits[kind][_lock_key(hub, configured)] = commit
-            with atomic(lock) as draft:
+            with atomic(LOCK) as draft:
                 draft.write_text(yaml.safe_dump(commits, sort_keys=True), encoding="utf-8")
 
 
-def unpinned(kind: str, hub: str, configured: str | None, lock: Path = LOCK) -> str | None:
+def unpinned(kind: str, hub: str, configured: str | None) -> str | None:
     """A warning where neither the config nor the lock file names a commit; None where one does."""
-    if pinned(wanted(kind, hub, configured, lock)):
+    if pinned(wanted(kind, hub, configured)):
         return None
-    return f"no commit of {hub} is pinned (`revision`): the newest is used and noted in {lock}"
+    return f"no commit of {hub} is pinned (`revision`): the newest is used and noted in {LOCK}"
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
@@ -98,10 +97,10 @@ def _cached(kind: str, hub: str, revision: str | None) -> str | None:
     return commit if pinned(commit) else None
 
 
-def _read(lock: Path) -> dict[str, dict[str, str]]:
+def _read() -> dict[str, dict[str, str]]:
     try:
-        return (yaml.safe_load(lock.read_text(encoding="utf-8")) if lock.is_file() else None) or {}
+        return (yaml.safe_load(LOCK.read_text(encoding="utf-8")) if LOCK.is_file() else None) or {}
     except (ValueError, yaml.YAMLError) as error:
         do = "restore it, or delete it: the newest revisions are then taken"
         what = f"cannot read the file of revisions: {error}"
-        raise AnchorscopeError(what, lock, do, see="no-such-revision") from error
+        raise AnchorscopeError(what, LOCK, do, see="no-such-revision") from error

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.method import Need as DetectionNeed, named
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.method import Need as DetectionNeed
+from anchorscope.detectors.registry import named
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.settings import RunConfig
@@ -149,13 +149,12 @@ class Paths:
         models = self.config.figures[wildcards.figure].models
         return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
 
-    def detection_needs(self, *needs: DetectionNeed) -> bool:
-        """Whether some method of detection needs one of these.
+    def detection_needs(self, need: DetectionNeed) -> bool:
+        """Whether some method of detection needs this.
 
         Raises AnchorscopeError: there is no such method.
         """
-        chosen = named(self.config.detection.methods, METHODS)
-        return any(need in method.needs for method in chosen for need in needs)
+        return any(need in method.needs for method in named(self.config.detection.methods))
 
     def given_scores(self, wildcards: Any) -> list[str]:
         """The files of scores that are given for a cell; those that are not there, too."""

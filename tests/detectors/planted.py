@@ -65,6 +65,9 @@ def planted(n: int = 480, seed: int = 0, shuffled: bool = False) -> Planted:
     clean = Samples(text_columns(answers), READOUT, states, outputs)
     partners, crossed_rows = pairs(design.fold, z)
     others = np.array([int(partners[row]) for row in crossed_rows])
+    answers["crossed_partner"] = None
+    answers.loc[crossed_rows, "crossed_partner"] = answers["id"].to_numpy()[others]
+    answers["partner_source"] = "relations"
     moved = text_columns(answers.iloc[crossed_rows])
     moved["question"] = answers["question"].to_numpy()[others]
     crossed = Samples(
@@ -73,8 +76,7 @@ def planted(n: int = 480, seed: int = 0, shuffled: bool = False) -> Planted:
         {name: one[:, torch.as_tensor(crossed_rows)] for name, one in states.items()},
         outputs.iloc[crossed_rows].reset_index(drop=True),
     )
-    ids = np.array([None if p is None else answers["id"][int(p)] for p in partners], dtype=object)
-    cell = DetectionCell(design, clean, crossed, crossed_rows, ids, "relations", tensor(cut))
+    cell = DetectionCell(design, answers, clean, crossed, tensor(cut))
     return Planted(cell, answers, pathway)
 
 
@@ -110,4 +112,4 @@ def made(name: str, function: Callable[..., object], *needs: str) -> Method:
 
 def with_labels(cell: DetectionCell, z: np.ndarray) -> DetectionCell:
     """The cell with other labels."""
-    return replace(cell, design=replace(cell.design, z=z))
+    return replace(cell, design=replace(cell.design, z=z), answers=cell.answers.assign(label=z))

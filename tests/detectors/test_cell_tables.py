@@ -13,7 +13,7 @@ from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation, reads
-from anchorscope.detectors.tables.transfer import LabelledCell, table as transfer_table
+from anchorscope.detectors.tables.transfer import table as transfer_table
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.figures.figure_fit import as_svg
@@ -144,11 +144,7 @@ def transferred(small: Planted, scores: pd.DataFrame) -> pd.DataFrame:
     mine = pd.concat(
         [scores, out_of_fold.scores(small.cell, [METHODS["mass-mean"]])], ignore_index=True
     )
-    datasets = {
-        "a": LabelledCell(small.cell, small.answers),
-        "b": LabelledCell(other.cell, other.answers),
-    }
-    return transfer_table(datasets, {"a": mine, "b": rows}, BOOTSTRAP, 0)
+    return transfer_table({"a": small.cell, "b": other.cell}, {"a": mine, "b": rows}, BOOTSTRAP, 0)
 
 
 def test_transfer_has_a_diagonal_out_of_fold(

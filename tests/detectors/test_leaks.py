@@ -8,7 +8,7 @@ import pytest
 import torch
 from planted import READOUT, Planted, made, planted, with_labels
 
-from anchorscope.detectors import out_of_fold, pathways
+from anchorscope.detectors import out_of_fold, self_awareness
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Method, Samples, Training
@@ -51,7 +51,9 @@ def test_no_method_knows_what_it_scores(small: Planted, name: str) -> None:
 
 
 def test_no_pathway_is_predicted_from_the_knockout_of_its_own_sample(small: Planted) -> None:
-    before, after = (pathways.predictions(one) for one in (small.cell, corrupted(small.cell, 0)))
+    before, after = (
+        self_awareness.predictions(one) for one in (small.cell, corrupted(small.cell, 0))
+    )
     here = before["fold"] == 0
     assert before["flips"][here].ne(after["flips"][here]).any()  # what is to be predicted changed
     assert np.array_equal(before["rank"][here], after["rank"][here])
@@ -70,7 +72,7 @@ class Shifted:
 
 def all_rows(cell: DetectionCell) -> Training:
     """Every sample of the cell, as no method may have them."""
-    return cell.whole(cell.clean.answers.assign(label=cell.design.z))
+    return cell.whole()
 
 
 def leaky_gate(cell: DetectionCell) -> Callable[[Training], object]:

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from planted import BEFORE, READOUT, SETTINGS, Planted, made, planted
+from planted import BEFORE, READOUT, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import cell as cells, linear, out_of_fold
+from anchorscope.detectors import out_of_fold
 from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, named, text_columns
+from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, text_columns
 from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.methods.text import TextScorer
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.registry import METHODS, named
 from anchorscope.detectors.tables import evaluation
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
@@ -129,45 +129,23 @@ def test_an_unseen_text_is_scored() -> None:
 
 def test_methods_that_lack_something_are_left_out(small: Planted) -> None:
     states = {READOUT: small.cell.clean.states[READOUT]}
-    bare = replace(
-        small.cell, clean=replace(small.cell.clean, states=states, outputs=None), knockout=None
-    )
+    clean = replace(small.cell.clean, states=states, outputs=None)
+    bare = replace(small.cell, clean=clean, knockout=None)
     lacking = {name for name, method in METHODS.items() if bare.lacks(method)}
-    assert lacking == {name for name, method in METHODS.items() if {*method.needs} - {"states"}}
-    assert {"output", "p-true", "before", "mixture-of-probes"} <= lacking
+    assert lacking == {name for name, method in METHODS.items() if method.needs}
+    assert {"p-true", "before", "mixture-of-probes"} <= lacking
 
 
 def test_an_unknown_method_is_named() -> None:
     with pytest.raises(AnchorscopeError, match=r"(?s)no detection method `prob`.*did you mean"):
-        named(["prob"], METHODS)
-    assert [one.name for one in named(["saplma", "text"], METHODS)] == ["text", "saplma"]
+        named(["prob"])
+    assert [one.name for one in named(["saplma", "text"])] == ["text", "saplma"]
 
 
 def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
     scorer = METHODS["layer-ensemble"].fit(train)
     assert isinstance(scorer, LinearScorer)
     assert scorer.layers == (1,)
-
-
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        (pd.DataFrame({"label": [0, 1] * 20}), "40 samples are too few for a detector"),
-        (pd.DataFrame({"label": [1] * 60}), "all 60 answers are wrong"),
-    ],
-)
-def test_cells_that_say_nothing_are_refused(answers: pd.DataFrame, message: str) -> None:
-    with pytest.raises(AnchorscopeError, match=message):
-        cells.check(answers, "here")
-
-
-def test_published_scoring_gets_inner_folds_of_its_own(small: Planted) -> None:
-    published = SETTINGS.model_copy(update={"scoring": "published"})
-    design = fitting.design(small.answers, published)
-    assert (design.inner < 0).all()
-    inner = cells.with_inner_folds(design, small.answers).inner
-    outside = design.fold[None] == np.arange(len(inner))[:, None]
-    assert ((inner < 0) == outside).all()
 
 
 def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:
@@ -178,10 +156,13 @@ def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training)
         assert np.allclose(scorer.of_states([one]), scorer.score(small.cell.clean))
 
 
-def test_the_mean_of_scorers_is_one_scorer(small: Planted, train: Training) -> None:
-    fitted = probe.learned(train, READOUT)
-    each = [probe.linear(fitted, READOUT, layer) for layer in (0, 1)]
-    mean = linear.mean(each, 0.7, -0.2)
-    expected = np.mean([one.score(small.cell.clean) for one in each], axis=0)
-    assert mean.layers == (0, 1)
-    assert np.allclose(mean.score(small.cell.clean), 0.7 * expected - 0.2)
+def test_an_ensemble_is_the_calibrated_mean_of_its_probes(
+    small: Planted, train: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "LEAST_AUC", 0.0)
+    ensemble, fitted = probe.fit_ensemble(train), probe.learned(train, READOUT)
+    assert ensemble.layers == (0, 1)
+    each = [probe.linear(fitted, READOUT, layer).score(small.cell.clean) for layer in (0, 1)]
+    held_out = probe.held_out(train, READOUT, [0, 1]).mean(0)
+    slope, offset = probe.calibration(train, held_out)
+    assert np.allclose(ensemble.score(small.cell.clean), slope * np.mean(each, axis=0) + offset)

@@ -6,10 +6,10 @@ import pytest
 from planted import Planted, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import out_of_fold, pathways
+from anchorscope.detectors import out_of_fold, self_awareness
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.tables import evaluation, self_awareness
+from anchorscope.detectors.tables import evaluation
 from anchorscope.probes.samples import sigmoid
 
 NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")
@@ -59,7 +59,7 @@ def test_pathways_of_training_samples_are_the_planted_ones(two_ways: Planted) ->
 
 
 def test_self_awareness_is_a_gain_over_text_and_score(two_ways: Planted) -> None:
-    rows = pathways.predictions(two_ways.cell)
+    rows = self_awareness.predictions(two_ways.cell)
     table = self_awareness.table(rows, two_ways.answers, "mlp/final", BOOTSTRAP, seed=0)
     states = table.set_index("predictor").loc["states"]
     assert states["auc"] > 0.9

@@ -202,7 +202,7 @@ def rewrite(**changed: Any) -> Any:
         ("model.safetensors", Path.unlink, "cannot be read: .*model.safetensors"),
         ("config.json", cut, "cannot be read"),
         ("config.json", Path.unlink, "cannot be read: .*config.json"),
-        ("config.json", rewrite(format=99), "of format 99, and this version reads 3"),
+        ("config.json", rewrite(format=99), "of format 99, and this version reads 4"),
         ("config.json", rewrite(binding={}), "cannot be read: .*missing"),
         ("config.json", lambda path: path.write_text("[]"), "not that of a detector"),
     ],

@@ -21,7 +21,7 @@ def test_the_notebook_runs_and_its_detector_tells_wrong_answers(monkeypatch: Any
     assert "significantly better than every model of the text" in " ".join(told["verdicts"])
     assert told["crossing"]["interaction"] == "yes"
     assert measured.n == len(names["test"]) and measured.measures["auroc"].low > 0.95
-    out_of_fold = told["out_of_fold"]["probe"]["auroc"]["value"]
+    out_of_fold = told["out_of_fold"]["probe"]["auroc"]["estimate"]
     assert measured.measures["auroc"].value == pytest.approx(out_of_fold, abs=0.02)
     risk = names["risk"].set_index("coverage")["risk"]
     assert risk[1.0] == pytest.approx(measured.n_wrong / measured.n)

@@ -13,7 +13,7 @@ import anchorscope
 from anchorscope.detectors import verdict
 from anchorscope.detectors.linear import LinearScorer, is_linear
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.saved.evaluating import FITTED_TO, REPEATED
+from anchorscope.detectors.saved.evidence import FITTED_TO, REPEATED
 from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.probes import intervals
 from anchorscope.storage.errors import AnchorscopeError
@@ -38,7 +38,7 @@ def test_what_it_tells_of_itself_was_scored_out_of_fold(detector, load):
     learned, loaded = fit(load, meaningless, probe=by_heart), load("llama")
     p = learned.score(loaded.model, loaded.tokenizer, rows())["p_wrong"].to_numpy(float)
     told = learned.report["out_of_fold"]["probe"]["auroc"]
-    assert intervals.auc(p, z) > 0.75 and told["low"] < 0.5 and told["value"] < 0.65
+    assert intervals.auc(p, z) > 0.75 and told["ci_low"] < 0.5 and told["estimate"] < 0.65
     assert "do not use it" in " ".join(learned.report["verdicts"])
 
 

@@ -106,8 +106,14 @@ def test_rows_of_no_known_commit_are_refused_unless_the_cache_knows_it(
     assert prepare(asked) == COMMIT and hub["read"] == [COMMIT]
 
 
-def test_a_commit_that_nothing_names_is_warned_of(tmp_path: Path) -> None:
-    lock = tmp_path / "revisions.lock.yaml"
-    assert "the newest is used" in str(revisions.unpinned("models", "a/b", "main", lock))
-    revisions.keep("models", "a/b", COMMIT, "main", lock)
-    assert [revisions.unpinned("models", "a/b", at, lock) for at in ("main", COMMIT)] == [None] * 2
+def test_the_first_commit_found_is_kept_and_a_commit_that_nothing_names_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "the newest is used" in str(revisions.unpinned("models", "a/b", "main"))
+    for commit in (COMMIT, "f" * 40):
+        revisions.keep("models", "a/b", commit, "main")
+    assert revisions.wanted("models", "a/b", "main") == COMMIT
+    assert revisions.wanted("models", "a/b", "v2") == "v2"
+    assert revisions.wanted("datasets", "a/b", "main") == "main"
+    assert [revisions.unpinned("models", "a/b", at) for at in ("main", COMMIT)] == [None] * 2

@@ -26,7 +26,7 @@ def test_a_cells_detector_states_what_the_controls_state(built):
     table = read_csv(built.results / "tables/tiny.controls.csv")
     head = table[table["headline"] & (table["position"] == "final")].iloc[0]
     auroc = detector.report["out_of_fold"]["probe"]["auroc"]
-    assert auroc["value"] == pytest.approx(head["cell_auc"], abs=1e-4)
+    assert auroc["estimate"] == pytest.approx(head["cell_auc"], abs=1e-4)
     assert detector.report["n"] == head["n"]
     record = provenance.read(built.results / FOLDER)
     assert record["counts"]["kept"] == head["n"] and record["rule"] == "detector"

@@ -91,13 +91,14 @@ def test_a_pickled_dataset_is_refused_unread(tmp_path, ending):
     assert not (tmp_path / "ran").exists()
 
 
-def test_yaml_that_calls_functions_is_refused(tmp_path):
-    marker, path = tmp_path / "ran", tmp_path / "bad.yaml"
+def test_yaml_that_calls_functions_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    marker, path = tmp_path / "ran", revisions.LOCK
     path.write_text(f"!!python/object/apply:os.mkdir ['{marker}']", encoding="utf-8")
     with pytest.raises(AnchorscopeError):
         prompts.read_examples(path)
     with pytest.raises(AnchorscopeError):
-        revisions.wanted("models", "owner/name", None, lock=path)
+        revisions.wanted("models", "owner/name", None)
     assert not marker.exists()
 
 

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe
-from anchorscope.passes.features import Part
 from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import sigmoid
 
@@ -111,6 +110,5 @@ def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
     if len(rows) < LEAST_SAMPLES or not probe.fittable(some.label, inner):
         return probe.headline(train, readout)
     training = Training(some.samples, some.label, inner, some.settings, device=some.device)
-    states = Part(some.samples.states[readout], range(layer, layer + 1))
-    fitted = probe.fit(training, states)
+    fitted = probe.fit(training, some.samples.states[readout][layer : layer + 1])
     return replace(probe.linear(fitted, readout, 0), layers=(layer,))

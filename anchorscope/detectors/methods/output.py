@@ -28,15 +28,16 @@ LEAST = 1e-6
 class OutputScorer:
     """A logit that is linear in the features of the token probabilities, and in a probe's logit."""
 
-    weights: np.ndarray  # float64 [features]
+    weights: np.ndarray  # float64 [features]; the probe's logit comes last
     bias: float
     probe: LinearScorer | None = None
-    weight: float = 0.0  # of the probe's logit
 
     def score(self, samples: Samples) -> np.ndarray:
         """Logits of *wrong*, float64 [n]."""
-        s = features(samples) @ self.weights + self.bias
-        return s if self.probe is None else s + self.weight * self.probe.score(samples)
+        x = features(samples)
+        if self.probe is not None:
+            x = np.column_stack([x, self.probe.score(samples)])
+        return x @ self.weights + self.bias
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,7 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     fitted = probe.of_numbers(train, np.column_stack([features(train.samples), logits]))
-    *weights, weight = fitted.weights[0]
-    return OutputScorer(
-        np.array(weights), fitted.bias, probe.headline(train, readout), float(weight)
-    )
+    return OutputScorer(fitted.weights[0], fitted.bias, probe.headline(train, readout))
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
@@ -86,5 +84,5 @@ def features(samples: Samples) -> np.ndarray:
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
     """Columns of the table of outputs, float64 [n, columns]."""
-    assert samples.outputs is not None, "see `needs` of the methods"
+    assert samples.outputs is not None, "only the states of this cell were read"
     return samples.outputs[list(columns)].to_numpy(dtype=np.float64)

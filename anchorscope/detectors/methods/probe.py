@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from anchorscope.detectors.linear import LinearScorer, mean
+from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Training
 from anchorscope.passes.features import Features, at
 from anchorscope.probes import fitting, platt, probes
@@ -37,7 +37,10 @@ def fit_ensemble(train: Training) -> LinearScorer:
     inner_auc = fitted.inner_auc[:, 0]
     layers = np.flatnonzero(inner_auc > LEAST_AUC).tolist() or [deepest_layer(inner_auc)]
     slope, offset = calibration(train, held_out(train, readout, layers).mean(0))
-    return mean([linear(fitted, readout, layer) for layer in layers], slope, offset)
+    each = [linear(fitted, readout, layer) for layer in layers]
+    weights = slope * np.concatenate([one.weights for one in each]) / len(each)
+    bias = slope * np.mean([one.bias for one in each]) + offset
+    return LinearScorer(readout, tuple(layers), weights, float(bias))
 
 
 def headline(train: Training, readout: str) -> LinearScorer:

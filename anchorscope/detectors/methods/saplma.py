@@ -26,24 +26,17 @@ class NetworkScorer:
 
     readout: str
     layer: int
-    centre: np.ndarray  # of the states, float32 [width]
-    scale: np.ndarray  # likewise
-    weights: tuple[np.ndarray, ...]  # of each layer, float32 [out, in]
-    biases: tuple[np.ndarray, ...]  # float32 [out]
+    centre: Tensor  # of the states, float32 [width]
+    scale: Tensor  # likewise
+    network: nn.Module  # of standardised states, float64
     slope: float
     offset: float
 
     def score(self, samples: Samples) -> np.ndarray:
         """Logits of *wrong*, float64 [n]."""
-        states = samples.states[self.readout][self.layer : self.layer + 1][0]
-        return self.of_states(states.float().cpu().numpy())
-
-    def of_states(self, states: np.ndarray) -> np.ndarray:
-        """The same of states [n, width] of its layer."""
-        x = ((states - self.centre) / self.scale).astype(np.float64)
-        for weights, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = np.maximum(x @ weights.T + bias, 0)
-        logits = (x @ self.weights[-1].T + self.biases[-1])[:, 0]
+        states = samples.states[self.readout][self.layer : self.layer + 1][0].float().cpu()
+        with torch.inference_mode():
+            logits = self.network(((states - self.centre) / self.scale).double())[:, 0].numpy()
         return self.slope * logits + self.offset
 
 
@@ -62,44 +55,30 @@ def fit(train: Training) -> NetworkScorer:
             return network(x[here])[:, 0].cpu().numpy()
 
     slope, offset = calibration(train, by_inner_folds(train, held_out))
-    whole = [one for one in _trained(x, z, train.settings.seed) if isinstance(one, nn.Linear)]
-    return NetworkScorer(
-        readout,
-        layer,
-        centre.cpu().numpy(),
-        scale.cpu().numpy(),
-        tuple(one.weight.detach().cpu().numpy() for one in whole),
-        tuple(one.bias.detach().cpu().numpy() for one in whole),
-        slope,
-        offset,
-    )
+    whole = _trained(x, z, train.settings.seed).cpu().double()
+    return NetworkScorer(readout, layer, centre.cpu(), scale.cpu(), whole, slope, offset)
 
 
 def _trained(x: Tensor, z: np.ndarray, seed: int) -> nn.Sequential:
     """A network fitted to standardised states [n, width]; the seed decides all that is random."""
-    generator = torch.Generator().manual_seed(seed)
-    network = _network(x.shape[1], generator).to(x.device)
-    target = torch.as_tensor(z, dtype=torch.float32, device=x.device)
-    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-    for _ in range(EPOCHS):
-        for rows in torch.randperm(len(x), generator=generator).split(BATCH):
-            rows = rows.to(x.device)
-            loss = nn.functional.binary_cross_entropy_with_logits(
-                network(x[rows])[:, 0], target[rows]
-            )
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        network = _network(x.shape[1]).to(x.device)
+        target = torch.as_tensor(z, dtype=torch.float32, device=x.device)
+        optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+        for _ in range(EPOCHS):
+            for rows in torch.randperm(len(x)).split(BATCH):
+                rows = rows.to(x.device)
+                logits = network(x[rows])[:, 0]
+                loss = nn.functional.binary_cross_entropy_with_logits(logits, target[rows])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
     return network
 
 
-def _network(width: int, generator: torch.Generator) -> nn.Sequential:
-    """The network before training, initialised as `nn.Linear` is, but by the generator."""
-    sizes, layers = (width, *HIDDEN, 1), list[nn.Module]()
-    for number, (inputs, outputs) in enumerate(pairwise(sizes)):
-        linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-        bound = inputs**-0.5
-        for parameter in (linear.weight, linear.bias):
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
-        layers += [linear] if number == len(HIDDEN) else [linear, nn.ReLU()]
-    return nn.Sequential(*layers)
+def _network(width: int) -> nn.Sequential:
+    """The network before training."""
+    sizes = (width, *HIDDEN)
+    hidden = [(nn.Linear(inputs, outputs), nn.ReLU()) for inputs, outputs in pairwise(sizes)]
+    return nn.Sequential(*(part for pair in hidden for part in pair), nn.Linear(HIDDEN[-1], 1))

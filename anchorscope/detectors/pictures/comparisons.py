@@ -1,14 +1,15 @@
 """Comparisons of detection: the AUC of every method, what it reads, and how it transfers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import altair as alt
 import pandas as pd
 
 from anchorscope.detectors import verdict
-from anchorscope.detectors.pictures.methods import COLOURS, height_of, methods_axis, rows_of
+from anchorscope.detectors.cell_tables import COLUMNS
 from anchorscope.detectors.registry import in_order, label_of
+from anchorscope.detectors.tables import transfer as transfer_table
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -20,6 +21,7 @@ from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import (
     Caption,
     Column,
+    Layout,
     Panel,
     Picture,
     Request,
@@ -29,6 +31,14 @@ from anchorscope.figures.figure_picture import (
 )
 from anchorscope.figures.figure_style import Series
 
+COLOURS = (
+    *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),
+    *("#8c564b", "#222222"),
+)
+TABLES = {**COLUMNS, "transfer": transfer_table.COLUMNS}
+"""What stands behind a figure's name in that of a table → its columns."""
+ROW_HEIGHT = 1.5
+"""Of a method's row, in label sizes."""
 TERMS = ("pair", "answer", "question")
 """In the order of the stacked bars: the whisker of the first starts at 0."""
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
@@ -40,6 +50,27 @@ TRANSFER_TIPS = {
     "trained": ("trained on", ""), "value": ("AUC", ".3f"), **draw.INTERVAL,
     "n_shared": ("left out, shared", ",d"),
 }  # fmt: skip
+
+
+def rows_of(table: pd.DataFrame, request: Request, name: str) -> pd.DataFrame:
+    """The rows of one of `TABLES`, with the methods' labels; none at another read-out.
+
+    Raises AnchorscopeError: one of its columns is missing.
+    """
+    rows = data.shown(table, request, TABLES[name], must=False)
+    return rows.assign(label=rows["detector"].map(label_of))
+
+
+def methods_axis(detectors: Iterable[str]) -> Axis:
+    """The axis of methods, first to last from above."""
+    names = [label_of(name) for name in in_order(detectors)]
+    return Axis(None, names=names, field="label", grid=True)
+
+
+def height_of(names: Axis, layout: Layout) -> float:
+    """The height of a panel with a row for each name, beside the look's own."""
+    look, rows = layout.look, max(1, len(names.names or ()))
+    return ROW_HEIGHT * look.label_size * rows / look.panel_height
 
 
 @as_chart

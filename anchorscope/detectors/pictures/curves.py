@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors.pictures.methods import COLOURS, TABLES, rows_of
+from anchorscope.detectors.pictures.comparisons import COLOURS, TABLES, rows_of
 from anchorscope.detectors.registry import label_of
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import Axis, auc_axis

@@ -22,7 +22,7 @@ MEASURES = {
     "accuracy_90": "accuracy at 90% coverage",
     "accuracy_80": "accuracy at 80% coverage",
 }
-"""Those of `metrics.METRICS` that are told of a saved detector → their names in text."""
+"""Those of `metrics.metrics` that are told of a saved detector → their names in text."""
 
 
 class Interval(NamedTuple):
@@ -33,9 +33,11 @@ class Interval(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any], columns: Sequence[str]) -> Interval:
-        """That of three columns of a table's row."""
-        return cls(*(float(row[name]) for name in columns))
+    def of(cls, row: Mapping[Any, Any], name: str) -> Interval:
+        """That of a column of a table's row and the columns of its ends."""
+        ends = "ci" if name == "estimate" else name
+        columns = (row[one] for one in (name, f"{ends}_low", f"{ends}_high"))
+        return cls(*(float("nan") if one is None else float(one) for one in columns))
 
     def __str__(self) -> str:
         """With a real minus sign, and none before a zero."""
@@ -75,6 +77,6 @@ def layers_of(layers: Sequence[int], what: str = "layer") -> str:
     return f"{what}{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
 
 
-def shown(estimate: Mapping[str, float | None]) -> str:
-    """An estimate of the report with its interval, or that there is none."""
-    return str(Interval(*(float("nan") if one is None else one for one in estimate.values())))
+def shown(row: Mapping[str, Any], name: str = "estimate") -> str:
+    """A number of a row of the report with its interval, or that there is none."""
+    return str(Interval.of(row, name))

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.detectors.saved.evaluating import Evaluation
+    from anchorscope.detectors.saved.evidence import Evaluation
     from anchorscope.models.rows import Rows
 
-FORMAT = 3
+FORMAT = 4
 """Version of the folder's format; raise it when files or keys change."""
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 PATHWAY = "pathway"
@@ -113,8 +113,10 @@ class Detector:
             AnchorscopeError: another model, tokenizer, template or read-out than its own; rows that
                 cannot be read.
         """
-        of_model = model, tokenizer, rows
-        return self._scored(*of_model, readout, source, batch_tokens)[list(COLUMNS)]
+        from anchorscope.detectors.saved.reading import scored
+
+        of_model = self, model, tokenizer, rows
+        return scored(*of_model, readout, source, batch_tokens)[list(COLUMNS)]
 
     def evaluate(
         self,
@@ -126,40 +128,15 @@ class Detector:
         source: object = TABLE,
         batch_tokens: int | None = None,
     ) -> Evaluation:
-        """How good it is on labelled rows, see `evaluating.evaluate`; rows as for `fit`.
+        """How good it is on labelled rows, see `evidence.evaluate`; rows as for `fit`.
 
         Other arguments and errors as of `score`; and raises AnchorscopeError: answers of one class.
         """
-        from anchorscope.detectors.saved.evaluating import evaluate
+        from anchorscope.detectors.saved.evidence import evaluate
+        from anchorscope.detectors.saved.reading import scored
 
-        table = self._scored(model, tokenizer, rows, readout, source, batch_tokens)
+        table = scored(self, model, tokenizer, rows, readout, source, batch_tokens)
         return evaluate(table, self.scorer_of(readout).readout, self.trained_on, source)
-
-    def _scored(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        rows: Rows,
-        readout: str | None,
-        source: object,
-        batch_tokens: int | None,
-    ) -> pd.DataFrame:
-        """`COLUMNS` and those of the answers."""
-        from anchorscope.detectors.saved import reading
-
-        scorers = {"logit": self.scorer_of(readout)}
-        scorers |= {PATHWAY: self.pathway} if self.pathway else {}
-        bound = self.binding, self.prompting
-        table = reading.logits(
-            scorers, *bound, model, tokenizer, rows, source=source, batch_tokens=batch_tokens
-        )
-        question = np.full(len(table), np.nan)
-        if self.pathway:
-            question = sigmoid(table[PATHWAY].to_numpy())
-        pathway = np.where(question > 0.5, "Q", "A").astype(object)
-        pathway[np.isnan(question)] = None
-        p = self.probabilities(table["logit"].to_numpy())
-        return table.assign(**p, p_question=question, pathway=pathway)
 
     def score_states(
         self, states: np.ndarray | torch.Tensor, readout: str | None = None

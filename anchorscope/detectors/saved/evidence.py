@@ -1,27 +1,36 @@
-"""What a saved detector is worth, out of fold: what `detection` says of its method in one cell."""
+"""What a saved detector is worth.
+
+Out of fold, when it is fitted: what `detection` says of its method in one cell. And on labelled
+answers that it was not fitted to.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import out_of_fold, pathways, verdict
+from anchorscope.detectors import out_of_fold, self_awareness, verdict
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Method
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.saved.card import MEASURES, Interval
-from anchorscope.detectors.tables import evaluation, reads, self_awareness
-from anchorscope.experiments.crossing import table as crossing
+from anchorscope.detectors.tables import evaluation, reads
+from anchorscope.models.answers import NO_GOLD
 from anchorscope.probes import samples
+from anchorscope.questions import folds
+from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
 OWN, VARIANT = "probe", "resid"
 """What the detector, of whatever method, and its variant are called among what is compared."""
+FITTED_TO = "shares a question or subject with what it was fitted to"
+REPEATED = "equal question folded"
 
 
 def report(
@@ -33,42 +42,35 @@ def report(
 ) -> dict[str, Any]:
     """What config.json holds, and the card tells.
 
+    `out_of_fold`: rows of the table of detection, by detector and metric; `crossing`: the
+    detector's row of what is read; `pathway`: the rows of self-awareness, by predictor. The latter
+    are empty where no answers could be swapped, and where no verdict flips.
+
     Args:
         cells: at its own read-out, and at that of the variant.
         answers: of the cell.
-
-    Raises:
-        AnchorscopeError: the detector gives all answers the same score.
     """
     own = cells[0]
     readout = own.clean.readout
     scores = _scores(cells, way)
     mine = scores[scores["detector"] == OWN]
-    if mine[mine["condition"] == "clean"].groupby("fold")["s"].nunique().max() == 1:
-        what = "the detector gives every answer the same score: it has learned nothing"
-        do = "give more rows, or read another site"
-        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
-    table = evaluation.table(evaluation.scored(scores, answers), readout, bootstrap, seed)
-    by_metric = {name: _by(rows, "detector") for name, rows in table.groupby("metric")}
-    auroc = by_metric["auroc"]
-    crossed = _crossing(reads.table(mine, answers, readout, bootstrap, seed))
-    found = {
-        **{name: int(auroc[OWN][name]) for name in ("n", "n_wrong", "n_clusters")},
+    how = readout, bootstrap, seed
+    table = evaluation.table(evaluation.scored(scores, answers), *how)
+    table = table[table["metric"].isin(MEASURES)]
+    crossed = reads.table(mine, answers, *how)
+    flips = self_awareness.table(self_awareness.predictions(own), answers, *how)
+    auroc = table[table["metric"] == "auroc"].set_index("detector").to_dict("index")[OWN]
+    return {
+        **{name: int(auroc[name]) for name in ("n", "n_wrong", "n_clusters")},
         "level": bootstrap.level,
         "layers_of_folds": samples.layer_of_fold(own.fitted[readout].inner_auc).tolist(),
         "out_of_fold": {
-            name: {
-                metric: _interval(by_metric[metric][name], evaluation.ESTIMATE)
-                for metric in (MEASURES if name in (OWN, VARIANT) else ["auroc"])
-            }
-            for name in auroc
+            str(name): _rows(rows, "metric") for name, rows in table.groupby("detector", sort=False)
         },
-        "gains": _gains(auroc),
-        "crossing": crossed,
-        "pathway": _pathway(own, answers, bootstrap, seed),
-        "verdicts": verdict.of_detector(auroc[OWN], crossed["interaction"] if crossed else None),
+        "crossing": _rows(crossed, "detector").get(OWN),
+        "pathway": _rows(flips, "predictor"),
+        "verdicts": verdict.of_detector(auroc, crossed["interaction"].get(0)),
     }
-    return without_nan(found)
 
 
 def _scores(cells: Sequence[DetectionCell], way: Method) -> pd.DataFrame:
@@ -78,68 +80,92 @@ def _scores(cells: Sequence[DetectionCell], way: Method) -> pd.DataFrame:
     rows = out_of_fold.scores(own, [way, *others])
     frames = [rows.assign(detector=rows["detector"].replace(way.name, OWN))]
     for cell in variant:
-        clean = replace(cell, crossed_rows=cell.crossed_rows[:0])
+        rows = out_of_fold.scores(cell, [way])
         names = {"detector": VARIANT, "readout": own.clean.readout}
-        frames.append(out_of_fold.scores(clean, [way]).assign(**names))
+        frames.append(rows[rows["condition"] == "clean"].assign(**names))
     return pd.concat(frames, ignore_index=True)
 
 
-def _by(table: pd.DataFrame, column: str) -> dict[Any, dict[Any, Any]]:
-    """Its rows by what a column holds."""
-    return table.set_index(column).to_dict("index")
+def _rows(table: pd.DataFrame, column: str) -> dict[str, Any]:
+    """Rows of a table by what a column holds, as JSON has them: null for what is not known."""
+    rows: dict[str, Any] = json.loads(
+        table.set_index(column).to_json(orient="index", double_precision=15)
+    )
+    return rows
 
 
-def _interval(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, float]:
-    return Interval.of(row, columns)._asdict()
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """How good a detector is on some answers; printed, its measures in a few lines."""
+
+    measures: Mapping[str, Interval]  # those of `MEASURES`
+    n: int  # answers that count
+    n_wrong: int
+    n_clusters: int  # of the bootstrap: subjects where known, else questions
+    counts: Counts  # rows given, and those left out, by reason
+    scores: pd.DataFrame  # question, response, label, p_wrong of those that count
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n:,} answers, {self.n_wrong:,} wrong, {self.n_clusters:,} clusters"
+        if self.counts.dropped:
+            sizes += f"; left out: {in_words(self.counts.dropped)}"
+        lines = [f"{MEASURES[name]:<25} {measure}" for name, measure in self.measures.items()]
+        return "\n".join([sizes, *lines])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        measures = {name: one._asdict() for name, one in self.measures.items()}
+        sizes = {name: getattr(self, name) for name in ("n", "n_wrong", "n_clusters")}
+        return {**sizes, "measures": measures, "counts": self.counts.as_dict()}
 
 
-def _gains(auroc: Mapping[Any, Mapping[Any, Any]]) -> dict[str, Any]:
-    """The detector's AUC minus that of everything else, paired."""
-    others = [name for name in auroc if name not in (OWN, VARIANT)]
-    gains = {name: _interval(auroc[OWN], evaluation.ends(name)) for name in others}
-    if VARIANT in auroc:
-        value, low, high = Interval.of(auroc[VARIANT], evaluation.ends(OWN))
-        gains[VARIANT] = Interval(-value, -high, -low)._asdict()
-    return gains
+def evaluate(
+    table: pd.DataFrame, readout: str, trained_on: frozenset[int], source: object
+) -> Evaluation:
+    """Measure how well scores tell right from wrong answers.
+
+    Args:
+        table: scored rows, with `label` and `subject`, see `Detector.score`.
+        readout: what the scores were read off.
+        trained_on: what the detector was fitted to: rows that share it do not count.
+        source: what errors call the rows.
+
+    Raises:
+        AnchorscopeError: no answer that counts, answers of one class.
+    """
+    dropped = _dropped(table, trained_on)
+    used = table[dropped.isna()].reset_index(drop=True)
+    left_out = {str(why): int(n) for why, n in dropped.value_counts().items()}
+    counts = Counts(len(table), len(used), left_out)
+    if used.empty:
+        why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        what, do = f"no answer can be evaluated: {why}", "give labelled rows of other questions"
+        raise AnchorscopeError(what, source, do, see="nothing-left")
+    if used["label"].nunique() < 2:
+        which = "wrong" if used["label"].iloc[0] else "right"
+        what, do = f"all {len(used)} answers are {which}", "give answers of both kinds"
+        raise AnchorscopeError(what, source, do, see="one-class")
+    used = used.astype({"label": np.int64})
+    s = {"own": used["logit"].to_numpy(dtype=np.float64)}
+    found = evaluation.table(evaluation.DetectionScores(used, s, s), readout, Bootstrap(), 0)
+    by_metric = found.set_index("metric").to_dict("index")
+    sizes = by_metric["auroc"]
+    return Evaluation(
+        {name: Interval.of(by_metric[name], "estimate") for name in MEASURES},
+        sizes["n"],
+        sizes["n_wrong"],
+        sizes["n_clusters"],
+        counts,
+        used[["id", "question", "response", "label", "p_wrong"]].astype({"p_wrong": np.float64}),
+    )
 
 
-def _crossing(table: pd.DataFrame) -> dict[str, Any] | None:
-    """What it reads of question, answer and pair; None where no answers could be swapped."""
-    if table.empty:
-        return None
-    (row,) = table.to_dict("records")
-    terms = {
-        name: _interval(row, [f"{name}{end}" for end in ("", "_low", "_high")])
-        for name in ("pair_right", "pair_wrong")
-    }
-    counts = {name: int(row[name]) for name in ("n_right", "n_wrong")}
-    shares = {name: float(row[f"share_{name}"]) for name in crossing.TERMS}
-    claims = {name: str(row[name]) for name in ("interaction", "own_answer")}
-    return {**claims, **counts, **terms, "shares": shares}
-
-
-def _pathway(
-    cell: DetectionCell, answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
-) -> dict[str, Any] | None:
-    """How well the states tell the pathway, beside the probe's own score; None without flips."""
-    rows = pathways.predictions(cell)
-    table = self_awareness.table(rows, answers, cell.clean.readout, bootstrap, seed)
-    if table.empty:
-        return None
-    of, ends = _by(table, "predictor"), ("auc", "auc_low", "auc_high")
-    states = of["states"]
-    return {
-        "share": float(states["n_flips"] / states["n"]),
-        "auroc": _interval(states, ends),
-        "auroc_of_the_score": _interval(of["score"], ends),
-        "gain": _interval(states, evaluation.ends("score")),
-    }
-
-
-def without_nan(value: Any) -> Any:
-    """Nested values with None in place of NaN, which JSON does not have."""
-    if isinstance(value, Mapping):
-        return {key: without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and np.isnan(value) else value
+def _dropped(table: pd.DataFrame, trained_on: frozenset[int]) -> pd.Series:
+    """Why each row does not count, or None."""
+    dropped = table["dropped"].astype(object)
+    fitted_to = folds.linked(table, trained_on)
+    for reason, rows in ((NO_GOLD, table["label"].isna()), (FITTED_TO, fitted_to)):
+        dropped = dropped.mask(dropped.isna() & rows, reason)
+    again = table[dropped.isna()].duplicated(["question", "response"])
+    dropped[again.index[again]] = REPEATED
+    return dropped

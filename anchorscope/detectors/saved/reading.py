@@ -1,4 +1,4 @@
-"""Rows of a user's own: prompts, answers, one clean pass, and the logits of scorers."""
+"""Rows of a user's own: prompts, answers, one clean pass, and what a detector says of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import pandas as pd
 
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.saved.binding import Binding
+from anchorscope.detectors.saved.detector import PATHWAY, Detector
 from anchorscope.models import loading
 from anchorscope.models.rows import Rows, answer, as_list, ask, settings_of
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
+from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import questions
 from anchorscope.questions.fields import RowCells
 from anchorscope.styles import Around
@@ -28,21 +30,23 @@ if TYPE_CHECKING:
 NO_QUESTION = "no question"
 
 
-def logits(
-    scorers: Mapping[str, LinearScorer],
-    binding: Binding,
-    prompting: Mapping[str, Any],
+def scored(
+    detector: Detector,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     rows: Rows,
-    *,
+    readout: str | None,
     source: object,
     batch_tokens: int | None,
 ) -> pd.DataFrame:
-    """A row for each row given: the columns of the answers, their anchors, and each scorer's logit.
+    """A row for each row given: `detector.COLUMNS`, the logit, and the columns of the answers.
 
-    Logits are NaN where a row has a reason in `dropped`. See `Detector` for the arguments.
+    What a detector says is blank where a row has a reason in `dropped`. Arguments and errors as of
+    `Detector.score`.
     """
+    scorers = {"logit": detector.scorer_of(readout)}
+    scorers |= {PATHWAY: detector.pathway} if detector.pathway else {}
+    binding, prompting = detector.binding, detector.prompting
     around = {one["relation"]: Around(one["before"], one["after"]) for one in prompting["around"]}
     settings = {**prompting["settings"]}
     settings |= {"batch_tokens": batch_tokens} if batch_tokens else {}
@@ -57,8 +61,13 @@ def logits(
     table = answered.answers.set_index("id")
     anchors = _question_anchors(answered.prompts).where(table["dropped"].isna(), None)
     table = table.assign(question_anchor=anchors, answer_anchor=table["ea_text"])
-    table = table.join(_logits(loaded, answered.answers, scorers))
-    return _as_given(table, given, source)
+    table = _as_given(table.join(_logits(loaded, answered.answers, scorers)), given, source)
+    missing = np.full(len(table), np.nan)
+    p_question = sigmoid(table[PATHWAY].to_numpy() if PATHWAY in scorers else missing)
+    pathway = np.where(p_question > 0.5, "Q", "A").astype(object)
+    pathway[np.isnan(p_question)] = None
+    p = detector.probabilities(table["logit"].to_numpy())
+    return table.assign(**p, p_question=p_question, pathway=pathway)
 
 
 def _question_anchors(prompts: pd.DataFrame) -> pd.Series:

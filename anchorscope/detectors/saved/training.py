@@ -11,13 +11,12 @@ import pandas as pd
 
 from anchorscope.config.readouts import before_answer, parse
 from anchorscope.config.settings import Config
-from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import DetectionCell, check, in_folds
 from anchorscope.detectors.linear import LinearScorer, is_linear
-from anchorscope.detectors.method import Method, Training, named
+from anchorscope.detectors.method import Method, Training
 from anchorscope.detectors.methods.mixture import LEAST_SAMPLES
 from anchorscope.detectors.methods.probe import fittable, headline, pathways, with_probes
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.registry import METHODS, named
 from anchorscope.detectors.saved import evidence
 from anchorscope.detectors.saved.binding import Binding
 from anchorscope.detectors.saved.detector import Detector
@@ -26,6 +25,7 @@ from anchorscope.models import loading
 from anchorscope.models.rows import TABLE, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes.features import Features, Part
 from anchorscope.probes import fitting, samples
+from anchorscope.questions import folds
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around
@@ -134,11 +134,11 @@ def of_answers(
         readouts=[*names, *map(before_answer, names)],
     ) as run:
         cells = [_cell(run, name, str(loaded.device)) for name in names]
-        trained = [with_probes(cell.whole(run.answers)) for cell in cells]
+        trained = [with_probes(cell.whole()) for cell in cells]
         scorers = [cast(LinearScorer, way.fit(train)) for train in trained]
         report = evidence.report(cells, way, run.answers, chosen.bootstrap, chosen.seed)
         counts = run.counts if before is None else added(before, run.counts)
-        pathway, trained_on = _pathway(trained[0]), overlap.keys(run.answers)
+        pathway, trained_on = _pathway(trained[0]), folds.links(run.answers)
     plain = chosen.model_dump(mode="json")
     texts = [
         {"relation": relation, "before": text.before, "after": text.after}
@@ -158,7 +158,7 @@ def of_answers(
 
 def _linear(name: str) -> Method:
     """The method of this name, if it can be saved."""
-    (method,) = named([name], METHODS)
+    (method,) = named([name])
     if not is_linear(method):
         able = ", ".join(one.name for one in METHODS.values() if is_linear(one))
         what = f"{name} is not linear in the states, and cannot be saved"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.tables.metrics import METRICS, Values, metrics
+from anchorscope.detectors.tables.metrics import Values, metrics
 from anchorscope.probes import intervals, samples
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
@@ -58,20 +58,16 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     Raises:
         AnchorscopeError: the rows are of other samples.
     """
-    measured = answers[answers["id"].isin(rows["id"].unique())]
-    ordered = samples.in_order(measured)
-    ids = pd.Index(ordered["id"].astype(str))
-    chosen = rows[rows["condition"] == "clean"]
-    values: dict[str, dict[str, np.ndarray]] = {"rank": {}, "s": {}}
-    for name, part in chosen.groupby("detector", sort=False):
-        places = ids.get_indexer(pd.Index(part["id"].astype(str)))
-        if (places < 0).any() or part["id"].duplicated().any():
-            what = "a sample is scored without answer, or twice"
-            raise samples.mismatch(what, f"detector {name}")
-        for column, by_detector in values.items():
-            by_detector[str(name)] = np.full(len(ids), np.nan)
-            by_detector[str(name)][places] = part[column].to_numpy(dtype=np.float64)
-    return DetectionScores(ordered, values["rank"], values["s"])
+    ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
+    clean = rows[rows["condition"] == "clean"].astype({"detector": str})
+    if len(ordered) < rows["id"].nunique() or clean.duplicated(["detector", "id"]).any():
+        raise samples.mismatch("a sample is scored without answer, or twice", "detection")
+    wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[ordered["id"]]
+    rank, s = (
+        {name: wide[column, name].to_numpy(np.float64) for name in clean["detector"].unique()}
+        for column in ("rank", "s")
+    )
+    return DetectionScores(ordered, rank, s)
 
 
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
@@ -99,14 +95,15 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
     for detector in cell.s:
         counted = cell.scored_by(detector)
         n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
-        columns = _with_interval(of(detector, counted), ESTIMATE, bootstrap.level)
+        values = of(detector, counted)
+        columns = _with_interval(values, ESTIMATE, bootstrap.level)
         columns |= _differences(cell, detector, of, bootstrap.level)
         frames.append(
             pd.DataFrame(
                 columns
                 | {
                     "detector": detector,
-                    "metric": list(METRICS),
+                    "metric": list(values),
                     "n": n,
                     "n_wrong": int(cell.z[counted].sum()),
                     "n_clusters": clusters,
@@ -115,30 +112,26 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
                 }
             )
         )
-    return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
+    return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
 def _differences(
     cell: DetectionScores, detector: str, of: Callable[[str, np.ndarray], Values], level: float
 ) -> dict[str, np.ndarray]:
-    """What every metric is above that of each of `REFERENCES`, with ends, [metrics] each.
+    """What every metric is above that of each other of `REFERENCES`, with ends, [metrics] each.
 
-    `of` gives the metrics of a detector over some samples. NaN for a reference that is not there,
-    and for the detector itself.
+    `of` gives the metrics of a detector over some samples.
     """
     columns: dict[str, np.ndarray] = {}
-    for reference in REFERENCES:
-        if reference not in cell.s or reference == detector:
-            columns |= {name: np.full(len(METRICS), np.nan) for name in ends(reference)}
-            continue
+    for reference in [name for name in REFERENCES if name in cell.s and name != detector]:
         both = cell.scored_by(detector) & cell.scored_by(reference)
         values, others = of(detector, both), of(reference, both)
-        differences = {name: values[name] - others[name] for name in METRICS}
+        differences = {name: values[name] - others[name] for name in values}
         columns |= _with_interval(differences, ends(reference), level)
     return columns
 
 
 def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[str, np.ndarray]:
     """Estimate and ends of every metric, [metrics] each."""
-    every = np.stack([values[name] for name in METRICS], axis=1)
+    every = np.stack([*values.values()], axis=1)
     return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,19 +12,6 @@ from anchorscope.probes.intervals import ratio
 from anchorscope.probes.samples import sigmoid
 
 COVERAGES = {"accuracy_80": 0.8, "accuracy_90": 0.9}
-METRICS: Mapping[str, str] = {
-    "auroc": "area under the ROC curve of wrong against right answers",
-    "auprc": "average precision at finding wrong answers",
-    "prr": "prediction rejection ratio: 0 as good as chance, 1 all wrong answers rejected first",
-    "brier": "mean squared error of the probability",
-    "miscalibration": "part of the Brier score that isotonic regression would take away",
-    "discrimination": "by how much that regression beats the share of wrong answers",
-    "uncertainty": "Brier score of the share of wrong answers",
-    "ece": "expected calibration error, ten bins of equal width",
-    "accuracy_80": "share of right answers among the 80 % least likely wrong",
-    "accuracy_90": "share of right answers among the 90 % least likely wrong",
-}
-"""Name → meaning. Brier score = miscalibration − discrimination + uncertainty."""
 Values = dict[str, np.ndarray]
 """Metric → its value in each draw, float64 [draws]; NaN where a draw has one class."""
 
@@ -102,6 +88,16 @@ class Ordered:
 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> Values:
     """Every metric in every draw.
+
+    - `auroc`: area under the ROC curve of wrong against right answers.
+    - `auprc`: average precision at finding wrong answers.
+    - `prr`: prediction rejection ratio: 0 as good as chance, 1 all wrong answers rejected first.
+    - `brier`: mean squared error of the probability, miscalibration − discrimination + uncertainty.
+    - `miscalibration`: part of the Brier score that isotonic regression would take away.
+    - `discrimination`: by how much that regression beats the share of wrong answers.
+    - `uncertainty`: Brier score of the share of wrong answers.
+    - `ece`: expected calibration error, ten bins of equal width.
+    - `accuracy_80`, `accuracy_90`: share of right answers among the 80 or 90 % least likely wrong.
 
     Args:
         rank: what orders the answers, higher for more likely wrong, float64 [n].

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import overlap
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
@@ -19,6 +17,7 @@ from anchorscope.detectors.tables import evaluation
 from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap as Drawn
+from anchorscope.questions import folds
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
@@ -28,16 +27,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class LabelledCell:
-    """A cell, and its answers with their labels."""
-
-    cell: DetectionCell
-    answers: pd.DataFrame  # see `activations.measured`
-
-
 def table(
-    cells: Mapping[str, LabelledCell],
+    cells: Mapping[str, DetectionCell],
     out_of_fold: Mapping[str, pd.DataFrame],
     bootstrap: Bootstrap,
     seed: int,
@@ -58,21 +49,21 @@ def table(
         scored = evaluation.scored(out_of_fold[tested], target.answers)
         drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
         for source, scorers in fitted.items():
-            shared = overlap.shared(scored.answers, overlap.keys(cells[source].answers))
+            shared = folds.linked(scored.answers, folds.links(cells[source].answers))
             if source == tested:
                 shared, ranks = np.zeros_like(shared), scored.rank
             else:
-                ranks = _ranks(scorers, target.cell, scored.answers)
+                ranks = _ranks(scorers, target, scored.answers)
             for row in _rows(scored, ranks, ~shared, drawn, bootstrap):
                 names = {"dataset": tested, "trained_on": source}
                 rows.append(names | row | {"n_shared": int(shared.sum())})
-    readout = next(iter(cells.values())).cell.clean.readout
+    readout = next(iter(cells.values())).clean.readout
     return pd.DataFrame(rows).assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
 
 
-def _fitted(dataset: LabelledCell) -> dict[str, Scorer]:
+def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
     """The detectors of a whole cell."""
-    train = with_probes(dataset.cell.whole(dataset.answers))
+    train = with_probes(cell.whole())
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 

@@ -1,0 +1,79 @@
+"""A cell of detection is what the files of a run hold, in the order of the folds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_cell import answers_of
+
+from anchorscope.config.readouts import before_answer
+from anchorscope.detectors import cell as cells, out_of_fold
+from anchorscope.detectors.registry import METHODS
+from anchorscope.passes import activations
+from anchorscope.probes import fitting
+from anchorscope.probes.samples import kept
+from anchorscope.probes.stored import Stored
+from anchorscope.storage.errors import AnchorscopeError
+
+READOUT = "mlp/final"
+READOUTS = (READOUT, before_answer(READOUT))
+SETTINGS = fitting.Settings(folds=3, inner_folds=2, grid=[0.01])
+
+
+@pytest.fixture(scope="module")
+def measured(load: Callable[..., Any], tmp_path_factory: Any) -> tuple[Path, pd.DataFrame]:
+    """A folder of activations, and the answers that were measured."""
+    loaded, folder = load("llama"), tmp_path_factory.mktemp("cell")
+    answers = answers_of(loaded.tokenizer, 60)
+    conditions: dict[str, dict[str, int]] = {"knockout": {}, "crossed": {}}
+    plan = fitting.plan_passes(loaded, answers, "here", conditions=conditions, probe=SETTINGS)
+    activations.write(folder, loaded, plan, READOUTS)
+    return folder, activations.measured(answers, folder)
+
+
+def probes_of(folder: Path, answers: pd.DataFrame, settings: fitting.Settings) -> Stored:
+    """The probes of the clean pass."""
+    design = fitting.design(kept(answers), settings)
+    states = {name: activations.read(folder, name, "clean")[1] for name in READOUTS}
+    return Stored.of(design, {name: fitting.fit(x, design) for name, x in states.items()})
+
+
+@pytest.mark.parametrize("scoring", ["calibrated", "published"])
+def test_rows_are_in_the_order_of_the_folds_and_answers_behind_their_partners_questions(
+    measured: tuple[Path, pd.DataFrame], scoring: str
+) -> None:
+    folder, answers = measured
+    settings = SETTINGS.model_copy(update={"scoring": scoring})
+    probes = probes_of(folder, answers, settings)
+    shuffled = answers.sample(frac=1, random_state=0)
+    cell = cells.read(folder, shuffled, probes, settings, READOUT)
+    assert list(cell.design.ids) == list(probes.ids) and (cell.design.fold == probes.fold).all()
+    assert list(cell.clean.answers["id"]) == list(cell.answers["id"]) == list(cell.design.ids)
+    assert bool(cell.fitted) == (scoring == "calibrated") and (cell.design.inner.max(1) > 0).all()
+    by_id = cell.answers.set_index("id")
+    swapped = cell.crossed.answers
+    assert 0 < len(swapped) == by_id["crossed_partner"].notna().sum()
+    partners = by_id.loc[by_id.loc[swapped["id"], "crossed_partner"]]
+    assert list(swapped["question"]) == list(partners["question"])
+    assert list(swapped["ea_text"]) == list(by_id.loc[swapped["id"], "ea_text"])
+    table = out_of_fold.scores(cell, [METHODS["probe"], METHODS["before"]])
+    assert len(table) == 2 * (len(answers) + len(swapped)) and np.isfinite(table["s"]).all()
+    crossed = table["condition"] == "crossed"
+    of_row = table["id"].map(by_id["crossed_partner"])
+    assert table["partner"][crossed].eq(of_row[crossed]).all()
+    assert table["partner"][~crossed].isna().all()
+
+
+def test_a_read_out_that_was_not_measured_is_named(measured: tuple[Path, pd.DataFrame]) -> None:
+    folder, answers = measured
+    probes = Stored.of(fitting.design(kept(answers), SETTINGS), {})
+    with pytest.raises(AnchorscopeError, match="`attn/final` was not measured"):
+        cells.read(folder, answers, probes, SETTINGS, "attn/final")
+
+
+def test_too_few_samples_are_refused() -> None:
+    with pytest.raises(AnchorscopeError, match="40 samples are too few for a detector"):
+        cells.check(pd.DataFrame({"label": [0, 1] * 20}), "here")
