@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from anchors.test_real_answers import cases_of
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
@@ -70,49 +71,7 @@ def test_a_subject_is_marked_where_it_stands_as_a_word_else_the_offline_finder_r
     assert spans and "metadata" not in {s.found_by for s in spans}
 
 
-MARKED = (
-    "Who {played} [Saffron] in the comedy series ‘[Absolutely Fabulous]’?",
-    "Which {actor} {played} the lead in the film '[The Miners' Return]' by [Loach]?",
-    '"Which {actor} played [Jay Gatsby] in the 1974 film ""[the Great Gatsby]"""',
-    "Where is the [House of the Rising Sun], and since when does it {stand}?",
-    "Which {town} near the river is [J. R. R. Tolkien]'s {birthplace} said to be?",
-    "[Romansh] is a native and official language of which {country}?",
-    "Which {novel} about the war was {published} by [Лев Толстой] back then?",
-    "who {sings} [does he love me with reba]",
-    "when was the [dome of the rock] completed",
-    "who {wrote} [pride and prejudice]",
-    "who {composed} [symphony no. 5]",
-    "who {wrote} [knock knock knocking on heavens door]",
-    "when was [how deep is your love] {released}",
-    "when did [come fly with me] come out",
-    "who {plays} the grandmother in [game of thrones]",
-    "who is currently serving as [president of pakistan]",
-    "who is the {president} of [pakistan]",
-    "what {mall} did they use in [back to the future]",
-    "where is the [tv show the office] filmed",
-    "when did the [dallas cowboys] {win} their last playoff game",
-    "who {warned} [europe] to stay out of the [americas]",
-    "how many {times} has [real madrid] {won} it",
-    "who was [tammy] from basketball wives",
-    "Who was the director of [Pride and Prejudice]?",
-    "Who was the {brother} of the [Bronte] sisters?",
-    "What {element} is often called [quicksilver]?",
-    "How many [Oscars] did the {director} of [Titanic] {win} in his life?",
-    "Are [Ann Lee] and [Bo Diddley] from one country?",
-    "What was then the {best result} of [Japan] players there?",
-    "In [Scotland], what is a [haggis] usually {served} with?",
-    "Who {wrote} [The Luncheon of the Boating Party] in 1990?",  # more than half: whole and alone
-    # over a colon, a rank, or after a number
-    "Who {wrote} the {music} of [Star Trek: First Contact] in that year?",
-    "Which {hall} was built for [Adele Capell, Countess of Essex], by him?",
-    "Which {man} {beat} [Arnold Palmer, Jr]. on the last day?",
-    "Which of the {two} is older, [Paris], [Rome] or [Cairo], and by how much?",
-    "Who was on the {throne} there in [1990], [King Hussein] or his son?",
-    "Which {treaty} was [signed] there on [31 May 2010] and by whom?",
-)
-
-
-@pytest.mark.parametrize("marked", MARKED)
+@pytest.mark.parametrize("marked", cases_of("anchor_cases")["marked"])
 def test_the_offline_finder_marks_what_a_reader_would(marked: str) -> None:
     check(marked)
 
