@@ -1,14 +1,35 @@
 """Small tables of an experiment, written by hand: the tests work out what must come of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-CLEAN_PROBE = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
-"""What scores of the main run say beside those of an experiment."""
+from anchorscope.experiments.tables import join
+
+FLOORS = ("answer", "question", "response", "text")
+
+
+def main_run(clean: dict[str, float], knockout: dict[str, float]) -> pd.DataFrame:
+    """Scores of the main run under both conditions, by id."""
+    both = [long("clean", clean), long("knockout", knockout)]
+    return pd.concat(both).assign(probe="clean", fold=0, inner_auc=np.nan)
+
+
+def floors(s: dict[str, float]) -> pd.DataFrame:
+    """The same scores of every text model, by id."""
+    one = pd.DataFrame({"id": [*s], "s": [*s.values()]})
+    return pd.concat([one.assign(floor=name) for name in FLOORS])
+
+
+def drawn(chart: Callable[..., Any], table: pd.DataFrame, **more: Any) -> dict[str, Any]:
+    """The specification of a view of the table of a cell, or of a table of a figure."""
+    if "model" not in table:
+        table = join([("m", "d")], [table])
+    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
+    return dict(chart(table, **named | {"readout": ("mlp", "final")} | more).to_dict())
 
 
 class MeanProbes:
