@@ -1,6 +1,6 @@
 """Small tables of an experiment, written by hand: the tests work out what must come of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,22 @@ import torch
 from anchorscope.experiments.tables import join
 
 FLOORS = ("answer", "question", "response", "text")
+
+
+def scores_of(
+    s: Mapping[str | tuple[str, int], Any], ids: Sequence[str], **columns: Any
+) -> pd.DataFrame:
+    """A table of scores, float64 [layers, n] or [n], by condition, or by condition and draw.
+
+    Without rows of what was not measured, NaN. `columns` are one value, or one by sample.
+    """
+    frames = []
+    for name, of_layers in s.items():
+        condition, draw = (name, 0) if isinstance(name, str) else name
+        at = {"readout": "mlp/final", "condition": condition, "draw": draw}
+        for layer, values in enumerate(np.atleast_2d(of_layers)):
+            frames.append(pd.DataFrame({"id": ids, "layer": layer, "s": values, **at | columns}))
+    return pd.concat(frames, ignore_index=True).dropna(subset="s")
 
 
 def main_run(clean: dict[str, float], knockout: dict[str, float]) -> pd.DataFrame:
@@ -44,8 +60,7 @@ class MeanProbes:
 
 def long(condition: str, s: dict[str, float], **columns: Any) -> pd.DataFrame:
     """Scores of some samples, by id, under a condition, at one layer."""
-    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
-    return frame.assign(condition=condition, **{"draw": 0} | columns)
+    return scores_of({condition: [*s.values()]}, [*s], **columns)
 
 
 def labelled(ids: Sequence[str], labels: Sequence[int], **columns: Any) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import contrasts
@@ -35,13 +36,11 @@ def cell(n: int = 120, seed: int = 0, **moved: float) -> tuple[pd.DataFrame, pd.
     for name in CUTS:
         uncut = s["crossed" if name.startswith("crossed") else "clean"]
         s[name] = uncut - np.where(third, moved.get(name, 0.0), 0.0) * np.sign(uncut)
-    parts = [pd.DataFrame({"id": ids, "condition": name, "s": of}) for name, of in s.items()]
     partner = np.arange(n).reshape(-1, 2)[:, ::-1].ravel()
     texts = {"id": ids, "question": ids, "subject": [f"s{i // 4 * 2 + i % 2}" for i in range(n)]}
     known = {"label": z, "random_complete": True, "crossed-random_complete": True}
     answers = pd.DataFrame(texts | known | {"crossed_partner": ids[partner]})
-    scores = pd.concat(parts, ignore_index=True).assign(layer=0, draw=0, readout="mlp/final")
-    return scores, answers
+    return scores_of(s, ids), answers
 
 
 def made(scores: pd.DataFrame, answers: pd.DataFrame, **settings: Any) -> pd.DataFrame:
