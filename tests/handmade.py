@@ -40,12 +40,11 @@ def floors(s: dict[str, float]) -> pd.DataFrame:
     return pd.concat([one.assign(floor=name) for name in FLOORS])
 
 
-def drawn(chart: Callable[..., Any], table: pd.DataFrame, **more: Any) -> dict[str, Any]:
-    """The specification of a view of the table of a cell, or of a table of a figure."""
-    if "model" not in table:
-        table = join([("m", "d")], [table])
+def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
+    """The specification of a view of tables of a cell, or of a figure."""
+    tables = [table if "model" in table else join([("m", "d")], [table]) for table in tables]
     named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    return dict(chart(table, **named | {"readout": ("mlp", "final")} | more).to_dict())
+    return dict(chart(*tables, **named | {"readout": ("mlp", "final")} | more).to_dict())
 
 
 class MeanProbes:

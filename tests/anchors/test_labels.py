@@ -6,11 +6,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from anchors.test_real_answers import cases_of, first_line
+from anchors.test_real_answers import cases_of, located
 from hypothesis import given, settings, strategies as st
 from scipy.stats import fisher_exact
 
-from anchorscope.anchors import answer_anchors
 from anchorscope.anchors.labels import matches, repeats_subject, squad_normalise
 
 
@@ -71,8 +70,7 @@ CASES = [(group["group"], case) for group in cases_of("hard_labels") for case in
 
 def judged(case: dict[str, Any]) -> tuple[str | None, int]:
     """E_A and label of a case, in the answers stage's own order: first turn, E_A, label."""
-    said = first_line(case["output"], case.get("style", "few_shot"))
-    found = answer_anchors.locate(said, case["question"])
+    said, found = located(case | {"prompt": case.get("style", "few_shot")})
     ea = said[found.start : found.end] if found else None
     return ea, int(not matches(ea or case["output"].strip(), case["golds"]))
 
@@ -87,19 +85,13 @@ def test_hard_cases_have_the_answer_proper_and_the_label_that_the_file_says(case
 @pytest.mark.parametrize("part", ["messy_answers", "fresh_answers"])
 def test_sure_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
     cases = [case for group in cases_of(part) for case in group["cases"]]
-    prompts = [case.get("prompt", "few_shot") for case in cases]  # their own `style` is another
-    found = [(c, *judged(c | {"style": p})) for c, p in zip(cases, prompts, strict=True)]
+    # their own `style` is another
+    found = [(case, *judged(case | {"style": case.get("prompt", "few_shot")})) for case in cases]
     assert sum(label == case["label"] for case, _, label in found) >= 0.93 * len(cases)
-    sure = [(case, ea) for (case, ea, _), p in zip(found, prompts, strict=True) if is_sure(case, p)]
+    anchors = [located(case)[1] for case in cases]
+    sure = [(c, ea) for (c, ea, _), one in zip(found, anchors, strict=True) if one and one.sure]
     assert sum(ea == case["ea"] for case, ea in sure) >= 0.92 * len(sure)
     assert len(sure) >= 0.65 * len(cases)
     hits = Counter((case["label"], ea == case["ea"]) for case, ea, _ in found)
     table = [[hits[label, hit] for hit in (True, False)] for label in (0, 1)]
     assert fisher_exact(table)[1] > 0.05, "spans are found alike in right and wrong answers"
-
-
-def is_sure(case: dict[str, Any], style: str) -> bool:
-    """Whether the finder is sure of E_A in an answer."""
-    said = first_line(case["output"], style)
-    anchor = answer_anchors.locate(said, case["question"])
-    return anchor is not None and anchor.sure

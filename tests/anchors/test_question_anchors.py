@@ -1,20 +1,17 @@
 """E_Q: what the finders must find, and what no span may ever do."""
 
 import inspect
-import json
 import re
 from pathlib import Path
 
 import pytest
-from anchors.test_real_answers import cases_of
+from anchors.test_real_answers import cases_of, rows
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
 from anchorscope.anchors.question_anchors import NOT_FOUND, OUT_OF_RANGE, UNREADABLE, find
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count
 from tools.finders import words_in
-
-DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 
 
 def texts(question: str, role: str, **metadata: object) -> list[str]:
@@ -23,10 +20,7 @@ def texts(question: str, role: str, **metadata: object) -> list[str]:
 
 
 def popqa() -> list[dict]:
-    file = DATA / "popqa" / "test.jsonl"
-    if not file.is_file():
-        pytest.skip("../shared/data/popqa/test.jsonl is absent")
-    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
+    return rows("popqa") or pytest.skip("../shared/data/popqa/test.jsonl is absent")
 
 
 def assert_well_formed(question: str, spans: list[Span]) -> None:
@@ -155,13 +149,13 @@ OTHER_WORDINGS = (
 
 
 def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
-    rows = popqa()[:800]
+    asked = popqa()[:800]
     hits = 0
-    for number, row in enumerate(rows):
+    for number, row in enumerate(asked):
         question = OTHER_WORDINGS[number % 4].format(row["subj"])
         place = (question.index(row["subj"]), re.sub(r"^\W+|\W+$", "", row["subj"]))
         hits += place in {(s.start, question[s.start : s.end]) for s in find(question)}
-    assert hits >= 0.85 * len(rows)
+    assert hits >= 0.85 * len(asked)
 
 
 def test_nothing_is_found_in_nothing_and_a_name_that_is_nearly_all_is_thinned() -> None:

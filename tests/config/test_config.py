@@ -215,13 +215,6 @@ def test_examples_are_held_back_for_the_model_that_answers():
     assert load(raw).shows_examples("world-relation")
 
 
-def test_a_merged_source_can_be_taken_away():
-    """Snakemake merges `--configfile`, so a local path joins the hub id it replaces."""
-    raw = changed("models/llama-3.2-1b/hub", None)
-    raw["models"]["llama-3.2-1b"]["local"] = "checkpoints/small"
-    assert load(raw).models["llama-3.2-1b"].local == "checkpoints/small"
-
-
 def test_the_root_follows_the_limit():
     assert load(SHIPPED).root == "results"
     raw = SHIPPED | {"limit": 50, "results": "results/subject-only/"}

@@ -16,7 +16,6 @@ from hostile import cases, text
 from hypothesis import given, strategies as st
 
 from anchorscope.models import loading
-from anchorscope.questions import revisions
 from anchorscope.storage import files, provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -123,16 +122,6 @@ def test_other_weights_are_another_revision_of_a_local_model(
     weights.write_bytes(content)
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert loading.locate({"local": str(folder)})["revision"] != first
-
-
-def test_the_first_commit_found_is_kept_and_one_asked_for_wins(tmp_path: Path) -> None:
-    lock = tmp_path / "revisions.lock.yaml"
-    assert revisions.wanted("models", "a/b", None, lock) is None
-    revisions.keep("models", "a/b", "c0ffee", None, lock)
-    revisions.keep("models", "a/b", "later", None, lock)
-    assert revisions.wanted("models", "a/b", None, lock) == "c0ffee"
-    assert revisions.wanted("models", "a/b", "v2", lock) == "v2"
-    assert revisions.wanted("datasets", "a/b", None, lock) is None
 
 
 def test_shipping_copies_trained_checkpoints_of_the_present_recipe_alone(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from workflow import SHIPPED, merged
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.dose import CONTROLS, DOSES, EXPERIMENT, WEIGHTS, figure
-from anchorscope.experiments.dose.table import towards_one
 from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
@@ -116,13 +115,6 @@ def test_weights_other_than_those_offered_are_refused_in_the_config() -> None:
     for given, expected in (((1,), "multiplied by 1"), ((0.3,), "0.3"), ((0, 0), "named 2 times")):
         with pytest.raises(AnchorscopeError, match=expected):
             load(weights(*given))
-
-
-@pytest.mark.parametrize(
-    ("weight", "expected"), [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0), (2.0, 1.0), (8.0, 2.0)]
-)
-def test_steps_go_towards_one(weight: float, expected: float) -> None:
-    assert towards_one(weight, [0.0, 0.25, 0.5, 2.0, 8.0]) == expected
 
 
 CLEAN_S = {"a": -1.0, "b": -1.0, "c": 1.0, "d": 1.0}

@@ -19,7 +19,6 @@ from anchorscope.experiments.knockout.contrasts import (
     UNCLEAR,
     YES,
 )
-from anchorscope.storage.errors import AnchorscopeError
 
 CUTS = ("knockout", "crossed-knockout", "random", "crossed-random", "question")
 
@@ -157,14 +156,6 @@ def test_clusters_hold_all_samples_that_pairs_and_subjects_link() -> None:
     one = answers.assign(subject="one")
     found = made(scores, one).loc[OWN, "share"]
     assert found["n_clusters"] == 1 and found["effect"] == UNCLEAR
-
-
-def test_answers_that_do_not_tell_where_the_control_is_complete_are_refused() -> None:
-    scores, answers = cell()
-    for control in ("random", "crossed-random"):
-        untold = answers.drop(columns=f"{control}_complete")
-        with pytest.raises(AnchorscopeError, match=f"the control {control} is complete"):
-            made(scores, untold)
 
 
 def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:

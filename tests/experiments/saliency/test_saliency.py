@@ -15,7 +15,7 @@ from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
+from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, figure, measure
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import families, loading
@@ -301,7 +301,7 @@ def test_densities_hold_all_samples_of_a_group() -> None:
 
 def shown(view: str, **planted: Any) -> dict[str, Any]:
     table = of_cell(EXPERIMENT, made(**planted), Bootstrap(draws=5))
-    return drawn(EXPERIMENT.chart(view), table)
+    return drawn(getattr(figure, view), table)
 
 
 def test_captions_say_what_fools_it() -> None:

@@ -17,7 +17,7 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows, figure
-from anchorscope.experiments.windows.measure import Window, measure, windows
+from anchorscope.experiments.windows.measure import measure, windows
 from anchorscope.models import loading
 from anchorscope.passes import runner
 from anchorscope.passes.batches import arrange
@@ -52,12 +52,6 @@ def test_the_width_is_the_odd_number_nearest_a_fifth_of_the_layers(layers: int, 
     assert widest == width
     odd = range(1, 10, 2)
     assert abs(width - layers / 5) == min(abs(one - layers / 5) for one in odd)
-
-
-def test_a_window_is_centred_where_there_is_room() -> None:
-    assert windows(16, 5)[0] == Window(0, 0, 2)
-    assert Window(7, 5, 9) in windows(16, 5)
-    assert windows(16, 5)[-1] == Window(15, 13, 15)
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
