@@ -9,9 +9,11 @@ from anchors.test_real_answers import cases_of, rows
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
-from anchorscope.anchors.question_anchors import NOT_FOUND, OUT_OF_RANGE, UNREADABLE, find
+from anchorscope.anchors.question_anchors import find
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count
 from tools.finders import words_in
+
+CASES = cases_of("anchor_cases")
 
 
 def texts(question: str, role: str, **metadata: object) -> list[str]:
@@ -42,18 +44,7 @@ def check(marked: str, **metadata: object) -> None:
     assert texts(question, PROPERTY, **metadata) == re.findall(r"\{(.+?)\}", marked)
 
 
-@pytest.mark.parametrize(
-    ("marked", "subject", "property"),
-    [
-        ("What is [George Rankin]'s {occupation}?", "George Rankin", "occupation"),
-        ("In what {city} was [O'Neil] {born}?", "O’Neil", "place of birth"),
-        ("What is [Most] the {capital} of?", "Most", "capital of"),
-        ("Who {wrote} [Emma], and is [Emma] a novel?", "Emma", None),
-        ("What {genre} is [What]?", "What", "genre"),
-        ("who is the {author} of [hamlet]", "Hamlet", "author"),
-        ("Who is the {author} of [Anna  Karenina]?", "Anna Karenina", "author"),
-    ],
-)
+@pytest.mark.parametrize(("marked", "subject", "property"), CASES["metadata"])
 def test_metadata_names_subject_and_property(marked: str, subject: str, property: str) -> None:
     check(marked, subject=subject, property=property)
 
@@ -65,7 +56,7 @@ def test_a_subject_is_marked_where_it_stands_as_a_word_else_the_offline_finder_r
     assert spans and "metadata" not in {s.found_by for s in spans}
 
 
-@pytest.mark.parametrize("marked", cases_of("anchor_cases")["marked"])
+@pytest.mark.parametrize("marked", CASES["marked"])
 def test_the_offline_finder_marks_what_a_reader_would(marked: str) -> None:
     check(marked)
 
@@ -79,36 +70,14 @@ def test_a_title_of_the_row_is_found_whatever_its_capitals() -> None:
 EMMA = "Is Emma by Emma, the EMMA of dilemma?"
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        (["Emma"], [(3, 7, SUBJECT)]), ([" Emma "], [(3, 7, SUBJECT)]),
-        (["Emma", "Emma"], [(3, 7, SUBJECT), (11, 15, SUBJECT)]),
-        (["emma"], [(3, 7, SUBJECT)]),  # whole words first, whatever their case
-        (["emm"], [(32, 35, SUBJECT)]), (["lemma"], [(31, 36, SUBJECT)]),
-        (["DILEMMA"], [(29, 36, SUBJECT)]), ([[2, 8]], [(3, 7, SUBJECT)]),
-        ([[3, 7], [29, 36]], [(3, 7, SUBJECT), (29, 36, SUBJECT)]),
-        ([[3, 10], [8, 15]], [(3, 15, SUBJECT)]),
-        ([{"text": "of", "role": PROPERTY}, "Emma"], [(3, 7, SUBJECT), (26, 28, PROPERTY)]),
-        ([{"start": 3, "end": 7, "role": PROPERTY}], [(3, 7, PROPERTY)]),
-        ([EMMA], [(0, len(EMMA), SUBJECT)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("own", "expected"), CASES["own"])
 def test_a_users_own_spans_are_taken_as_they_are(own: list, expected: list) -> None:
     spans = find(EMMA, own=own, subject="EMMA", property="dilemma")
-    assert [(s.start, s.end, s.role) for s in spans] == expected
+    assert [[s.start, s.end, s.role] for s in spans] == expected
     assert {s.found_by for s in spans} == {"column"}
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ("Anna", NOT_FOUND), ("", NOT_FOUND), ([3, 99], OUT_OF_RANGE), ([-1, 2], OUT_OF_RANGE),
-        ([7, 3], OUT_OF_RANGE), ([2, 3], OUT_OF_RANGE),  # a space
-        ([1], UNREADABLE), ([True, 2], UNREADABLE), (7, UNREADABLE), (None, UNREADABLE),
-        ({"text": "Emma", "role": "hero"}, UNREADABLE), ({"role": "subject"}, UNREADABLE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "reason"), CASES["marks_nothing"])
 def test_an_entry_that_marks_nothing_is_told_and_brings_no_other_anchor(
     entry: object, reason: str
 ) -> None:
