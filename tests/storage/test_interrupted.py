@@ -1,7 +1,8 @@
 """Jobs that died, and batches that do not fit: no finished batch is done again, no number moves."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,20 @@ from anchorscope.styles import CHAT
 ENDING = generation.Ending(CHAT, (0,), frozenset())
 
 
+@contextmanager
+def counted(model: Any, dies_at: int | None = None) -> Iterator[list[int]]:
+    """Rows of each pass; the process dies in pass number `dies_at`."""
+    rows: list[int] = []
+
+    def see(_: Any, args: Any, kwargs: Any) -> None:
+        if len(rows) == dies_at:
+            raise KeyboardInterrupt
+        rows.append(len(kwargs["input_ids"]))
+
+    with model.base_model.register_forward_pre_hook(see, with_kwargs=True):
+        yield rows
+
+
 def states(folder: Path) -> dict[tuple[str, int, str], Any]:
     """(condition, draw, read-out) → ids and states, in memory: the files may change."""
     found = {
@@ -27,6 +42,32 @@ def states(folder: Path) -> dict[tuple[str, int, str], Any]:
         for readout in READOUTS
     }
     return {key: (ids, stored[:]) for key, (ids, stored) in found.items()}
+
+
+@pytest.mark.parametrize("dies_at", [1, 5])
+def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
+    load: Any, tmp_path: Path, dies_at: int
+) -> None:
+    loaded = load("llama", TOKENIZER["llama"])
+    plan = planned(answers_table(loaded.tokenizer), batch_tokens=400)
+    with counted(loaded.model) as undisturbed:
+        whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    with pytest.raises(KeyboardInterrupt), counted(loaded.model, dies_at):
+        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    kept = len(list((tmp_path / "cell").glob("batch-*")))
+    with counted(loaded.model) as rest:
+        stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    # The head may be passed again; else no more than the passes of one batch, two at most.
+    assert dies_at + len(rest) <= len(undisturbed) + 3
+    assert kept == 0 or len(rest) < len(undisturbed)
+    undisturbed_states = states(tmp_path / "whole")
+    for key, (ids, stored) in states(tmp_path / "cell").items():
+        expected_ids, expected = undisturbed_states[key]
+        assert ids == expected_ids and torch.equal(stored, expected)
+    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
+    with counted(loaded.model) as none:
+        assert activations.write(tmp_path / "cell", loaded, plan, READOUTS) == stats
+    assert not none
 
 
 def test_parts_come_in_order_and_later_batches_are_halved_before_they_are_tried(
