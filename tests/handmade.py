@@ -1,14 +1,50 @@
 """Small tables of an experiment, written by hand: the tests work out what must come of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-CLEAN_PROBE = {"probe": "clean", "fold": 0, "inner_auc": np.nan}
-"""What scores of the main run say beside those of an experiment."""
+from anchorscope.experiments.tables import join
+
+FLOORS = ("answer", "question", "response", "text")
+
+
+def scores_of(
+    s: Mapping[str | tuple[str, int], Any], ids: Sequence[str], **columns: Any
+) -> pd.DataFrame:
+    """A table of scores, float64 [layers, n] or [n], by condition, or by condition and draw.
+
+    Without rows of what was not measured, NaN. `columns` are one value, or one by sample.
+    """
+    frames = []
+    for name, of_layers in s.items():
+        condition, draw = (name, 0) if isinstance(name, str) else name
+        at = {"readout": "mlp/final", "condition": condition, "draw": draw}
+        for layer, values in enumerate(np.atleast_2d(of_layers)):
+            frames.append(pd.DataFrame({"id": ids, "layer": layer, "s": values, **at | columns}))
+    return pd.concat(frames, ignore_index=True).dropna(subset="s")
+
+
+def main_run(clean: dict[str, float], knockout: dict[str, float]) -> pd.DataFrame:
+    """Scores of the main run under both conditions, by id."""
+    both = [long("clean", clean), long("knockout", knockout)]
+    return pd.concat(both).assign(probe="clean", fold=0, inner_auc=np.nan)
+
+
+def floors(s: dict[str, float]) -> pd.DataFrame:
+    """The same scores of every text model, by id."""
+    one = pd.DataFrame({"id": [*s], "s": [*s.values()]})
+    return pd.concat([one.assign(floor=name) for name in FLOORS])
+
+
+def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
+    """The specification of a view of tables of a cell, or of a figure."""
+    tables = [table if "model" in table else join([("m", "d")], [table]) for table in tables]
+    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
+    return dict(chart(*tables, **named | {"readout": ("mlp", "final")} | more).to_dict())
 
 
 class MeanProbes:
@@ -23,8 +59,7 @@ class MeanProbes:
 
 def long(condition: str, s: dict[str, float], **columns: Any) -> pd.DataFrame:
     """Scores of some samples, by id, under a condition, at one layer."""
-    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
-    return frame.assign(condition=condition, **{"draw": 0} | columns)
+    return scores_of({condition: [*s.values()]}, [*s], **columns)
 
 
 def labelled(ids: Sequence[str], labels: Sequence[int], **columns: Any) -> pd.DataFrame:

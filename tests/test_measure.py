@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import own_rows
 import pandas as pd
 import pytest
 from workflow import PROJECT
@@ -20,29 +21,15 @@ from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
-NAMES = ("Anna Lund", "Bela Toth", "Carl Moser", "Dora Prag", "Emil Roth", "Frida Sand")
-SETTINGS: dict[str, Any] = {
-    "style": "plain",
+SETTINGS: dict[str, Any] = own_rows.SETTINGS | {
     "probe": {"folds": 2, "inner_folds": 2, "grid": [0.1]},
     "bootstrap": {"draws": 20, "level": 0.9, "min_n": 2, "min_clusters": 2},
-    "generation": {"max_new_tokens": 4},
 }
 
 
 def rows(count: int = 24) -> pd.DataFrame:
     """Questions with answers and labels of their own, so that no model has to know anything."""
-    names = [f"{NAMES[i % 6]} {i}" for i in range(count)]
-    asked = "In what city of which country was {} born, if you know?"
-    return pd.DataFrame(
-        {
-            "question": [asked.format(name) for name in names],
-            "answers": [["Rome"] if i % 2 else ["Oslo", "Christiania"] for i in range(count)],
-            "subject": names,
-            "property": "born",
-            "response": ["Rome ." if i % 3 else "Oslo ." for i in range(count)],
-            "note": "a column of the user's",
-        }
-    )
+    return pd.DataFrame(own_rows.rows(count)).drop(columns="id").assign(note="the user's")
 
 
 def measure(load: Any, table: Any = None, **changed: Any) -> Measured:
@@ -155,10 +142,7 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            {"table": rows().assign(response=[["It is", "Rome."]] * 24)},
-            "field `response` must be text, found list",
-        ),
+        ({"table": rows().assign(response=[["It is", "Rome."]] * 24)}, "`response` must be text"),
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
         ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
         ({"readouts": ["mlp/last"]}, "mlp/last"),

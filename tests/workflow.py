@@ -20,29 +20,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
 SHIPPED = shipped.complete(yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8")))
 """What a fresh clone runs with: config.yaml and the catalogue."""
-TINY: dict[str, Any] = yaml.safe_load("""
-targets: [tiny]
-batch_tokens: 512
-conditions: {noop: {samples: 8}}
-bootstrap: {draws: 100, min_n: 3, min_clusters: 2}
-calibration: {models: [tiny-llama], datasets: [tiny-world], random_draws: 2, bootstrap_draws: 20}
-sensitivity: {models: [tiny-llama], datasets: [tiny-world]}
-probe: {folds: 3, inner_folds: 3, grid: [0.01, 1.0]}
-models:
-  tiny-llama:
-    train:
-      {architecture: llama, datasets: [tiny-world], layers: 4, width: 32, heads: 2, kv_heads: 1,
-       mlp: 64, vocabulary: 500, steps: 450, settle: 50, batch_rows: 64, learning_rate: 0.01}
-    label: Tiny Llama
-    prompt: plain
-    dtype: float32
-    resources: {gpus: 0, mem_gb: 2, gpu_mem_gb: 0, runtime_min: 5}
-datasets:
-  tiny-world:
-    world: {style: relation, scored: 8, redundant: 8, neutral: 2, unseen: 4, words_per_group: 4}
-    label: Tiny world
-figures: {tiny: {models: [tiny-llama], datasets: [tiny-world]}}
-""")
+TINY: dict[str, Any] = yaml.safe_load((PROJECT / "tests/data/tiny.yaml").read_text("utf-8"))
 """One world of 112 questions, one model of four layers: through the whole DAG in a minute."""
 TINY["calibration"]["nulls"] = {
     name: {"model": "tiny-llama", "dataset": "tiny-world"}

@@ -3,17 +3,16 @@
 import re
 import string
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from anchors.test_real_answers import first_line
+from anchors.test_real_answers import cases_of, located
 from hypothesis import given, settings, strategies as st
 from scipy.stats import fisher_exact
 
-from anchorscope.anchors import answer_anchors
 from anchorscope.anchors.labels import matches, repeats_subject, squad_normalise
+
+SHORT = cases_of("anchor_cases")
 
 
 def squad_script(text: str) -> str:
@@ -28,61 +27,12 @@ def test_normalisation_is_squads_on_ascii(text: str) -> None:
     assert squad_normalise(text) == squad_script(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "normalised"),
-    [
-        ("The “Thriller”", "thriller"), ("Москва!", "москва"), ("東京", "東京"),
-        ("ﬁlm Ⅳ", "film iv"), ("Café—Noir", "cafénoir"), ("ΟΔΟΣ", squad_normalise("οδος")),
-        ("the", ""), ("New\u200b York", "new york"), ("\ufeffco\u00adop", "coop"),
-        ("c\u0301\u200b\u0327", "\u1e09"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "normalised"), SHORT["normalised"])
 def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str) -> None:
     assert squad_normalise(text) == normalised
 
 
-@pytest.mark.parametrize(
-    ("answer", "gold", "right"),
-    [
-        # whole words, and only from three characters
-        ("the Beatles.", "Beatles", True),
-        ("It was Paul McCartney of Liverpool", "Paul McCartney", True), ("Austria", "US", False),
-        ("he is from the US", "US", False), ("The U.S.", "US", True), ("unknown", "no", False),
-        ("no", "No.", True), ("catalogue", "cat", False), ("a cat sat", "cat", True),
-        ("the", "a", False), ("", "", False),
-        # one order of a date
-        ("4 July 1776", "July 4, 1776", True), ("the 4th of July, 1776", "1776-07-04", True),
-        ("Sept. 3, 1939", "3 September 1939", True), ("1776-07-04", "1776", True),
-        ("on the 4th of July", "July 4", True), ("1776-04-07", "July 4, 1776", False),
-        ("July 14, 1776", "4 July 1776", False),
-        # initials
-        ("J.K. Rowling", "J. K. Rowling", True), ("JK Rowling", "J. K. Rowling", True),
-        ("George R. R. Martin", "George R.R. Martin", True), ("A. A. Milne", "A.A. Milne", True),
-        ("J. Rowling", "J. K. Rowling", False),
-        # one number, spelt twice
-        ("twelve (12)", "12", True), ("12 (twelve) apostles", "twelve", True),
-        ("fifty (50) states", "50 states", True), ("twelve (12)", "2", False),
-        # numbers in words, up to a hundred, and accents, on both sides
-        ("twelve", "12", True), ("12", "twelve", True), ("Twenty-one", "21", True),
-        ("one hundred", "100", True), ("seven seasons", "seven", True),
-        ("two hundred", "100", False),
-        ("10 Downing Street", "ten", False), ("7 Up", "seven", False), ("one", "11", False),
-        ("Beyonce", "Beyoncé", True), ("Édith Piaf", "Edith Piaf", True), ("Soren", "Søren", True),
-        # denials
-        ("not Paris", "Paris", False), ("It wasn't Paris", "Paris", False),
-        ("He never won the Nobel Prize", "Nobel Prize", False),
-        ("neither Paris nor Rome", "Rome", False), ("Lyon rather than Paris", "Paris", False),
-        ("not Lyon, but Paris", "Paris", True), ("not only Paris", "Paris", True),
-        ("not until 1971", "1971", True), ("never guilty", "never", True),
-        ("Nottingham", "Nottingham", True),
-        # a quotation denies nothing; what is outside of it does
-        ('"To be, or not to be" is from Hamlet', "Hamlet", True),
-        ("'To be, or not to be' is from Hamlet", "Hamlet", True),
-        ("«Ni, not that» is from Hamlet", "Hamlet", True), ('not "Hamlet"', "Hamlet", False),
-        ('not "Me, Myself and I"', "Myself", False), ('"It is not Hamlet"', "Hamlet", False),
-        ("It's not the Beatles' song", "Beatles", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "gold", "right"), SHORT["labels"])
 def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
     answer: str, gold: str, right: bool
 ) -> None:
@@ -91,22 +41,7 @@ def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
     assert matches(answer, []) is False
 
 
-@pytest.mark.parametrize(
-    ("answer", "gold", "right"),
-    [
-        # a word ends where the script changes, at punctuation, or at a function character
-        ("答えは東京です", "東京", True), ("法国的首都是巴黎", "巴黎", True),
-        ("東京、大阪", "大阪", True), ("アップルのiPhoneです", "iPhone", True),
-        ("巴黎是首都", "巴黎", True), ("パリです", "パリ", True),
-        ("作者はジョン・レノンです", "ジョン・レノン", True), ("これはさくらです", "さくら", True),
-        ("東京都", "京都", False), ("東京都", "東京", False), ("巴黎圣母院", "巴黎", False),
-        ("ニューヨーク", "ヨーク", False), ("金です", "金", False), ("金", "金", True),
-        ("catalogですか", "cat", False),
-        # letters without any border: as they stand, but never before a mark
-        ("เมืองหลวงคือกรุงเทพ", "กรุงเทพ", True), ("เมืองหลวงคือโตเกียว", "กรุงเทพ", False),
-        ("กกกิ", "กกก", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "gold", "right"), SHORT["unspaced"])
 def test_words_of_scripts_without_spaces_are_whole_words(
     answer: str, gold: str, right: bool
 ) -> None:
@@ -121,17 +56,12 @@ def test_repeated_subject_is_seen_as_whole_words() -> None:
     assert repeats_subject("anything", "The") is False
 
 
-def in_data(name: str) -> list[dict[str, Any]]:
-    return yaml.safe_load((Path(__file__).parents[1] / "data" / f"{name}.yaml").read_text("utf-8"))
-
-
-CASES = [(group["group"], case) for group in in_data("hard_labels") for case in group["cases"]]
+CASES = [(group["group"], case) for group in cases_of("hard_labels") for case in group["cases"]]
 
 
 def judged(case: dict[str, Any]) -> tuple[str | None, int]:
     """E_A and label of a case, in the answers stage's own order: first turn, E_A, label."""
-    said = first_line(case["output"], case.get("style", "few_shot"))
-    found = answer_anchors.locate(said, case["question"])
+    said, found = located(case | {"prompt": case.get("style", "few_shot")})
     ea = said[found.start : found.end] if found else None
     return ea, int(not matches(ea or case["output"].strip(), case["golds"]))
 
@@ -145,20 +75,14 @@ def test_hard_cases_have_the_answer_proper_and_the_label_that_the_file_says(case
 
 @pytest.mark.parametrize("part", ["messy_answers", "fresh_answers"])
 def test_sure_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
-    cases = [case for group in in_data(part) for case in group["cases"]]
-    prompts = [case.get("prompt", "few_shot") for case in cases]  # their own `style` is another
-    found = [(c, *judged(c | {"style": p})) for c, p in zip(cases, prompts, strict=True)]
+    cases = [case for group in cases_of(part) for case in group["cases"]]
+    # their own `style` is another
+    found = [(case, *judged(case | {"style": case.get("prompt", "few_shot")})) for case in cases]
     assert sum(label == case["label"] for case, _, label in found) >= 0.93 * len(cases)
-    sure = [(case, ea) for (case, ea, _), p in zip(found, prompts, strict=True) if is_sure(case, p)]
+    anchors = [located(case)[1] for case in cases]
+    sure = [(c, ea) for (c, ea, _), one in zip(found, anchors, strict=True) if one and one.sure]
     assert sum(ea == case["ea"] for case, ea in sure) >= 0.92 * len(sure)
     assert len(sure) >= 0.65 * len(cases)
     hits = Counter((case["label"], ea == case["ea"]) for case, ea, _ in found)
     table = [[hits[label, hit] for hit in (True, False)] for label in (0, 1)]
     assert fisher_exact(table)[1] > 0.05, "spans are found alike in right and wrong answers"
-
-
-def is_sure(case: dict[str, Any], style: str) -> bool:
-    """Whether the finder is sure of E_A in an answer."""
-    said = first_line(case["output"], style)
-    anchor = answer_anchors.locate(said, case["question"])
-    return anchor is not None and anchor.sure

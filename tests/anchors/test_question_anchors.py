@@ -1,18 +1,18 @@
 """E_Q: what the finders must find, and what no span may ever do."""
 
 import inspect
-import json
 import re
 from pathlib import Path
 
 import pytest
+from anchors.test_real_answers import cases_of, rows
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
-from anchorscope.anchors.question_anchors import NOT_FOUND, OUT_OF_RANGE, UNREADABLE, find
+from anchorscope.anchors.question_anchors import find
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places
 
-DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+CASES = cases_of("anchor_cases")
 
 
 def texts(question: str, role: str, **metadata: object) -> list[str]:
@@ -28,10 +28,7 @@ def words_in(question: str, spans: list[Span]) -> int:
 
 
 def popqa() -> list[dict]:
-    file = DATA / "popqa" / "test.jsonl"
-    if not file.is_file():
-        pytest.skip("../shared/data/popqa/test.jsonl is absent")
-    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
+    return rows("popqa") or pytest.skip("../shared/data/popqa/test.jsonl is absent")
 
 
 def assert_well_formed(question: str, spans: list[Span]) -> None:
@@ -53,18 +50,7 @@ def check(marked: str, **metadata: object) -> None:
     assert texts(question, PROPERTY, **metadata) == re.findall(r"\{(.+?)\}", marked)
 
 
-@pytest.mark.parametrize(
-    ("marked", "subject", "property"),
-    [
-        ("What is [George Rankin]'s {occupation}?", "George Rankin", "occupation"),
-        ("In what {city} was [O'Neil] {born}?", "O’Neil", "place of birth"),
-        ("What is [Most] the {capital} of?", "Most", "capital of"),
-        ("Who {wrote} [Emma], and is [Emma] a novel?", "Emma", None),
-        ("What {genre} is [What]?", "What", "genre"),
-        ("who is the {author} of [hamlet]", "Hamlet", "author"),
-        ("Who is the {author} of [Anna  Karenina]?", "Anna Karenina", "author"),
-    ],
-)
+@pytest.mark.parametrize(("marked", "subject", "property"), CASES["metadata"])
 def test_metadata_names_subject_and_property(marked: str, subject: str, property: str) -> None:
     check(marked, subject=subject, property=property)
 
@@ -76,49 +62,7 @@ def test_a_subject_is_marked_where_it_stands_as_a_word_else_the_offline_finder_r
     assert spans and "metadata" not in {s.found_by for s in spans}
 
 
-MARKED = (
-    "Who {played} [Saffron] in the comedy series ‘[Absolutely Fabulous]’?",
-    "Which {actor} {played} the lead in the film '[The Miners' Return]' by [Loach]?",
-    '"Which {actor} played [Jay Gatsby] in the 1974 film ""[the Great Gatsby]"""',
-    "Where is the [House of the Rising Sun], and since when does it {stand}?",
-    "Which {town} near the river is [J. R. R. Tolkien]'s {birthplace} said to be?",
-    "[Romansh] is a native and official language of which {country}?",
-    "Which {novel} about the war was {published} by [Лев Толстой] back then?",
-    "who {sings} [does he love me with reba]",
-    "when was the [dome of the rock] completed",
-    "who {wrote} [pride and prejudice]",
-    "who {composed} [symphony no. 5]",
-    "who {wrote} [knock knock knocking on heavens door]",
-    "when was [how deep is your love] {released}",
-    "when did [come fly with me] come out",
-    "who {plays} the grandmother in [game of thrones]",
-    "who is currently serving as [president of pakistan]",
-    "who is the {president} of [pakistan]",
-    "what {mall} did they use in [back to the future]",
-    "where is the [tv show the office] filmed",
-    "when did the [dallas cowboys] {win} their last playoff game",
-    "who {warned} [europe] to stay out of the [americas]",
-    "how many {times} has [real madrid] {won} it",
-    "who was [tammy] from basketball wives",
-    "Who was the director of [Pride and Prejudice]?",
-    "Who was the {brother} of the [Bronte] sisters?",
-    "What {element} is often called [quicksilver]?",
-    "How many [Oscars] did the {director} of [Titanic] {win} in his life?",
-    "Are [Ann Lee] and [Bo Diddley] from one country?",
-    "What was then the {best result} of [Japan] players there?",
-    "In [Scotland], what is a [haggis] usually {served} with?",
-    "Who {wrote} [The Luncheon of the Boating Party] in 1990?",  # more than half: whole and alone
-    # over a colon, a rank, or after a number
-    "Who {wrote} the {music} of [Star Trek: First Contact] in that year?",
-    "Which {hall} was built for [Adele Capell, Countess of Essex], by him?",
-    "Which {man} {beat} [Arnold Palmer, Jr]. on the last day?",
-    "Which of the {two} is older, [Paris], [Rome] or [Cairo], and by how much?",
-    "Who was on the {throne} there in [1990], [King Hussein] or his son?",
-    "Which {treaty} was [signed] there on [31 May 2010] and by whom?",
-)
-
-
-@pytest.mark.parametrize("marked", MARKED)
+@pytest.mark.parametrize("marked", CASES["marked"])
 def test_the_offline_finder_marks_what_a_reader_would(marked: str) -> None:
     check(marked)
 
@@ -132,36 +76,14 @@ def test_a_title_of_the_row_is_found_whatever_its_capitals() -> None:
 EMMA = "Is Emma by Emma, the EMMA of dilemma?"
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        (["Emma"], [(3, 7, SUBJECT)]), ([" Emma "], [(3, 7, SUBJECT)]),
-        (["Emma", "Emma"], [(3, 7, SUBJECT), (11, 15, SUBJECT)]),
-        (["emma"], [(3, 7, SUBJECT)]),  # whole words first, whatever their case
-        (["emm"], [(32, 35, SUBJECT)]), (["lemma"], [(31, 36, SUBJECT)]),
-        (["DILEMMA"], [(29, 36, SUBJECT)]), ([[2, 8]], [(3, 7, SUBJECT)]),
-        ([[3, 7], [29, 36]], [(3, 7, SUBJECT), (29, 36, SUBJECT)]),
-        ([[3, 10], [8, 15]], [(3, 15, SUBJECT)]),
-        ([{"text": "of", "role": PROPERTY}, "Emma"], [(3, 7, SUBJECT), (26, 28, PROPERTY)]),
-        ([{"start": 3, "end": 7, "role": PROPERTY}], [(3, 7, PROPERTY)]),
-        ([EMMA], [(0, len(EMMA), SUBJECT)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("own", "expected"), CASES["own"])
 def test_a_users_own_spans_are_taken_as_they_are(own: list, expected: list) -> None:
     spans = find(EMMA, own=own, subject="EMMA", property="dilemma")
-    assert [(s.start, s.end, s.role) for s in spans] == expected
+    assert [[s.start, s.end, s.role] for s in spans] == expected
     assert {s.found_by for s in spans} == {"column"}
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ("Anna", NOT_FOUND), ("", NOT_FOUND), ([3, 99], OUT_OF_RANGE), ([-1, 2], OUT_OF_RANGE),
-        ([7, 3], OUT_OF_RANGE), ([2, 3], OUT_OF_RANGE),  # a space
-        ([1], UNREADABLE), ([True, 2], UNREADABLE), (7, UNREADABLE), (None, UNREADABLE),
-        ({"text": "Emma", "role": "hero"}, UNREADABLE), ({"role": "subject"}, UNREADABLE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "reason"), CASES["marks_nothing"])
 def test_an_entry_that_marks_nothing_is_told_and_brings_no_other_anchor(
     entry: object, reason: str
 ) -> None:
@@ -202,13 +124,13 @@ OTHER_WORDINGS = (
 
 
 def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
-    rows = popqa()[:800]
+    asked = popqa()[:800]
     hits = 0
-    for number, row in enumerate(rows):
+    for number, row in enumerate(asked):
         question = OTHER_WORDINGS[number % 4].format(row["subj"])
         place = (question.index(row["subj"]), re.sub(r"^\W+|\W+$", "", row["subj"]))
         hits += place in {(s.start, question[s.start : s.end]) for s in find(question)}
-    assert hits >= 0.85 * len(rows)
+    assert hits >= 0.85 * len(asked)
 
 
 def test_nothing_is_found_in_nothing_and_a_name_that_is_nearly_all_is_thinned() -> None:

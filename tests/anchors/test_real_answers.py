@@ -32,8 +32,9 @@ LEAST = {
 
 
 @cache
-def groups() -> list[dict[str, Any]]:
-    return yaml.safe_load((TESTS / "data" / "real_answers.yaml").read_text("utf-8"))
+def cases_of(name: str) -> Any:
+    """What stands in a file of cases."""
+    return yaml.safe_load((TESTS / "data" / f"{name}.yaml").read_text("utf-8"))
 
 
 @cache
@@ -88,7 +89,12 @@ def judged(case: dict[str, Any]) -> tuple[str | None, str]:
 
 @pytest.mark.parametrize("dataset", list(FILES))
 def test_the_marks_follow_from_the_rows_that_they_name(dataset: str) -> None:
-    cases = [case for group in groups() if group["dataset"] == dataset for case in group["cases"]]
+    cases = [
+        case
+        for group in cases_of("real_answers")
+        if group["dataset"] == dataset
+        for case in group["cases"]
+    ]
     full = [done for case in cases if (done := completed(dataset, case)) is not None]
     if not full:
         pytest.skip(f"../shared/data/{dataset} is absent")
@@ -109,7 +115,7 @@ def prompt_of(group: dict[str, Any], case: dict[str, Any]) -> str:
 def test_spans_outcomes_and_labels_are_those_marked_by_eye(prompt: str) -> None:
     chosen = [
         group | {"cases": [case for case in group["cases"] if prompt_of(group, case) == prompt]}
-        for group in groups()
+        for group in cases_of("real_answers")
     ]
     found = [(case, *judged(case), located(case)[1]) for case in all_rows(chosen)]
     answered = [(case, text) for case, text, _, _ in found if case["ea"] is not None]
@@ -132,3 +138,20 @@ def test_spans_outcomes_and_labels_are_those_marked_by_eye(prompt: str) -> None:
     )
     least = LEAST[prompt]
     assert all(share >= bound for share, bound in zip(shares, least, strict=True)), shares
+
+
+def test_refusals_are_those_marked_by_eye() -> None:
+    if not all(rows(dataset) for dataset in FILES):
+        pytest.skip("../shared/data is absent")
+    found, marked = [], []
+    for group in cases_of("refusals"):
+        for case in group["cases"]:
+            question = case.get("question") or rows(group["dataset"])[case["row"]]["question"]
+            said, anchor = located(case | {"question": question})
+            finished = not case.get("cut", False)
+            reason = answer_anchors.no_answer(said, question, anchor, finished)
+            found.append(reason == answer_anchors.REFUSAL)
+            marked.append(case["refusal"])
+    both = sum(one and other for one, other in zip(found, marked, strict=True))
+    assert len(found) == 140
+    assert both / sum(found) >= 0.95 and both / sum(marked) >= 0.93

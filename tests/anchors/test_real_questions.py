@@ -1,30 +1,20 @@
 """E_Q in real questions: how much the finders get right, see docs/method.md."""
 
 import csv
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anchors.test_real_answers import rows
 
 from anchorscope.anchors.question_anchors import find
 from anchorscope.anchors.words import SUBJECT, Span, word_count, word_places
 
-DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
-FILES = {
-    "PopQA": "popqa/test.jsonl",
-    "TriviaQA": "trivia_qa/validation.jsonl",
-    "HotpotQA": "hotpot_qa/validation.jsonl",
-    "NQ": "nq_open/validation.jsonl",
-}
 
-
-def rows(dataset: str) -> list[dict]:
+def questions_of(dataset: str) -> list[dict[str, Any]]:
     """The rows of a dataset; without them the test is skipped."""
-    if not (DATA / FILES[dataset]).is_file():
-        pytest.skip(f"../shared/data/{FILES[dataset]} is absent")
-    lines = (DATA / FILES[dataset]).read_text("utf-8").split("\n")
-    return [row for row in map(json.loads, filter(None, lines)) if row["question"]]
+    return rows(dataset) or pytest.skip(f"../shared/data/{dataset} is absent")
 
 
 def subjects(spans: Iterable[Span]) -> list[Span]:
@@ -39,7 +29,7 @@ def touched(question: str, spans: Sequence[Span]) -> set[int]:
 
 def test_subjects_of_popqa_are_found_without_being_given() -> None:
     exact = hits = marked = of_subjects = 0
-    questions = rows("PopQA")
+    questions = questions_of("popqa")
     for row in questions:
         question = row["question"]
         given, found = subjects(find(question, subject=row["subj"])), subjects(find(question))
@@ -54,12 +44,12 @@ def test_subjects_of_popqa_are_found_without_being_given() -> None:
 
 @pytest.mark.parametrize(
     ("dataset", "share"),
-    [("PopQA", 0.986), ("TriviaQA", 0.977), ("HotpotQA", 0.992), ("NQ", 0.798)],
+    [("popqa", 0.986), ("trivia_qa", 0.977), ("hotpot_qa", 0.992), ("nq_open", 0.798)],
 )
 def test_most_questions_have_spans_on_at_most_half_of_their_words(
     dataset: str, share: float
 ) -> None:
-    questions = [row["question"] for row in rows(dataset)]
+    questions = [row["question"] for row in questions_of(dataset)]
     usable = 0
     for question in questions:
         words = len(touched(question, find(question)))
@@ -69,7 +59,7 @@ def test_most_questions_have_spans_on_at_most_half_of_their_words(
 
 def test_nine_in_ten_main_subjects_of_nq_are_whole() -> None:
     """`nq_subjects.csv` says where a reader sees the main subject: row, characters [start, end)."""
-    questions = rows("NQ")
+    questions = questions_of("nq_open")
     with (Path(__file__).parents[1] / "data" / "nq_subjects.csv").open() as file:
         judged = [tuple(map(int, line)) for line in list(csv.reader(file))[1:]]
     whole = 0

@@ -14,36 +14,7 @@ from huggingface_hub import constants
 from anchorscope.cli import main as cli
 
 TOKEN = "hf_" + "x" * 30
-CONFIG = """\
-# A config of one's own, with remarks.
-targets: [mine]
-conditions: {knockout: {}, random: {draws: 2}, question: {}, noop: {samples: 4}}
-
-models:   # the catalogue
-
-    # the first
-    far:
-        hub: owner/far   # gated
-        gated: true
-        prompt: chat
-    open: {hub: owner/open}
-    llama: {hub: meta-llama/Llama-3.2-1B, resources: {gpus: 1, mem_gb: 16, gpu_mem_gb: 8}}
-    near: {local: checkpoint, dtype: float32, prompt: plain, resources: {gpus: 0}}
-    taught:
-        train: {architecture: llama, datasets: [world], steps: 10}
-        resources: {gpus: 0}
-
-datasets:
-  rows: {local: rows.jsonl, fields: {question: q, answers: [a]}, sample_size: 10}
-  web: {hub: owner/rows, split: test, fields: {question: q, answers: [a]}}
-  world: {world: {style: relation, scored: 2, redundant: 2, neutral: 1, unseen: 1}}
-
-figures:
-  mine: {models: [near], datasets: [rows]}
-  remote: {models: [far, open], datasets: [web]}
-  large: {models: [llama], datasets: [rows, web]}
-  learned: {models: [taught], datasets: [world]}
-"""
+CONFIG = Path(__file__).parents[1] / "data" / "own_config.yaml"
 
 
 @dataclass
@@ -67,7 +38,7 @@ class Said:
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[..., Path]) -> Path:
     """A root with a config, rows and a checkpoint; the network is shut, and the cache empty."""
-    (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    shutil.copy(CONFIG, tmp_path / "config.yaml")
     rows = [
         json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": name > "f"}) for name in "abcdefghijkl"
     ]

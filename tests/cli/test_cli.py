@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -138,6 +139,13 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text,
     assert (found.code, status) == (1, "error") and said in finding
 
 
+def rewrite(clone: Path, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the rows of the clone, by their number."""
+    path = clone / "rows.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(json.dumps(change(n, row)) for n, row in enumerate(rows)))
+
+
 def test_rows_that_leave_no_example_to_show_are_refused(run, clone):
     lines = (clone / "rows.jsonl").read_text().splitlines()
     (clone / "rows.jsonl").write_text("\n".join(lines[:9]))
@@ -147,10 +155,7 @@ def test_rows_that_leave_no_example_to_show_are_refused(run, clone):
 
 
 def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
-    rows = [json.loads(line) for line in (clone / "rows.jsonl").read_text().splitlines()]
-    for number, row in enumerate(rows):
-        row["r"] = "Ann" if number < 4 else None
-    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    rewrite(clone, lambda n, row: row | {"r": "Ann" if n < 4 else None})
     entry = {"sample_size": 100, "fields": {"question": "q", "answers": ["a"], "response": "r"}}
     (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
     mixed = "4 rows bring an answer of their own, the model answers the other 8"
@@ -161,10 +166,7 @@ def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
 
 
 def test_rows_whose_answers_look_like_lists_are_warned_of(run, clone):
-    rows = [json.loads(line) for line in (clone / "rows.jsonl").read_text().splitlines()]
-    for number, row in enumerate(rows):
-        row["a"] = "Ann, Bo and Cy" if number < 8 else "1,000"
-    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    rewrite(clone, lambda n, row: row | {"a": "Ann, Bo and Cy" if n < 8 else "1,000"})
     (said,) = [text for _, text in run("check").about("dataset") if "look like lists" in text]
     assert "7 of 10 rows look like lists" in said and "Ann, Bo and Cy" in said
 

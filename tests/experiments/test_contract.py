@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import documented as page
 import numpy as np
@@ -20,7 +20,7 @@ from anchorscope.calibration.experiments import BootstrapSettings, of_experiment
 from anchorscope.config import config_docs
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
-from anchorscope.experiments.experiment import Experiment, Need, NoSettings, SampledSettings
+from anchorscope.experiments.experiment import Experiment, NoSettings, SampledSettings
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
 from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
@@ -156,9 +156,7 @@ def test_the_table_has_the_columns_that_the_record_explains(
 ) -> None:
     table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
     assert list(table) == list(experiment.columns) and len(table)
-    assert {f"{a}/{b}" for a, b in zip(table["site"], table["position"], strict=True)} == {
-        *READOUTS
-    }
+    assert {*(table["site"] + "/" + table["position"])} == {*READOUTS}
     assert all(meaning.strip() for meaning in experiment.columns.values())
 
 
@@ -183,9 +181,8 @@ def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell
 ) -> None:
     assert experiment.controls
-    few = rows.assign(
-        n_tokens=rows["n_tokens"].mask(rows["condition"].isin(experiment.controls), 1.0)
-    )
+    of_control = rows["condition"].isin(experiment.controls)
+    few = rows.assign(n_tokens=rows["n_tokens"].mask(of_control, 1.0))
     for some, counts in ((rows, True), (few, False)):
         table = of_cell(experiment, small.products(experiment, some), BOOTSTRAP)
         values = per_sample(experiment, small.products(experiment, some))["value"]
@@ -261,23 +258,12 @@ def drawn(experiment: Experiment, view: str, table: pd.DataFrame, width: int) ->
     return spec
 
 
-def test_a_record_names_what_it_has(experiment: Experiment) -> None:
-    names = [one.name for one in experiment.interventions]
-    assert len({*names}) == len(names) and {*experiment.controls} <= {*names}
-    assert {*experiment.needs} <= {*get_args(Need)}
-    assert experiment.views and experiment.columns
-
-
 def test_states_are_read_by_those_who_need_them_alone(small: SmallCell) -> None:
     cell = scored.Cell(small.loaded, small.answers, small.probes, READOUTS)
     with pytest.raises(ValueError, match="`states`"):
         cell.states("mlp/final")
-    with_states = scored.Cell(
-        small.loaded, small.answers, small.probes, READOUTS, activations=small.folder
-    )
-    ids, states = with_states.states("mlp/final")
+    ids, states = replace(cell, activations=small.folder).states("mlp/final")
     stored = small.probes.logits(states[:], "mlp/final", ids)
-    clean = small.scores[(small.scores["condition"] == "clean")]
-    clean = clean[(clean["readout"] == "mlp/final") & (clean["probe"] == "clean")]
+    clean = small.scores.query("condition == probe == 'clean' and readout == 'mlp/final'")
     wide = clean.pivot(index="layer", columns="id", values="s")[ids]
     np.testing.assert_allclose(stored, wide.to_numpy(), atol=1e-4)

@@ -287,15 +287,10 @@ def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_name
     assert note["mark"]["text"] == "not measured, or too few pairs"
 
 
-def test_the_range_of_the_pair_holds_zero_and_every_band_and_no_label_nearer_than_a_step() -> None:
-    def axis(*values: float) -> Any:
-        rows = pd.DataFrame({"value": values, "low": values, "high": values})
-        return axis_of(rows, "logits", step=figure_pathway.STEP).ticks
-
-    assert axis(0.001, -0.002) == ((-0.027, 0.026), [0])
-    (low, high), ticks = axis(1.9, -0.1)
-    assert low < -0.1 < 1.9 < high and 0 in ticks and len(ticks) <= 6
-    assert axis() == ((-1, 1), [-1, 0, 1])
+def test_the_axis_of_the_pair_has_no_labels_nearer_than_a_step() -> None:
+    rows = pd.DataFrame({"value": [0.001, -0.002]}).eval("low = value").eval("high = value")
+    ticks = axis_of(rows, "logits", step=figure_pathway.STEP).ticks
+    assert ticks == ((-0.027, 0.026), [0])
 
 
 def test_caption_states_readout_grouping_n_and_interval() -> None:

@@ -242,9 +242,8 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
 def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> None:
     said = page.text.index("1 of 4 cells has no signal.")
     assert "second on hard" in page.text[said : said + 300]
-    shown = page.text[page.text.index("The comparison that the claim") :].split(
-        "What the columns mean"
-    )
+    behind = page.text[page.text.index("The comparison that the claim") :]
+    shown = behind.split("What the columns mean")
     for rows in shown[:5]:
         assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
     assert shown[0].count(NOT_INTERPRETABLE) == 12  # three contrasts, four quantities
@@ -253,13 +252,13 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
 
 def test_the_summary_says_what_flips_and_what_is_compared(page: Page) -> None:
     assert "In 3 of 3 cells with a signal, significantly more of the probe's" in page.text
-    assert (
-        "compares answer and question in 4 of 4 cells where this can be decided, through the "
-        "exact question tokens in 4 of 4; it scores right answers" in page.text
-    )
-    assert "above its own wrong ones in 4 of 4." in page.text
-    assert "above the hardest floor" in page.text
-    assert "n = 1,000 samples per cell; bands: pointwise 95 % intervals" in page.text
+    for part in (
+        "compares answer and question in 4 of 4 cells where this can be decided",
+        "exact question tokens in 4 of 4; it scores right answers",
+        "above its own wrong ones in 4 of 4.",
+        "n = 1,000 samples per cell; bands: pointwise 95 % intervals",
+    ):
+        assert part in page.text
 
 
 @pytest.mark.parametrize(
@@ -278,7 +277,9 @@ def test_no_signal_is_said_with_its_reason(value: float, low: float, why: str) -
     assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69]") and why in said
 
 
-def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_path: Path) -> None:
+def test_calibration_null_controls_and_published_numbers_are_shown_where_measured(
+    page: Page, tmp_path: Path
+) -> None:
     for target in ("calibration", "null-controls", "--force "):
         assert f"snakemake --cores all {target}" in page.text
     config = finished(tmp_path / "results")
@@ -291,14 +292,21 @@ def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_
     null |= {"site": "mlp", "position": "final", "empty": True, "floor": "text"}
     null |= {"pair_right": 0.04, "pair_right_low": -0.1, "pair_right_high": 0.2}
     write_csv(pd.DataFrame([null]), tmp_path / "results/tables/null-controls.csv")
-    found = Page(report.build(config)[0]).text
+    assert "Not compared in this run." in page.text
+    row = {"id": "x", "figure": "pair", "model": "first", "dataset": "easy"}
+    row |= {"readout": "mlp/final", "statement": HOSTILE[0]}
+    verdicts = {"within": "flips 71", "outside": "flips 12", "not run": float("nan")}
+    rows = [row | {"verdict": one, "measured": measured} for one, measured in verdicts.items()]
+    write_csv(pd.DataFrame(rows), tmp_path / "results/tables/reproduction.csv")
+    told = Page(report.build(config)[0])
+    assert not any(tag == "img" and "onerror" in about for tag, about in told.tags)
+    found = told.text
+    assert "1 of 2 are within; 1 are not built or not measured." in found
+    assert "flips 71 ✓ within" in found and "flips 12 ✗ outside" in found
     assert "Not everywhere" in found and "Missed: seal, First <b>model</b> on Easy: 0.500" in found
     assert "1 of 1 read-outs came out empty" in found and "0.70 text" in found
-    assert (
-        "0.04 [−0.10, 0.20]" in found
-        and "random_draws: 5" in found
-        and "random_draws" not in page.text
-    )
+    assert "0.04 [−0.10, 0.20]" in found
+    assert "random_draws: 5" in found and "random_draws" not in page.text
 
 
 def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:
@@ -355,17 +363,3 @@ def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
         page.locator("#weak").wait_for()
         assert page.title() == "Anchorscope: pair"
         assert opened.wrong == opened.asked == []
-
-
-def test_published_numbers_are_shown_where_they_were_compared(tmp_path: Path) -> None:
-    config = finished(tmp_path)
-    assert "Not compared in this run." in Page(report.build(config)[0]).text
-    row = {"id": "x", "figure": "pair", "model": "first", "dataset": "easy"}
-    row |= {"readout": "mlp/final", "statement": HOSTILE[0]}
-    verdicts = {"within": "flips 71", "outside": "flips 12", "not run": float("nan")}
-    rows = [row | {"verdict": one, "measured": measured} for one, measured in verdicts.items()]
-    write_csv(pd.DataFrame(rows), tmp_path / "tables/reproduction.csv")
-    page = Page(report.build(config)[0])
-    assert "1 of 2 are within; 1 are not built or not measured." in page.text
-    assert "flips 71 ✓ within" in page.text and "flips 12 ✗ outside" in page.text
-    assert not any(tag == "img" and "onerror" in about for tag, about in page.tags)

@@ -1,7 +1,6 @@
 """What surrounds the library: the lock file, the environments and `make clean`."""
 
 import ast
-import json
 import os
 import re
 import subprocess
@@ -93,15 +92,12 @@ def test_a_rule_imports_only_what_its_environment_holds(rule):
 
 def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads():
     text = (PROJECT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
-    lines = [line.split() for line in text.splitlines() if line and line[0] != "#"]
-    assert lines[0][0] == "FROM" and re.fullmatch(r"nvidia/cuda:[\d.]+-base-\S+", lines[0][1])
-    copied = {name for line in lines if line[0] == "COPY" for name in line[1:-1]}
+    copies = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY ")]
+    copied = {name for names in copies for name in names}
     assert [name for name in copied if not (PROJECT / name).exists()] == []
     assert {"requirements.lock", *PARTS} <= copied
-    installs = [line for line in lines if "pip" in line]
+    installs = [line for line in text.splitlines() if "pip" in line.split()]
     assert "requirements.lock" in installs[0] and "--no-deps" in installs[1]
-    last, command = text.strip().splitlines()[-1].split(maxsplit=1)
-    assert last == "CMD" and json.loads(command)[:2] == ["snakemake", "--snakefile"]
 
 
 @pytest.mark.parametrize(

@@ -23,47 +23,7 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "srun")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 TOKEN = "ONENODE_CLUSTER"
 
-SLURM_CONF = """\
-ClusterName=onenode
-SlurmctldHost={host}(127.0.0.1)
-SlurmUser={user}
-SlurmdUser={user}
-AuthInfo=socket={root}/munge/munge.sock
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-SrunPortRange={ports[2]}-{last_port}
-CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
-StateSaveLocation={root}/ctld
-SlurmdSpoolDir={root}/slurmd
-SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd.pid
-SlurmctldLogFile={root}/log/slurmctld.log
-SlurmdLogFile={root}/log/slurmd.log
-# Not by parents: a process whose parent was killed first would be lost, and live on.
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-# Memory is watched without cgroups: a job is killed within a second or two.
-JobAcctGatherType=jobacct_gather/linux
-JobAcctGatherFrequency=task=1
-JobAcctGatherParams=OverMemoryKill
-ReturnToService=2
-SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0,sched_min_interval=0
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU_Memory
-DefMemPerCPU=100
-# Finished jobs are asked about at the end of the tests.
-MinJobAge=3600
-KillWait=2
-# A daemon that gets no processor for a while is not dead.
-SlurmctldTimeout=300
-SlurmdTimeout=300
-MessageTimeout=100
-GresTypes=gpu
-SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=64000 Gres=gpu:fake:2 State=UNKNOWN
-PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
-PartitionName=accelerated Nodes={host} Default=NO MaxTime=600 State=UP
-"""
+SLURM_CONF = (Path(__file__).parents[1] / "data" / "slurm.conf").read_text(encoding="utf-8")
 
 ASKED = (
     "Partition",

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from workflow import Workspace, call, workspace
+import yaml
+from workflow import PROJECT, Workspace, call, workspace
 
 from anchorscope.cli import cli_check
 from anchorscope.storage.files import read_parquet, write_parquet
@@ -18,37 +19,11 @@ from anchorscope.workflow import around, config
 CELL = "tiny-llama/tiny-world"
 FIELDS = {"question": "question", "answers": ["answer"]}
 GOOD_ROW = '{"question": "Who wrote Faust?", "answer": "Goethe"}'
-BAD_DATASETS = {
-    "missing-column": f'{GOOD_ROW}\n{{"question": "Who wrote Emma?", "answer": "Jane Austen"}}\n',
-    "broken-line": f'{GOOD_ROW}\n{{"question": "Who wrote\n{GOOD_ROW}\n',
-    "no-rows": "",
-    "no-answers": '{"question": "Who wrote Faust?", "answer": ""}\n',
-    "wrong-label": '{"question": "Who wrote Faust?", "answer": "Goethe", "say": "x", "z": "no"}\n',
-    "no-file": None,
-}
-BAD_MODELS = {"no-tokenizer": "tokenizer*", "no-weights": "*.safetensors", "no-adapter": "nothing"}
-"""Name of a copy of a good model → what it lacks."""
-
-MORE_FIELDS = {
-    "missing-column": {"subject": "entity"},
-    "wrong-label": {"response": "say", "label": "z"},
-}
-EXPECTED = {
-    "datasets/popqa": ["akariasai/PopQA", "hub cannot be reached", "`local:`"],
-    "datasets/missing-column": ["missing-column.jsonl", "`entity`", "question, answer"],
-    "datasets/broken-line": ["broken-line.jsonl, line 2", "broken JSON"],
-    "datasets/no-rows": ["no-rows.jsonl", "no rows"],
-    "datasets/no-answers": ["no-answers.jsonl", "no usable question among 1 rows: 1 no answers"],
-    "datasets/wrong-label": ["wrong-label.jsonl, row 1", "label", "no"],
-    "datasets/no-file": ["no-file.jsonl", "`local:`"],
-    "models/llama-3.2-1b": ["meta-llama/Llama-3.2-1B", "hub cannot be reached", "`local:`"],
-    "models/no-folder": ["no-folder", "`local`"],
-    "models/no-tokenizer": ["no-tokenizer", "no tokenizer", "tokenizer.json"],
-    "models/no-adapter": ["no-adapter", "'t5'", "llama"],
-    "models/no-weights": ["no-weights", "lacks model.safetensors"],
-}
+BAD = yaml.safe_load((PROJECT / "tests/data/bad_inputs.yaml").read_text(encoding="utf-8"))
+SHIPPED = ("datasets/popqa", "models/llama-3.2-1b")
+EXPECTED = {f"{kind}/{name}": one["says"] for kind in BAD for name, one in BAD[kind].items()}
 """Bad entry of a catalogue → what its message must name."""
-BEFORE = frozenset(f"models/{name}" for name in ("no-folder", *BAD_MODELS)) | {"datasets/no-file"}
+BEFORE = {f"{kind}/{name}" for kind in BAD for name, one in BAD[kind].items() if "before" in one}
 """Those that are seen before the first job."""
 
 
@@ -73,21 +48,23 @@ def assert_clear(message: str, named: list[str]) -> None:
 
 def bad_datasets(folder: Path) -> dict[str, Any]:
     found = {}
-    for name, text in BAD_DATASETS.items():
+    for name, one in BAD["datasets"].items():
         path = folder / f"{name}.jsonl"
-        if text is not None:
-            path.write_text(text, encoding="utf-8")
-        found[name] = {"local": str(path), "fields": FIELDS | MORE_FIELDS.get(name, {})}
-    return found
+        if "rows" in one:
+            path.write_text(one["rows"], encoding="utf-8")
+        found[name] = {"local": str(path), "fields": FIELDS | one.get("fields", {})}
+    return {name: one for name, one in found.items() if f"datasets/{name}" not in SHIPPED}
 
 
 def bad_models(folder: Path, good: Path) -> dict[str, Any]:
-    for name, left_out in BAD_MODELS.items():
-        shutil.copytree(good, folder / name, ignore=shutil.ignore_patterns(left_out))
+    for name, one in BAD["models"].items():
+        if "lacks" in one:
+            ignored = shutil.ignore_patterns(one["lacks"])
+            shutil.copytree(good, folder / name, ignore=ignored)
     known = folder / "no-adapter" / "config.json"
     changed = json.loads(known.read_text(encoding="utf-8")) | {"model_type": "t5"}
     known.write_text(json.dumps(changed), encoding="utf-8")
-    names = ("no-folder", *BAD_MODELS)
+    names = [name for name in BAD["models"] if f"models/{name}" not in SHIPPED]
     return {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
 
 
@@ -129,7 +106,7 @@ def test_a_bad_entry_is_named_and_leaves_no_product(every_bad_entry, entry):
     assert left == []
 
 
-@pytest.mark.parametrize("entry", [e for e in EXPECTED if "/popqa" not in e and "/llama" not in e])
+@pytest.mark.parametrize("entry", [e for e in EXPECTED if e not in SHIPPED])
 def test_check_refuses_it_in_the_same_words_without_a_run(every_bad_entry, entry):
     clone, *_ = every_bad_entry
     catalogue, name = entry.split("/")

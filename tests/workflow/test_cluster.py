@@ -57,11 +57,6 @@ def log(folder: Path, text: str) -> None:
     (logs / "1.snakemake.log").write_text(text)
 
 
-def lock(folder: Path) -> None:
-    (folder / ".snakemake" / "locks").mkdir(parents=True)
-    (folder / ".snakemake" / "locks" / "0.output.lock").write_text("done\n")
-
-
 def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder):
     with pytest.raises(AnchorscopeError, match="still in the queue") as caught:
         resume.refuse_orphans(folder)
@@ -127,7 +122,9 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
 
 def test_resume_clears_a_stale_lock_and_goes_on(tmp_path):
     (tmp_path / "Snakefile").write_text('rule all:\n    output: "done"\n    shell: "touch done"\n')
-    lock(tmp_path)
+    locks = tmp_path / ".snakemake" / "locks"
+    locks.mkdir(parents=True)
+    (locks / "0.output.lock").write_text("done\n")
     command = [sys.executable, "-m", "snakemake", "--cores", "1"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode != 0
     assert resume.main(tmp_path, ["--cores", "1"]) == 0

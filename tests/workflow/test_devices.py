@@ -87,6 +87,7 @@ with stage.stage(job):
     stage.log.info("begins")
     with Progress(total=4, delay=0, ncols=80) as progress:
         progress.update(4)
+        list(Progress(range(5), unit="parts"))
 out.write(sys.stderr.getvalue())
 """
 
@@ -98,3 +99,4 @@ def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path):
     shown, lines = done.stdout, (tmp_path / "log").read_text("utf-8")
     assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
     assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
+    assert "parts" not in shown + lines, "parts are silent while the whole is open"

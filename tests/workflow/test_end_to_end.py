@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from workflow import TINY, Workspace
+from workflow import Workspace
 
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
@@ -161,18 +161,6 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
     assert any("contrasts" in path for path in before["delta_p"]["products"])
     for found in (before["scores"]["counts"], record["counts_by_cell"][CELL]):
         assert found == before["activations"]["counts"]
-
-
-def test_a_changed_recipe_trains_anew_and_an_unchanged_one_does_not(tiny_run, tmp_path):
-    clone = tiny_run.copy(tmp_path / "clone")
-    weights = clone.results / "models/tiny-llama/model.safetensors"
-    target, before = "results/models/tiny-llama.json", weights.read_bytes()
-    recipe = {**TINY["models"]["tiny-llama"]["train"], "steps": 2, "settle": 0}
-    change = {"models": {"tiny-llama": {"train": recipe}}}
-    assert clone.planned(target, change=change) == {"train": 1, "model": 1}
-    clone.build(target, change=change)
-    assert weights.read_bytes() != before
-    assert clone.planned(target, change=change) == {}
 
 
 def test_a_trained_checkpoint_wins_over_the_shipped_one(tiny_run, tmp_path):

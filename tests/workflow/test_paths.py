@@ -18,25 +18,15 @@ def config(**changes: Any) -> RunConfig:
     return load(merged(SHIPPED, changes))
 
 
-def cell(root: str, model: str = "qwen3-8b", dataset: str = "nq") -> Any:
-    return SimpleNamespace(root=root, model=model, dataset=dataset)
-
-
 @pytest.fixture
 def paths() -> Paths:
     return Paths(config(), PROJECT)
 
 
-def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths):
-    for root, own in {"results": "answers", "results/sensitivity/prior-natural": "scores"}.items():
-        there = cell(root)
-        assert paths.product("answers", ".x")(there) == "results/answers/qwen3-8b/nq.x"
-        assert paths.product(own)(there) == f"{root}/{own}/qwen3-8b/nq"
-
-
 def test_a_model_may_read_the_answers_of_another():
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
-    paths, there = Paths(reads, PROJECT), cell("results", "mine")
+    paths = Paths(reads, PROJECT)
+    there: Any = SimpleNamespace(root="results", model="mine", dataset="nq")
     assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
     assert paths.product("scores")(there) == "results/scores/mine/nq"
 

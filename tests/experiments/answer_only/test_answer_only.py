@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES
 from figure_tables import words
-from handmade import CLEAN_PROBE, MeanProbes, labelled, long
+from handmade import MeanProbes, drawn, floors, labelled, long, main_run
 from instrument import TOKENIZER
 from small_cell import answers_of, prompts_of
 
@@ -18,7 +18,6 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, figure, measure
 from anchorscope.experiments.tables import Products, join, of_cell
-from anchorscope.passes.interventions import REGISTRY
 from anchorscope.passes.planning import plan
 from anchorscope.passes.runner import measure as passes
 from anchorscope.probes.samples import sigmoid
@@ -109,7 +108,6 @@ def test_a_chat_keeps_its_template_around_an_empty_turn(load: Any) -> None:
     cell = cell_of(loaded, "chat", TEMPLATE)
     (ids,) = {*measure.bare_prompts(cell).values()}
     assert loaded.tokenizer.decode(ids) == "<|user|><|end|>"
-    assert {"answer-only"} <= {*measure.measure(cell, AnswerOnly())["condition"]}
 
 
 IDS = ["a", "b", "c", "d"]
@@ -120,23 +118,17 @@ QUESTION = dict(zip(IDS, (1.0, 1.0, -1.0, 1.0), strict=True))
 
 
 def by_hand(without: str = "") -> pd.DataFrame:
-    scores = pd.concat([long("clean", CLEAN, **CLEAN_PROBE), long("knockout", CUT, **CLEAN_PROBE)])
     parts = [long("clean", CLEAN, n_tokens=np.nan)]
     parts += [long("answer-only", ALONE, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
-    rows = pd.concat(parts)
-    names = ("answer", "question", "response", "text")
+    rows = pd.concat(parts)[lambda table: table["condition"] != without]
+    answers = labelled(IDS, [0, 0, 0, 1])
     # Text tells as much as the probe: no signal.
-    s = [*CLEAN.values()]
-    floors = pd.concat([pd.DataFrame({"id": IDS, "floor": name, "s": s}) for name in names])
-    products = Products(
-        scores, labelled(IDS, [0, 0, 0, 1]), rows[rows["condition"] != without], floors=floors
-    )
+    products = Products(main_run(CLEAN, CUT), answers, rows, floors=floors(CLEAN))
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 
 def test_flips_and_points_are_those_worked_out_by_hand() -> None:
     table = by_hand()
-    assert list(table) == list(EXPERIMENT.columns)
     rows = table[table["label"] == "all"].set_index("anchor")
     assert rows["n_paired"].to_dict() == {"Q": 2, "A": 2, "all": 4}
     assert rows["flips"].to_dict() == {"Q": 0.5, "A": 0.5, "all": 0.5}
@@ -151,33 +143,20 @@ def test_flips_and_points_are_those_worked_out_by_hand() -> None:
     assert not table["signal"].any()
 
 
-def test_without_the_control_nothing_counts() -> None:
+def test_without_the_control_nothing_counts_and_without_the_arm_there_are_no_rows() -> None:
     assert (by_hand(without="question")["n_paired"] == 0).all()
-
-
-def test_without_the_arm_there_are_no_rows() -> None:
     assert by_hand(without="answer-only").empty
 
 
 def test_bars_hold_both_quantities_their_means_and_what_they_do_not_say() -> None:
     cells = join([("m", "d"), ("m", "e")], [by_hand(), by_hand()])
-    spec = figure.bars(
-        cells,
-        title="x",
-        panels=[("m", "Model")],
-        datasets=[("d", "Data"), ("e", "More")],
-        readout=("mlp", "final"),
-    ).to_dict()
+    spec = drawn(figure.bars, cells, datasets=[("d", "Data"), ("e", "More")])
     text = words(spec)
     assert "Hollow: no signal" in text and "single datasets" in text
     assert "never saw an answer without a question" in text
-    drawn = [row for rows in spec["datasets"].values() for row in rows]
-    means = [row for row in drawn if row.get("dataset") == "mean"]
+    bars = [row for rows in spec["datasets"].values() for row in rows]
+    means = [row for row in bars if row.get("dataset") == "mean"]
     assert len(means) == 8
     flips = {(row["bar"], row["series"]): row["value"] for row in means if row["value"] >= 50}
     assert flips["mean\nQ", figure.BLOCKED] == 100  # and 50 where it is left out
-    assert sum(row["point"] for row in drawn if "point" in row) == 16
-
-
-def test_its_control_is_a_condition_of_the_main_run() -> None:
-    assert EXPERIMENT.controls == ("question",) and "question" in REGISTRY
+    assert sum(row["point"] for row in bars if "point" in row) == 16

@@ -8,15 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import details, words
-from handmade import CLEAN_PROBE, MeanProbes, labelled, long
+from handmade import MeanProbes, drawn, floors, labelled, long, main_run
 from small_cell import answers_of, prompts_of
-from workflow import SHIPPED, merged
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.boundary import EXPERIMENT, Boundary, figure, measure
 from anchorscope.experiments.boundary.table import difference
-from anchorscope.experiments.tables import Products, join, of_cell
+from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.models import answers
 from anchorscope.models.generation import Written
 from anchorscope.passes.activations import OUTPUTS
@@ -26,7 +25,6 @@ from anchorscope.questions import prompts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_parquet
 from anchorscope.styles import INSTRUCTION
-from anchorscope.workflow.config import load as read_config
 
 IDS = list("abcdef")
 CLEAN = dict(zip(IDS, (-1.0, -1.0, -1.0, 1.0, 1.0, 1.0), strict=True))
@@ -41,18 +39,13 @@ FACTS = {
 POPULARITY = [100.0, 300.0, 10.0, np.nan, 20.0, 30.0]
 
 
-def by_hand(n_tokens: float = 1.0, kinds: Any = None, **facts: Any) -> pd.DataFrame:
-    scores = pd.concat([long("clean", CLEAN, **CLEAN_PROBE), long("knockout", CUT, **CLEAN_PROBE)])
-    rows = pd.concat(
-        [
-            long("clean", CLEAN, n_tokens=np.nan, **(FACTS | facts)),
-            long("random", RANDOM, n_tokens=n_tokens),
-        ]
-    )
+def by_hand(kinds: Any = None, **facts: Any) -> pd.DataFrame:
+    clean = long("clean", CLEAN, n_tokens=np.nan, **(FACTS | facts))
+    rows = pd.concat([clean, long("random", RANDOM, n_tokens=1.0)])
     answers = labelled(IDS, LABELS, popularity=POPULARITY, kind=kinds)
-    names = ("answer", "question", "response", "text")
-    floors = pd.concat([pd.DataFrame({"id": IDS, "floor": name, "s": 0.0}) for name in names])
-    return of_cell(EXPERIMENT, Products(scores, answers, rows, floors=floors), Bootstrap(draws=50))
+    text = floors(dict.fromkeys(IDS, 0.0))
+    products = Products(main_run(CLEAN, CUT), answers, rows, floors=text)
+    return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 
 def at(table: pd.DataFrame, groups: str, anchor: str, facts: str = "all") -> pd.Series:
@@ -63,7 +56,6 @@ def at(table: pd.DataFrame, groups: str, anchor: str, facts: str = "all") -> pd.
 
 def test_means_and_their_differences_are_those_worked_out_by_hand() -> None:
     table = by_hand()
-    assert list(table) == list(EXPERIMENT.columns)
     q, a = (at(table, "knockout", anchor) for anchor in "QA")
     assert (q["n_paired"], a["n_paired"]) == (2, 4)
     assert (q["right"], a["right"]) == (1.0, 0.25)
@@ -79,10 +71,6 @@ def test_means_and_their_differences_are_those_worked_out_by_hand() -> None:
         assert both[name] == pytest.approx(by_cut[name] - by_chance[name]), name
     assert by_cut["n_paired"] == 2 and by_chance["n_paired"] == 1  # of the smaller group
     assert at(table, "knockout", "all")["right"] == 0.5
-
-
-def test_a_control_that_is_not_complete_never_counts() -> None:
-    assert (by_hand(n_tokens=0.0)["n_paired"] == 0).all()
 
 
 def test_unseen_facts_stand_beside_the_others() -> None:
@@ -198,29 +186,18 @@ def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -
     assert prompt[moved["eq_start"][0] : moved["eq_end"][0]] == "is"
 
 
-def test_the_picture_shows_both_groupings_and_warns(tmp_path: Any) -> None:
-    table = join([("m", "d")], [by_hand()])
-    asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
-    spec = figure.layers(table, title="x", **asked).to_dict()
+def test_the_picture_shows_both_groupings_and_warns() -> None:
+    table = by_hand()
+    spec = drawn(figure.layers, table)
     assert "dotted: groups by random flips" in words(spec)
     assert "beyond theirs" in details(spec)
-    drawn = [row for rows in spec["datasets"].values() for row in rows]
-    assert {row["groups"] for row in drawn if "groups" in row} == {"knockout", "random"}
+    shown = [row for rows in spec["datasets"].values() for row in rows]
+    assert {row["groups"] for row in shown if "groups" in row} == {"knockout", "random"}
     # popularity has a row of panels where it is known
     (column,) = spec["concat"]
     assert len(column["vconcat"]) == 5
-    blank = table.assign(popularity=np.nan)
-    (column,) = figure.layers(blank, title="x", **asked).to_dict()["concat"]
+    (column,) = drawn(figure.layers, table.assign(popularity=np.nan))["concat"]
     assert len(column["vconcat"]) == 4
-
-
-def test_the_instruction_is_a_setting() -> None:
-    config = read_config(merged(SHIPPED, {"experiments": {"boundary": {"permission": "Do."}}}))
-    assert config.settings_of("boundary") == replace_settings(permission="Do.")
-
-
-def replace_settings(**changes: Any) -> Boundary:
-    return Boundary().model_copy(update=changes)
 
 
 def test_nothing_is_passed_for_refusals_but_the_samples_of_the_cell(load: Any) -> None:

@@ -87,15 +87,6 @@ def test_p_is_below_what_the_level_leaves_exactly_where_the_interval_lies_above_
     assert (found.low > 0).any() and (found.p[found.value <= 0] == 1).all()
 
 
-def test_pairs_that_come_twice_tell_no_more_than_once() -> None:
-    values = np.random.default_rng(0).normal(size=60)
-    once = estimates.mean(values, pairs(60), 0.95)
-    twice = estimates.mean(
-        np.tile(values, 2), dependence(np.tile(ids(60), 2), np.tile(ids(60), 2)), 0.95
-    )
-    assert twice.high - twice.low == pytest.approx(once.high - once.low, rel=0.02)
-
-
 @pytest.mark.parametrize("kind", ["subject", "answer", "other"])
 def test_whatever_pairs_share_makes_them_dependent(kind: str) -> None:
     random = np.random.default_rng(0)
@@ -139,15 +130,6 @@ def test_refits_add_their_variance() -> None:
     assert found.value == pytest.approx(alone.value)
     one = estimates.mean(values, pairs(200), 0.95, values[None])
     assert one.low == pytest.approx(alone.low)
-
-
-def test_layers_are_estimated_each_by_itself() -> None:
-    values = np.random.default_rng(0).normal(size=(5, 30))
-    found = estimates.mean(values, pairs(30), 0.9)
-    for layer in range(5):
-        assert estimates.mean(values[layer], pairs(30), 0.9).high == pytest.approx(
-            found.high[layer]
-        )
 
 
 def test_what_is_rounded_is_not_above_0() -> None:
@@ -287,12 +269,6 @@ def test_a_pair_is_imitated_by_what_other_folds_tell() -> None:
 # Claims
 
 
-def test_nothing_is_claimed_of_sums() -> None:
-    wrong, gold = wrong_and_gold(200)
-    made = [claims.interaction(answers(200)), claims.own_answer(wrong), claims.truth(wrong, gold)]
-    assert [one.verdict for one in made] == [claims.NO] * 3
-
-
 def test_what_is_above_sums_is_claimed_unless_the_imitator_has_it() -> None:
     right = answers(60, home=1.0)
     found = claims.interaction(right)
@@ -399,16 +375,6 @@ def test_too_few_pairs_are_counted(n: int) -> None:
     assert right.reason == ("" if n >= 10 else f"{n} of 10 pairs")
 
 
-def test_pairs_that_share_all_they_have_are_too_few() -> None:
-    wrong, gold = wrong_and_gold(60, home=1.0)
-    one = np.zeros((2, 60), dtype=int)
-    alike = claims.truth(wrong, replace(gold, texts=one))
-    assert (alike.verdict, alike.reason) == (claims.TOO_FEW, "1 of 10 clusters")
-    assert np.isnan(alike.steps["pair_gold"].p) and alike.steps["pair_gold"].value > 0.3
-    four = replace(wrong, texts=np.arange(120).reshape(2, 60) % 4)
-    assert claims.own_answer(four).reason == "4 of 10 clusters"
-
-
 # Through E_Q
 
 
@@ -421,15 +387,6 @@ def cut(clean: Answers, left: float) -> dict[str, Answers]:
         "random": clean,
         "cut": replace(clean, scores=clean.scores - signs * lost),
     }
-
-
-def test_a_pair_term_that_is_lost_with_e_q_passes_through_it() -> None:
-    right = answers(100, home=1.0)
-    found = claims.through(claims.interaction(right), cut(right, left=0.25), "right")
-    assert found.verdict == claims.YES
-    share = found.steps["right_passes"]
-    assert share.value == pytest.approx(0.75) and share.low <= 0.75 <= share.high
-    assert tuple(found.steps) == ("right_random_cut", "right_passes")
 
 
 def test_nothing_passes_without_a_claim_or_without_a_loss() -> None:

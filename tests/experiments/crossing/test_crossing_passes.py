@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import details, words
+from handmade import drawn
 from instrument import measured
 from small_cell import PROBES, answers_of
 
@@ -53,34 +54,23 @@ def tables_of(loaded: Loaded, folder: Path, answers: pd.DataFrame) -> Tables:
     return {name: one.assign(model="m", dataset="d") for name, one in made.items()}
 
 
-def drawn(chart: Any, *tables: pd.DataFrame) -> dict[str, Any]:
-    named: dict[str, Any] = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    return dict(chart(*tables, **named, readout=("mlp", "final")).to_dict())
-
-
 @pytest.fixture(scope="module")
 def loaded(load: Callable[..., Any]) -> Loaded:
     return load("llama", "byte_level")
 
 
-@pytest.fixture(scope="module")
-def labelled(loaded: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """Tables of answers that the user labelled, without gold answers."""
+def test_labels_without_gold_answers_leave_truth_unmeasured_and_all_else_stands(
+    loaded: Loaded, tmp_path: Path
+) -> None:
     answers = answers_of(loaded.tokenizer, 72).assign(kind=None)
     answers["golds"], answers["gold_ids"] = [[[] for _ in range(72)] for _ in range(2)]
-    return tables_of(loaded, tmp_path_factory.mktemp("labelled"), answers)
-
-
-def test_labels_without_gold_answers_leave_truth_unmeasured_and_all_else_stands(
-    labelled: Tables,
-) -> None:
+    labelled = tables_of(loaded, tmp_path, answers)
     head = labelled["crossing"].query("headline").iloc[0]
     assert (head["truth"], head["n_gold"]) == ("not measured", 0)
     assert head["truth_why"] == "gold answers were not scored"
     assert head["n_right"] + head["n_wrong"] > 10
-    assert np.isfinite(
-        head[["pair_wrong", "pair_wrong_cut", "wrong_random_cut"]].astype(float)
-    ).all()
+    terms = ["pair_wrong", "pair_wrong_cut", "wrong_random_cut"]
+    assert np.isfinite(head[terms].astype(float)).all()
     assert labelled["contrasts"]["contrast"].eq(OWN_CONTRAST).any()
     assert not labelled["curve"]["condition"].str.contains("gold").any()
     said = details(drawn(figure_main.chart, labelled["curve"], labelled["crossing"]))
@@ -121,10 +111,8 @@ def differing_in_the_subject(tokenizer: Any) -> pd.DataFrame:
         answer = row["input_ids"][row["prompt_length"] :]
         start = len(ids)
         of_prompt = {"eq_tokens": first["eq_tokens"], "question_tokens": first["question_tokens"]}
-        moved = {
-            name: row[name] - row["prompt_length"] + start
-            for name in ("final", "ea_start", "ea_end")
-        }
+        by = start - row["prompt_length"]
+        moved = {name: row[name] + by for name in ("final", "ea_start", "ea_end")}
         rows.append(row | of_prompt | moved | {"input_ids": ids + answer, "prompt_length": start})
     golds = [[answer] for answer in table["ea_text"]]
     return pd.DataFrame(rows).assign(golds=golds, label=0)

@@ -1,8 +1,8 @@
 """Pair terms by sample, signed towards the label of the sample's answer."""
 
-import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 
 from anchorscope.experiments.crossing.per_sample import COLUMNS, per_sample
 
@@ -15,14 +15,10 @@ CROSSED = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0}
 
 def cell(fold: dict[str, int] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Two layers; at the second, scores are those above, and the probe is perfect."""
-    records = [
-        {"id": id_, "condition": condition, "layer": layer, "s": s * layer + 0.01 * (1 - layer)}
-        | {"fold": (fold or {}).get(id_, 0)}
-        for condition, scores in (("clean", CLEAN), ("crossed", CROSSED))
-        for id_, s in scores.items()
-        for layer in (0, 1)
-    ]
-    scores = pd.DataFrame(records).assign(readout="mlp/final", draw=0, probe="clean")
+    by_condition = {"clean": pd.Series(CLEAN), "crossed": pd.Series(CROSSED).reindex(IDS)}
+    s = {name: [0 * of + 0.01, of] for name, of in by_condition.items()}
+    folds = [(fold or {}).get(id_, 0) for id_ in IDS]
+    scores = scores_of(s, IDS, fold=folds, probe="clean")
     answers = pd.DataFrame({"id": IDS, "question": IDS, "label": LABEL, "crossed_partner": PARTNER})
     return scores, answers
 
@@ -40,10 +36,7 @@ def test_a_pair_that_speaks_for_the_label_of_both_answers_is_above_0() -> None:
 def test_samples_without_a_partner_have_no_row_and_partners_share_a_number() -> None:
     rows = per_sample(*cell())
     assert {*rows["id"]} == {"a", "b", "c", "d"}
-    assert {frozenset(ids) for _, ids in rows.groupby("pair")["id"]} == {
-        frozenset("ab"),
-        frozenset("cd"),
-    }
+    assert {"".join(sorted(ids)) for _, ids in rows.groupby("pair")["id"]} == {"ab", "cd"}
 
 
 def test_pairs_of_two_folds_are_left_out() -> None:
@@ -55,4 +48,3 @@ def test_without_crossing_there_are_no_rows() -> None:
     scores, answers = cell()
     rows = per_sample(scores[scores["condition"] == "clean"], answers)
     assert rows.empty and tuple(rows) == COLUMNS
-    assert not np.isnan(per_sample(scores, answers)["term"]).any()

@@ -10,14 +10,13 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 from figure_tables import details, words
-from handmade import CLEAN_PROBE, labelled
+from handmade import drawn, labelled, long, main_run
 from instrument import TOKENIZER, answers_table
 from workflow import SHIPPED, merged
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.dose import CONTROLS, DOSES, EXPERIMENT, WEIGHTS, figure
-from anchorscope.experiments.dose.table import towards_one
-from anchorscope.experiments.tables import Products, join, of_cell, per_sample
+from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
@@ -118,31 +117,23 @@ def test_weights_other_than_those_offered_are_refused_in_the_config() -> None:
             load(weights(*given))
 
 
-@pytest.mark.parametrize(
-    ("weight", "expected"), [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0), (2.0, 1.0), (8.0, 2.0)]
-)
-def test_steps_go_towards_one(weight: float, expected: float) -> None:
-    assert towards_one(weight, [0.0, 0.25, 0.5, 2.0, 8.0]) == expected
-
-
-IDS = ["a", "b", "c", "d"]
-CLEAN_S = [-1.0, -1.0, 1.0, 1.0]
+CLEAN_S = {"a": -1.0, "b": -1.0, "c": 1.0, "d": 1.0}
 FLIPPED = {0.0: "abc", 0.25: "ab", 0.5: "a", 2.0: "d"}
 """Weight → whose predictions flip."""
 
 
-def long(condition: str, flipped: str, n_tokens: float | None = 1.0) -> pd.DataFrame:
-    s = [-s if id_ in flipped else s for id_, s in zip(IDS, CLEAN_S, strict=True)]
-    frame = pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": 0, "s": s})
-    return frame.assign(condition=condition, draw=0, n_tokens=n_tokens)
+def without(flipped: str) -> dict[str, float]:
+    """The scores when these predictions flip."""
+    return {id_: -s if id_ in flipped else s for id_, s in CLEAN_S.items()}
 
 
 def products(flipped: dict[float, str]) -> Products:
-    scores = pd.concat([long("clean", ""), long("knockout", "abc")]).assign(**CLEAN_PROBE)
-    parts = [long("clean", "", None)]
+    parts = [long("clean", CLEAN_S, n_tokens=None)]
     for weight, ids in flipped.items():
-        parts += [long(DOSES[weight].name, ids), long(CONTROLS[weight].name, "")]
-    return Products(scores, labelled(IDS, [0, 0, 1, 1]), pd.concat(parts))
+        for one, some in ((DOSES[weight], ids), (CONTROLS[weight], "")):
+            parts.append(long(one.name, without(some), n_tokens=1.0))
+    scores, answers = main_run(CLEAN_S, without("abc")), labelled([*CLEAN_S], [0, 0, 1, 1])
+    return Products(scores, answers, pd.concat(parts))
 
 
 def by_hand(flipped: dict[float, str]) -> pd.DataFrame:
@@ -172,23 +163,16 @@ def test_flips_points_and_steps_are_those_worked_out_by_hand() -> None:
     np.testing.assert_allclose(rows["delta_p_contrast"], rows["delta_p"])
 
 
-def drawn(table: pd.DataFrame, view: str = "weights") -> dict[str, Any]:
-    table = join([("m", "d")], [table])
-    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    spec: dict[str, Any] = getattr(figure, view)(table, **named).to_dict()
-    return spec
-
-
 def test_the_caption_counts_the_cells_in_which_flips_fall_and_names_the_others() -> None:
-    falling = drawn(by_hand(FLIPPED))
+    falling = drawn(figure.weights, by_hand(FLIPPED))
     assert "fall with every step from 0 to 1, within intervals, in 1 of 1 cells" in words(falling)
-    rising = drawn(by_hand({0.0: "", 0.25: "", 0.5: "abcd"}))
+    rising = drawn(figure.weights, by_hand({0.0: "", 0.25: "", 0.5: "abcd"}))
     assert "fall with every step from 0 to 1, within intervals, in 0 of 1 cells" in words(rising)
     assert "Flips do not fall steadily: Model on Data." in details(rising)
 
 
 def test_the_line_runs_through_the_clean_pass_at_1_where_nothing_flips() -> None:
-    spec = drawn(by_hand(FLIPPED))
+    spec = drawn(figure.weights, by_hand(FLIPPED))
     rows = [row for part in spec["datasets"].values() for row in part if "weight" in row]
     assert {row["w"] for row in rows} == {"0", "¼", "½", "1", "2"}
     assert all(row["value"] == 0 for row in rows if row["w"] == "1")

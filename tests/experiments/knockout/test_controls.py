@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import FLOORS, scores_of
 from scipy.stats import gaussian_kde
 
 from anchorscope.experiments import analysis
@@ -17,6 +18,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 N = 80
 IDS = [f"i{i:02}" for i in range(N)]
+FOLD = np.arange(N) // 2 % 5
 SEED = 3
 
 
@@ -24,16 +26,9 @@ def sigmoid(s: Any) -> Any:
     return 1 / (1 + np.exp(-np.asarray(s)))
 
 
-def rows(
-    s: np.ndarray, condition: str = "clean", draw: int = 0, probe: str = "clean", n: int = N
-) -> pd.DataFrame:
-    """Scores of the first n samples, [layers, n], in five folds."""
-    layers = len(s)
-    fold = np.tile(np.arange(n) // 2 % 5, layers)
-    layer = np.repeat(np.arange(layers), n)
-    fixed = {"readout": "mlp/final", "condition": condition, "draw": draw, "probe": probe}
-    numbers = {"layer": layer, "fold": fold}
-    return pd.DataFrame({"id": IDS[:n] * layers, **fixed, **numbers, "s": s[:, :n].ravel()})
+def rows(probe: str = "clean", **s: np.ndarray) -> pd.DataFrame:
+    """Scores by condition, [layers, n], in five folds."""
+    return scores_of(s, IDS, fold=FOLD, probe=probe)
 
 
 def simulated() -> dict[str, np.ndarray]:
@@ -44,9 +39,10 @@ def simulated() -> dict[str, np.ndarray]:
     knockout = clean - np.where(third, 2.5, 0.2) * np.sign(clean)
     found = {"clean": clean, "knockout": knockout, "question": knockout - 0.5}
     found |= {"random": clean + random.normal(size=(2, N)) * 0.5, "noop": clean + 1e-4}
+    found["noop"][:, 10:] = np.nan  # not measured
     found |= {"crossed": clean + random.normal(size=(2, N))}
     found |= {"crossed-knockout": found["crossed"] - 2.0, "crossed-random": found["crossed"] - 0.3}
-    return found | {"second random": clean + random.normal(size=(2, N)) * 0.5}
+    return found | {("random", 1): clean + random.normal(size=(2, N)) * 0.5}
 
 
 LABELS = np.random.default_rng(1).integers(0, 2, N)
@@ -59,26 +55,25 @@ OTHERS = {
 
 
 def scores() -> pd.DataFrame:
-    crossed = ("crossed", "crossed-knockout", "crossed-random")
-    parts = [rows(S[name], name) for name in ("clean", "knockout", "question", *crossed)]
-    parts += [rows(S["random"], "random"), rows(S["second random"], "random", draw=1)]
-    parts += [rows(S["noop"], "noop", n=10)]
-    parts += [rows(s, condition, probe=probe) for (probe, condition), s in OTHERS.items()]
-    return pd.concat(parts, ignore_index=True)
+    others = [rows(probe, **{condition: s}) for (probe, condition), s in OTHERS.items()]
+    return pd.concat([scores_of(S, IDS, fold=FOLD, probe="clean"), *others], ignore_index=True)
 
 
 def answers() -> pd.DataFrame:
     subjects = [f"s{i // 2}" for i in range(N)]
     columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
-    complete = dict.fromkeys(["random_complete", "crossed-random_complete"], True)
-    return pd.DataFrame({**columns, **complete, "crossed_partner": np.roll(IDS, N // 2)})
+    columns |= {"random_complete": True, "crossed-random_complete": True}
+    return pd.DataFrame(columns | {"crossed_partner": np.roll(IDS, N // 2)})
 
 
 def floors() -> pd.DataFrame:
-    random, names = np.random.default_rng(2), ("answer", "question", "response", "text")
-    found = {name: random.normal(size=N) + 0.4 * LABELS for name in names}
+    random = np.random.default_rng(2)
+    s = [random.normal(size=N) + 0.4 * LABELS for _ in FLOORS]
     return pd.concat(
-        [pd.DataFrame({"id": IDS, "floor": name, "s": s}) for name, s in found.items()]
+        [
+            pd.DataFrame({"id": IDS, "floor": name, "s": of})
+            for name, of in zip(FLOORS, s, strict=True)
+        ]
     )
 
 
@@ -129,7 +124,7 @@ def test_flips_are_counted_by_hand() -> None:
     assert found["flip_share"].tolist() == share(S["knockout"])
     assert found["question_flip_share"].tolist() == share(S["question"])
     assert found["offset_flip_share"].tolist() == share(OTHERS["offset", "knockout"])
-    draws = np.mean([share(S["random"]), share(S["second random"])], axis=0)
+    draws = np.mean([share(S["random"]), share(S["random", 1])], axis=0)
     assert found["random_flip_share"].to_numpy() == pytest.approx(draws)
     for name in ("crossed-knockout", "crossed-random"):
         turned = (S[name] > 0) != (S["crossed"] > 0)
@@ -195,8 +190,7 @@ def test_the_calibration_error_is_that_of_a_slow_loop() -> None:
 
 
 def test_calibration_is_judged_at_the_natural_prior() -> None:
-    fold = np.arange(N) // 2 % 5
-    share = np.array([LABELS[fold != k].mean() for k in fold])
+    share = np.array([LABELS[k != FOLD].mean() for k in FOLD])
     odds = np.log(share / (1 - share))
     for balanced in (True, False):
         once = np.ones((1, len(LABELS)))
@@ -207,7 +201,7 @@ def test_calibration_is_judged_at_the_natural_prior() -> None:
 
 def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
     for earlier in (0.2 * S["clean"], S["random"]):
-        whole = pd.concat([scores(), rows(earlier).assign(readout="mlp/prompt_end")])
+        whole = pd.concat([scores(), rows(clean=earlier).assign(readout="mlp/prompt_end")])
         found = table(scores=whole).set_index(["position", "layer"])
         after = found.loc["final"]
         aucs = [auc(s, LABELS) for s in earlier]
@@ -222,7 +216,7 @@ def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() 
 
 
 def test_what_was_not_measured_is_blank() -> None:
-    found = table(scores=rows(S["clean"]), floors=None)
+    found = table(scores=rows(clean=S["clean"]), floors=None)
     measured = found.columns[found.notna().all()]
     expected = "site position layer n share_wrong headline probe_auc auc_low auc_high"
     more = "ece signal floor cell_signal cell_auc cell_low cell_high cell_floor"
@@ -233,7 +227,7 @@ def test_densities_are_kernels_over_what_both_conditions_span() -> None:
     found = analysis.table(controls.density, scores(), answers())
     assert list(found.columns) == list(controls.DENSITY) and (found["layer"] == 1).all()
     sign = np.sign(S["clean"][1])
-    own, *both = (sign * (S[x] - S["clean"])[1] for x in ("knockout", "random", "second random"))
+    own, *both = (sign * (S[x] - S["clean"])[1] for x in ("knockout", "random", ("random", 1)))
     moved = {"knockout": own, "random": np.concatenate(both)}
     x = np.linspace(*np.quantile(np.concatenate(list(moved.values())), [0.01, 0.99]), 101)
     for name, values in moved.items():
@@ -244,10 +238,10 @@ def test_densities_are_kernels_over_what_both_conditions_span() -> None:
         kernel = gaussian_kde(values, width / np.std(values, ddof=1))
         assert part["x"].to_numpy() == pytest.approx(x)
         assert part["density"].to_numpy() == pytest.approx(kernel(x))
-    still = pd.concat([rows(S["clean"], name) for name in ("clean", "knockout")])
+    still = rows(clean=S["clean"], knockout=S["clean"])
     found = analysis.table(controls.density, still, answers())
     assert np.trapezoid(found["density"], found["x"]) == pytest.approx(1, abs=0.05)
-    assert analysis.table(controls.density, rows(S["clean"]), answers()).empty
+    assert analysis.table(controls.density, rows(clean=S["clean"]), answers()).empty
 
 
 def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:

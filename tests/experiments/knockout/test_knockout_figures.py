@@ -12,7 +12,6 @@ from figure_tables import caption, details, drawing, points, views, words
 from anchorscope.experiments.knockout.contrasts import NO, OWN
 from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
-from anchorscope.storage.errors import AnchorscopeError
 
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
@@ -188,14 +187,6 @@ def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
     assert list(filter(None, notes)) == ["not measured"] * 4
     axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]
     assert axis["scale"]["domain"][1] >= 0.37 >= axis["axis"]["values"][-1] > 0
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_table_that_lacks_a_column_is_refused(place: int) -> None:
-    given = list(tables())
-    given[place] = given[place].drop(columns="layer")
-    with pytest.raises(AnchorscopeError, match="lacks the columns layer"):
-        draw(probes_chart, given)
 
 
 def test_places_along_a_density_are_written_as_whole_numbers() -> None:

@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 
 from anchorscope.experiments.knockout.per_sample import COLUMNS, for_spreadsheets, per_sample
 
-N, LAYERS = 8, 2
+N = 8
 
 
 def scores() -> pd.DataFrame:
@@ -14,13 +15,8 @@ def scores() -> pd.DataFrame:
     z = np.arange(N) % 2
     clean = np.stack([np.where(z, -1.0, 1.0), np.where(z, 2.0, -2.0)])
     knockout = np.stack([clean[0], np.where(np.arange(N) < 4, -clean[1], clean[1])])
-    frames = []
-    for condition, s in (("clean", clean), ("knockout", knockout), ("random", clean)):
-        for layer in range(LAYERS):
-            rows = {"id": [f"s{i}" for i in range(N)], "layer": layer, "readout": "mlp/final"}
-            rows |= {"condition": condition, "draw": 0, "probe": "clean", "fold": 0}
-            frames.append(pd.DataFrame(rows | {"s": s[layer]}))
-    return pd.concat(frames, ignore_index=True)
+    s = {"clean": clean, "knockout": knockout, "random": clean}
+    return scores_of(s, [f"s{i}" for i in range(N)], probe="clean", fold=0)
 
 
 def answers() -> pd.DataFrame:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import strata
@@ -25,13 +26,7 @@ IDS = [f"{i:02}" for i in range(N)]
 
 
 def scores() -> pd.DataFrame:
-    parts = [
-        pd.DataFrame({"id": IDS, "condition": condition, "draw": draw, "s": s})
-        for (condition, draw), s in {("clean", 0): CLEAN, ("crossed", 0): BEHIND, **CUT}.items()
-    ]
-    return (
-        pd.concat(parts, ignore_index=True).dropna(subset="s").assign(layer=0, readout="mlp/final")
-    )
+    return scores_of({"clean": CLEAN, "crossed": BEHIND, **CUT}, IDS)
 
 
 def answers(**changed: Any) -> pd.DataFrame:

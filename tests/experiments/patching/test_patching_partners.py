@@ -22,21 +22,6 @@ def arms(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
     return found(pd.DataFrame(rows), seed, folds_of).arms
 
 
-def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -> None:
-    rows = [
-        row("right", "Ada", "trade", "smith", ["smith"]),
-        row("same", "Bob", "trade", "the smith", ["smith", "joiner"]),
-        row("other", "Cyd", "trade", "monk", ["monk"]),
-        row("wrong", "Dan", "trade", "baker", ["cook"]),
-        row("its-gold", "Eve", "trade", "sexton", ["baker"]),
-        row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
-    ]
-    matched, placebo = arms(rows)["matched"], arms(rows)["placebo"]
-    assert matched.pop("other") in {"right", "same"}
-    assert matched == {"right": "other", "same": "other", "wrong": "its-gold"}
-    assert placebo == {"right": "same", "same": "right", "its-gold": "wrong"}
-
-
 def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
     rows = [
         row("a", "Ada Lund", "trade", "smith", ["smith"]),

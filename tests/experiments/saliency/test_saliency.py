@@ -10,18 +10,19 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
 from figure_tables import caption, words
-from handmade import labelled
+from handmade import drawn, labelled
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
+from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, figure, measure
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens
+from anchorscope.probes import samples
 from anchorscope.probes.fitting import Fitted
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.stored import Stored
@@ -29,7 +30,6 @@ from anchorscope.storage import room
 from anchorscope.storage.errors import AnchorscopeError
 
 DRAWS = 2
-CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 HEADLINES = {"mlp/final": 3, "attn/last_answer": 2, "resid/prompt_end": 1}
 
 
@@ -131,13 +131,8 @@ def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
                 found = row[f"head_{head}"]
                 assert found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
         assert (readout == "resid/prompt_end") == bool(np.isnan(row["answer"])), "no answer is read"
-        assert (
-            len(layers)
-            == HEADLINES[readout] + 1
-            == rows[(rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)][
-                "layer"
-            ].nunique()
-        )
+        of_readout = rows[(rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)]
+        assert len(layers) == HEADLINES[readout] + 1 == of_readout["layer"].nunique()
 
 
 @pytest.fixture(scope="module")
@@ -179,12 +174,10 @@ def test_the_cross_entropys_flow_is_the_logits_times_what_is_left_to_be_sure_of(
     assert (rows["probe"]["loss"] == "probe").all()
     sample = given.samples["q1"]
     layers = literal(given, sample, "mlp/final", "probe")
-    of_readout = rows["probe"][rows["probe"]["readout"] == "mlp/final"].set_index(
-        ["condition", "id", "layer"]
-    )
+    table = rows["probe"].query("readout == 'mlp/final'").set_index(["condition", "id", "layer"])
     for layer, products in enumerate(layers):
         expected = flow(products, sample, sample.eq_tokens, "later", "final")
-        found = of_readout.loc[(SALIENCY.name, "q1", layer), "later"]
+        found = table.loc[(SALIENCY.name, "q1", layer), "later"]
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
     z = given.answers.set_index("id")["label"]
     for frame in rows.values():
@@ -208,8 +201,6 @@ def test_without_inner_folds_the_layer_is_the_main_runs_choice(llama: Loaded) ->
     unknown = replace(given, probes=replace(given.probes, fitted={"mlp/final": blank}))
     unknown = replace(unknown, readouts=["mlp/final"])
     clean = unknown.score([*unknown.samples.values()], ())
-    from anchorscope.probes import samples
-
     # every question its own cluster, and the folds of the probes
     scores = clean.assign(probe="clean", fold=clean["id"].map(unknown.folds), inner_auc=np.nan)
     answers = given.answers.assign(question=given.answers["id"], subject=given.answers["id"])
@@ -308,25 +299,16 @@ def test_densities_hold_all_samples_of_a_group() -> None:
             assert (line[column] * steps[0]).sum() == pytest.approx(1, abs=0.1), anchor
 
 
-def test_samples_with_too_small_a_control_do_not_count() -> None:
-    table = of_cell(EXPERIMENT, made(few=4), Bootstrap(draws=5))
-    q = only(table, part="sum", arm="answer", label="all", anchor="Q")
-    assert q["n"] == N // 4 and q["n_paired"] == N // 4 - 4
-    assert per_sample(EXPERIMENT, made(few=4))["value"].isna().sum() == 2 * 4
-
-
-def drawn(view: str, products: Products) -> dict[str, Any]:
-    table = of_cell(EXPERIMENT, products, Bootstrap(draws=5)).assign(model="m", dataset="d")
-    asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
-    spec: dict[str, Any] = EXPERIMENT.chart(view)(table, title="x", **asked).to_dict()
-    return spec
+def shown(view: str, **planted: Any) -> dict[str, Any]:
+    table = of_cell(EXPERIMENT, made(**planted), Bootstrap(draws=5))
+    return drawn(getattr(figure, view), table)
 
 
 def test_captions_say_what_fools_it() -> None:
     for view in EXPERIMENT.views:
-        assert "nearly circular" in words(drawn(view, made()))
-        assert "1 − p" not in str(drawn(view, made())), "the loss is the logit"
-        assert "1 − p" in str(drawn(view, made(loss="probe")))
-    assert "Left out: 4 of 40" in str(drawn("density", made(few=4)))
-    assert "AUC for the group: 0.98, random 0.50" in caption(drawn("density", made()))
-    assert "select heads on held-out samples" in str(drawn("heads", made()))
+        assert "nearly circular" in words(shown(view))
+        assert "1 − p" not in str(shown(view)), "the loss is the logit"
+        assert "1 − p" in str(shown(view, loss="probe"))
+    assert "Left out: 4 of 40" in str(shown("density", few=4))
+    assert "AUC for the group: 0.98, random 0.50" in caption(shown("density"))
+    assert "select heads on held-out samples" in str(shown("heads"))

@@ -9,15 +9,15 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS, LAYERS
 from figure_tables import words
-from handmade import CLEAN_PROBE, MeanProbes, labelled
+from handmade import MeanProbes, drawn, labelled
 from hypothesis import given, strategies as st
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.scored import Cell
-from anchorscope.experiments.tables import Products, join, of_cell
+from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows, figure
-from anchorscope.experiments.windows.measure import Window, measure, windows
+from anchorscope.experiments.windows.measure import measure, windows
 from anchorscope.models import loading
 from anchorscope.passes import runner
 from anchorscope.passes.batches import arrange
@@ -52,12 +52,6 @@ def test_the_width_is_the_odd_number_nearest_a_fifth_of_the_layers(layers: int, 
     assert widest == width
     odd = range(1, 10, 2)
     assert abs(width - layers / 5) == min(abs(one - layers / 5) for one in odd)
-
-
-def test_a_window_is_centred_where_there_is_room() -> None:
-    assert windows(16, 5)[0] == Window(0, 0, 2)
-    assert Window(7, 5, 9) in windows(16, 5)
-    assert windows(16, 5)[-1] == Window(15, 13, 15)
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
@@ -131,7 +125,9 @@ def by_hand() -> pd.DataFrame:
         parts += [long(WINDOWS[number].name, number, flipped)]
         parts += [long(CONTROLS[number].name, number, {1: "a"} if number == 0 else {})]
     answers = labelled(IDS, [0, 0, 1, 1])
-    products = Products(scores.assign(**CLEAN_PROBE), answers, pd.concat(parts))
+    products = Products(
+        scores.assign(probe="clean", fold=0, inner_auc=np.nan), answers, pd.concat(parts)
+    )
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50, min_n=1, min_clusters=1))
 
 
@@ -148,14 +144,13 @@ def test_flips_by_window_and_layer_are_those_worked_out_by_hand() -> None:
 @pytest.mark.parametrize(("view", "panels"), [("flips", ("flips", "random")),
                                               ("contrast", ("contrast",))])  # fmt: skip
 def test_cells_that_no_window_can_move_are_blank(view: str, panels: tuple[str, ...]) -> None:
-    table = join([("m", "d")], [by_hand().assign(signal=True)])
-    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    spec = getattr(figure, view)(table, **named).to_dict()
-    drawn = [row for part in spec["datasets"].values() for row in part]
-    assert len(drawn) == 3 * len(panels)
-    assert ("1", "0") not in {(row["centre"], row["read"]) for row in drawn}
+    chart, table = getattr(figure, view), by_hand()
+    spec = drawn(chart, table.assign(signal=True))
+    cells = [row for part in spec["datasets"].values() for row in part]
+    assert len(cells) == 3 * len(panels)
+    assert ("1", "0") not in {(row["centre"], row["read"]) for row in cells}
     assert "windows above the layer read" in words(spec)
-    grey = getattr(figure, view)(table.assign(signal=False), **named).to_dict()
+    grey = drawn(chart, table.assign(signal=False))
     assert "Grey: layers without a signal." in words(grey)
 
 
@@ -163,7 +158,8 @@ def test_a_contrast_whose_interval_contains_0_has_no_number() -> None:
     table = by_hand()
     table.loc[table["window"] == 0, ["contrast_low", "contrast_high"]] = [-0.1, 0.6]
     table.loc[table["window"] == 1, ["contrast_low", "contrast_high"]] = [0.1, 0.6]
-    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    spec = figure.contrast(join([("m", "d")], [table]), **named).to_dict()
-    drawn = [row for part in spec["datasets"].values() for row in part]
-    assert {row["centre"]: row["written"] for row in drawn} == {"0": False, "1": True}
+    parts = drawn(figure.contrast, table)["datasets"].values()
+    assert {row["centre"]: row["written"] for part in parts for row in part} == {
+        "0": False,
+        "1": True,
+    }
