@@ -15,7 +15,6 @@ from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world
-from anchorscope.storage.errors import stale
 
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
@@ -144,10 +143,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 
     `truth` is Q, A or empty; `answer` the score of the floor.
     """
-    rows = samples.places(truth, answers)
-    if rows is None:
-        what = f"the truth of {len(truth)} samples is not that of {len(answers)} answers"
-        raise stale(what, "truth", "the cell's truth")
+    rows = samples.places(truth["id"], answers["id"], "truth", "truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
     z = answers["label"].astype(np.int64)

@@ -1,7 +1,5 @@
 """Calibration of the experiments: their measures against planted truth and pair terms."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
@@ -25,21 +23,15 @@ KNOCKOUT = "knockout"
 Record = dict[str, object]
 
 
-@dataclass(frozen=True)
-class BootstrapSettings:
-    """How intervals are made: percentile bootstrap over clusters."""
-
-    draws: int = 1000
-    level: float = 0.95
-    seed: int = 0
-
-
 def of_experiment(
     per_sample: pd.DataFrame,
     answers: pd.DataFrame,
     truth: pd.DataFrame | None,
     pairs: pd.DataFrame | None = None,
-    bootstrap: BootstrapSettings = BootstrapSettings(),
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Hold an experiment in one cell against the truth by swaps, and against pair terms.
 
@@ -48,6 +40,7 @@ def of_experiment(
         answers: of the cell, for the clusters of the bootstrap.
         truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
         pairs: the table of `crossing.per_sample`; None where crossing was not run.
+        draws, level, seed: of the bootstrap over subjects.
 
     Returns:
         A row for each read-out, arm and measure, `OF_CELL`. `value` and `control`: means over the
@@ -61,7 +54,7 @@ def of_experiment(
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
     ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
-    drawn = samples.bootstrap(ordered, bootstrap.draws, bootstrap.seed)
+    drawn = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
     records = []
@@ -69,15 +62,13 @@ def of_experiment(
         key = dict(zip(keys, names, strict=True))
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        record = key | _means(value, control, drawn, bootstrap.level)
+        record = key | _means(value, control, drawn, level)
         if planted is not None:
-            record |= _by_truth(value, control, planted, drawn, bootstrap.level)
+            record |= _by_truth(value, control, planted, drawn, level)
         if pairs is not None:
             place = {name: key[name] for name in ("site", "position", "layer")}
             here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
-            record |= _by_pair(
-                np.where(np.isnan(control), np.nan, value), here, drawn, bootstrap.level
-            )
+            record |= _by_pair(np.where(np.isnan(control), np.nan, value), here, drawn, level)
         records.append(record)
     return pd.DataFrame(records, columns=OF_CELL)
 

@@ -67,10 +67,6 @@ class Part:
     def shape(self) -> Sequence[int]:
         return (len(self.layers), *self.x.shape[1:])
 
-    @property
-    def layers_at_once(self) -> int:
-        return layers_at_once(self.x)
-
     def __len__(self) -> int:
         return len(self.layers)
 
@@ -94,14 +90,6 @@ def at(x: Features, layers: Sequence[int]) -> Tensor:
     return torch.cat([x[layer : layer + 1] for layer in layers])
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Which rows of a file are used, and where they go."""
-
-    in_file: list[int]
-    in_features: list[int]
-
-
 @dataclass
 class StoredStates:
     """Features in files: one read-out under one condition, float32 [layers, samples, width].
@@ -111,7 +99,8 @@ class StoredStates:
 
     name: str  # of the tensor in the files, each [rows, layers, width]
     ids: list[str]  # of the samples
-    files: dict[Path, _Rows]
+    # file → which of its rows are used, and where they go among the samples
+    files: dict[Path, tuple[list[int], list[int]]]
     shape: tuple[int, int, int]  # layers, samples, width
     layers_at_once: int  # how many layers are read together and held until others are needed
     _held_layers: range = range(0)
@@ -134,7 +123,7 @@ class StoredStates:
                 ids_in_file = json.loads(file.metadata()["ids"])
                 shape = file.get_slice(name).get_shape()
             used = [row for row, id_ in enumerate(ids_in_file) if id_ in missing]
-            files[path] = _Rows(used, [missing.pop(ids_in_file[row]) for row in used])
+            files[path] = used, [missing.pop(ids_in_file[row]) for row in used]
         if not files:
             do = "add the read-out or the condition to config.yaml and run snakemake again"
             raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
@@ -162,16 +151,16 @@ class StoredStates:
 
     def _read(self, layers: range) -> Tensor:
         features = torch.empty((len(layers), *self.shape[1:]))
-        for path, rows in self.files.items():
+        for path, (used, places) in self.files.items():
             with partial.opened(path) as file:
-                states = file.get_slice(self.name)[:, layers.start : layers.stop][rows.in_file]
+                states = file.get_slice(self.name)[:, layers.start : layers.stop][used]
             if not torch.isfinite(states).all():
                 # Measuring refuses such states, so the file was changed afterwards.
                 row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
-                sample = self.ids[rows.in_features[row]]
+                sample = self.ids[places[row]]
                 what = f"{self.name} of sample {sample} is not finite at layer {layers[layer]}"
                 raise _broken(what, path)
-            features[:, rows.in_features] = states.transpose(0, 1).float()
+            features[:, places] = states.transpose(0, 1).float()
         return features
 
 

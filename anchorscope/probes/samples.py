@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -134,21 +134,25 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
 
     Raises AnchorscopeError: the table has not one row for each answer, or one that is not finite.
     """
-    rows = places(table, answers)
-    if rows is None:
-        raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
+    rows = places(table["id"], answers["id"], where)
     values = table[column].to_numpy(dtype=np.float64)[rows]
     if len(strange := answers["id"][~np.isfinite(values)]):
         raise mismatch("a score is not finite", f"{where}, id {strange.iloc[0]}")
     return values
 
 
-def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
-    """Where each answer's row is in a table; None if that has not one for each."""
-    there, wanted = (pd.Index(rows["id"].astype(str)) for rows in (table, answers))
-    if len(there) != len(wanted) or there.has_duplicates or not wanted.isin(there).all():
-        return None
-    return there.get_indexer(wanted)
+def places(
+    there: Iterable[object], wanted: Iterable[object], where: object, product: str = "scores"
+) -> np.ndarray:
+    """Where each of these ids stands among those that are there, int64 [n].
+
+    Raises AnchorscopeError: they are not the same ids, each once; it names `where` and `product`.
+    """
+    index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
+    if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
+        what = f"{len(index)} rows are not those of {len(ids)} samples"
+        raise mismatch(what, where, product)
+    return index.get_indexer(ids)
 
 
 def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:

@@ -167,9 +167,8 @@ def experiments_held(job: Any) -> Made:
                 products = tables.Products(scores, answers, read_parquet(path), text_floors, truth)
                 found[name] = tables.per_sample(EXPERIMENTS[name], products)
         pairs = pairs_of(scores, passed)
-        bootstrap = experiments.BootstrapSettings(**chosen.bootstrap)
         for name, frame in found.items():
-            table = experiments.of_experiment(frame, answers, truth, pairs, bootstrap)
+            table = experiments.of_experiment(frame, answers, truth, pairs, **chosen.bootstrap)
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
@@ -186,7 +185,7 @@ def sensitivity_table(job: Any) -> Made:
     # The inputs are those of the base's cells, then those of each variant's.
     for number, name in enumerate((sensitivity.BASE, *job.params.variants)):
         own = slice(number * len(cells), (number + 1) * len(cells))
-        sensitivity.check_study(name, given.curve[own], given.curve[: len(cells)])
+        check_settings(given.curve[own])
         studies[name] = sensitivity.values(
             **{kind: _joined(cells, given[kind][own]) for kind in kinds}
         )

@@ -250,16 +250,3 @@ def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limi
         assert plan.counts.kept == 2
         assert sum("crossed" in sample.others for sample in plan.samples) == had
         assert plan.counts.notes.get(f"crossed, {reason}", 0) == 2 - had
-
-
-def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(byte_level, caplog):
-    table = answers_table(byte_level)
-    plan = planned(table, batch_tokens=1)
-    (said,) = [record.getMessage() for record in caplog.records if "batch_tokens" in record.msg]
-    assert all(len(batch.samples) == 1 for batch in plan.batches)
-    first = plan.batches[0]
-    assert plan.samples[first.samples[0]].id in said
-    assert str(len(first.rows) * first.length) in said
-    caplog.clear()
-    planned(table, batch_tokens=10**6)
-    assert not caplog.records
