@@ -150,7 +150,7 @@ def null_controls(job: Any) -> Made:
 
 def experiments_held(job: Any) -> Made:
     """The experiments in the calibration's cells, and in those that must come out empty."""
-    from anchorscope.calibration import experiment_floors, experiments
+    from anchorscope.calibration import experiments
 
     given, chosen = job.input, job.params
     frames = []
@@ -172,8 +172,8 @@ def experiments_held(job: Any) -> Made:
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
-    floors = experiment_floors.judged(whole, chosen.calibrated, chosen.nulls)
-    return {"table": whole, "floors": floors}, {"verdict": experiment_floors.in_words(floors)}
+    floors = experiments.judged(whole, chosen.calibrated, chosen.nulls)
+    return {"table": whole, "floors": floors}, {"verdict": experiments.in_words(floors)}
 
 
 def sensitivity_table(job: Any) -> Made:

@@ -131,26 +131,6 @@ def test_gold_answers_are_passed_behind_both_questions_like_the_own_ones(load):
     assert plan.counts.notes["gold, swapped"] == 2
 
 
-def test_the_main_run_keeps_the_probability_of_every_answers_tokens(load, tmp_path):
-    loaded = load("llama", TOKENIZER["llama"])
-    own, gold = wrong_pair(loaded.tokenizer)
-    plan = planned(own, conditions=PARTNERED | {"gold": {}})
-    activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    facts = activations.measured(own, tmp_path / "cell").set_index("id")
-    tables = {"clean": own, "crossed": own, "gold": gold, "crossed-gold": gold}
-    for (condition, table), number in itertools.product(tables.items(), (0, 1)):
-        said, asked = table.iloc[number], own.iloc[number ^ condition.startswith("crossed")]
-        prompt = asked["input_ids"][: asked["prompt_length"]]
-        ids = [*prompt, *said["input_ids"][said["prompt_length"] :]]
-        log_p = loaded.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        first, end = (
-            len(prompt) + said[at] - said["prompt_length"] for at in ("ea_start", "ea_end")
-        )
-        expected = sum(float(log_p[place - 1, ids[place]]) for place in range(first, end))
-        found = facts.loc[WRONG[number], f"logprob_{condition}"]
-        assert found == pytest.approx(expected, abs=1e-3)
-
-
 def test_another_prompt_changes_what_is_measured(load):
     # Else the test above could not tell one prompt from another.
     loaded = load("llama")
