@@ -127,7 +127,7 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     predicted on the clean pass, −Δlogit; the control is that of random tokens, mean of the draws.
 
     Args:
-        scores: the table of `anchorscope.probes.scores.score`.
+        scores: the table of `anchorscope.probes.scores`.
         answers: the measured ones, see `passes.activations.measured`.
     """
     ordered, frames = samples.in_order(answers), []

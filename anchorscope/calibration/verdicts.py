@@ -15,7 +15,7 @@ import torch
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.models.families import Loaded, not_finite
+from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Batch, Plan, Sample, narrowed
 from anchorscope.passes.choices import choices, of_plan
@@ -72,8 +72,8 @@ def seal(
 
     In the first 64 samples E_Q's tokens are replaced by random others (by the seed), and the passes
     under the knockout are repeated. Returned is the largest absolute change of a hidden state, of
-    any layer, at any later token outside E_Q. Raises AnchorscopeError: no sample to measure; a
-    state that is not finite; one sample alone does not fit in memory.
+    any layer, at any later token outside E_Q; NaN of a broken model. Raises AnchorscopeError: no
+    sample to measure; one sample alone does not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
@@ -99,10 +99,7 @@ def seal(
         for batch in planned.batches:
             leaks += room.run(batch.samples, batch.tokens, partial(leak, batch))
             progress.update()
-    largest = float(np.max(leaks))
-    if not np.isfinite(largest):  # a broken model would look sealed
-        raise not_finite("the hidden states are not finite", "seal of the knockout")
-    return largest
+    return float(np.max(leaks))
 
 
 def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:

@@ -44,7 +44,6 @@ class Header:
     Attributes:
         config: the keys of config.json.
         numbers: the number of weights in all tensors.
-        tensors: number format → how many tensors are written in it.
         quantisation: what the file calls its format, such as `Q4_K_M`, or else the format of most
             weights; None if they are floats.
         words: the settings of its tokenizer, without lists.
@@ -52,7 +51,6 @@ class Header:
 
     config: Mapping[str, Any]
     numbers: int
-    tensors: Mapping[str, int]
     quantisation: str | None
     words: Mapping[str, Any]
 
@@ -86,7 +84,6 @@ def read_header(path: Path) -> Header:
     return Header(
         config,
         sum(tensor.numbers for tensor in tensors.values()),
-        dict(sorted(Counter(tensor.format for tensor in tensors.values()).items())),
         _format(fields, tensors.values()),
         {
             key: value
@@ -113,8 +110,7 @@ def convert(path: str | Path, folder: str | Path, dtype: str = "float32") -> Non
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    record = {"file": path.name, "quantisation": header.quantisation, "tensors": header.tensors}
-    write_json(record, folder / RECORD)
+    write_json({"quantisation": header.quantisation}, folder / RECORD)
 
 
 def quantisation(folder: str | Path) -> str | None:

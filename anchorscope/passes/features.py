@@ -92,10 +92,7 @@ def at(x: Features, layers: Sequence[int]) -> Tensor:
 
 @dataclass
 class StoredStates:
-    """Features in files: one read-out under one condition, float32 [layers, samples, width].
-
-    A slice of layers raises AnchorscopeError if a state in it is not finite, with sample and layer.
-    """
+    """Features in files: one read-out under one condition, float32 [layers, samples, width]."""
 
     name: str  # of the tensor in the files, each [rows, layers, width]
     ids: list[str]  # of the samples
@@ -129,7 +126,8 @@ class StoredStates:
             raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
         if missing:
             what = f"the states of {len(missing)} samples are in no batch: {min(missing)}"
-            raise _broken(what, folder)
+            do = "delete its folder and run snakemake again"
+            raise AnchorscopeError(what, folder, do, see="unreadable-product")
         _, layers, width = shape
         at_once = max(1, block_bytes // (4 * width * len(ids)))
         return cls(name, ids, files, (layers, len(ids), width), at_once)
@@ -154,16 +152,5 @@ class StoredStates:
         for path, (used, places) in self.files.items():
             with partial.opened(path) as file:
                 states = file.get_slice(self.name)[:, layers.start : layers.stop][used]
-            if not torch.isfinite(states).all():
-                # Measuring refuses such states, so the file was changed afterwards.
-                row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
-                sample = self.ids[places[row]]
-                what = f"{self.name} of sample {sample} is not finite at layer {layers[layer]}"
-                raise _broken(what, path)
             features[:, places] = states.transpose(0, 1).float()
         return features
-
-
-def _broken(what: str, where: Path) -> AnchorscopeError:
-    do = "delete its folder and run snakemake again"
-    return AnchorscopeError(what, where, do, see="unreadable-product")

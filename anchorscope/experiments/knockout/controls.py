@@ -88,7 +88,7 @@ def controls(
     Args:
         analysis: its seed is also that of the permutations, and must be that of the run (for the
             shuffled labels).
-        scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
+        scores: the table of `anchorscope.probes.scores`, all read-outs and probes.
         scored_ids: of the samples, [n], in the order in which they were scored: the shuffled
             labels were dealt out in it.
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
