@@ -222,9 +222,6 @@ def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() 
         row = at(table, condition="crossed-knockout", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
         assert row["delta_p"] == pytest.approx(points)
-    alone = both[both["condition"] != "crossed"]
-    with pytest.raises(AnchorscopeError, match="crossed has no scores"):
-        analysis.table(curve.curve, alone, answers())
 
 
 def test_swapped_answers_are_grouped_by_their_own_flips_and_golds_have_no_curve() -> None:
