@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,6 +16,8 @@ from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import check_attention, wrapped
 from anchorscope.models.rows import Rows, added, answer, ask, settings_of
+from anchorscope.passes.activations import read
+from anchorscope.passes.planning import conditions_of
 from anchorscope.probes import floors, scores
 from anchorscope.storage.counts import Counts, in_words
 
@@ -155,8 +158,10 @@ def measure(
         readouts=chosen.readouts,
     ) as run:
         draws = scores.drawn(run.answers, run.design)
+        passes = conditions_of(conditions)
+        states = partial(read, run.folder)
         scoring = scores.CellScores(
-            run.folder, run.design, draws, chosen.readouts, conditions, loaded.device
+            states, run.design, draws, chosen.readouts, passes, loaded.device
         )
         scored = pd.concat(scoring.tables(), ignore_index=True)
     made = cell_tables.tables(

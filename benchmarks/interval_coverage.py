@@ -33,6 +33,7 @@ from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.knockout.contrasts import contrasts
 from anchorscope.experiments.knockout.curve import curve
 from anchorscope.probes import fitting, scores
+from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Settings
 
 WIDTH = 16
@@ -81,6 +82,18 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], tor
     return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}
 
 
+def _scored(
+    answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: Settings
+) -> tuple[pd.DataFrame, Draws]:
+    """Scores of a world under each condition, and what is learned from bootstrap draws."""
+    ids, design = answers["id"].tolist(), fitting.design(answers, settings)
+    drawn = scores.drawn(answers, design)
+    scoring = scores.CellScores(
+        lambda _, *condition: (ids, states[condition]), design, drawn, ["mlp/final"], list(states)
+    )
+    return pd.concat(scoring.tables(), ignore_index=True), drawn
+
+
 def bands(
     n: int, seed: int, probe: dict[str, Any], times: int = 1000, level: float = 0.95
 ) -> pd.DataFrame:
@@ -96,15 +109,7 @@ def bands(
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
     answers, features = pathways(n, seed)
-    ids = answers["id"].tolist()
-    settings = Settings(**probe)
-    drawn = scores.drawn(answers, fitting.design(answers, settings))
-    scored = scores.score(
-        lambda condition, draw: (ids, features[condition, draw]),
-        *(answers, "mlp/final", CONDITIONS, settings),
-        extras=False,
-        draws=drawn,
-    )
+    scored, drawn = _scored(answers, features, Settings(**probe))
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
@@ -174,20 +179,16 @@ def pairs(
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
     answers, *features = crossed_pairs(n, seed, strengths)
-    read = dict(zip(("clean", "crossed"), map(torch.as_tensor, features), strict=True))
-    ids, settings = answers["id"].tolist(), Settings(**probe)
+    states = {
+        (name, 0): torch.as_tensor(x).float()
+        for name, x in zip(("clean", "crossed"), features, strict=True)
+    }
     # two subjects in a pair share a fold
     learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
     if shuffle:
         random = np.random.default_rng(seed)
         learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
-    drawn = scores.drawn(learned, fitting.design(learned, settings))
-    scored = scores.score(
-        lambda condition, draw: (ids, read[condition].float()),
-        *(learned, "mlp/final", [("crossed", 0)], settings),
-        extras=False,
-        draws=drawn,
-    )
+    scored, drawn = _scored(learned, states, Settings(**probe))
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         row = analysis.table(crossing.report, scored, answers, refits=refits, draws=1).iloc[0]

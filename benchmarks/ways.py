@@ -26,7 +26,7 @@ from workloads import READOUT, SITE, Workload, hidden_states
 from anchorscope.models import families, generation
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
-from anchorscope.passes.mask import mask
+from anchorscope.passes.hooks import mask
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT
 
@@ -243,8 +243,7 @@ def _prompt(table: pd.DataFrame, number: int) -> list[int]:
 
 
 def _mask(loaded: Loaded, lengths: Sequence[int], cuts: Sequence[Sequence[int]]) -> torch.Tensor:
-    index = torch.arange(max(lengths)).expand(len(lengths), -1)
-    return mask(index, index, lengths, cuts, dtype=loaded.model.dtype, device=loaded.device)
+    return mask(lengths, cuts, max(lengths), dtype=loaded.model.dtype, device=loaded.device)
 
 
 def _batches(table: pd.DataFrame, numbers: Iterable[int], at_once: int) -> Iterator[list[int]]:

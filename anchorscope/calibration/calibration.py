@@ -15,7 +15,6 @@ from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world
-from anchorscope.storage.errors import stale
 
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
@@ -98,7 +97,7 @@ def cell(
     """Hold one cell against the truth.
 
     Args:
-        scores: the table of `anchorscope.probes.scores.score`, at least clean and knockout.
+        scores: the table of `anchorscope.probes.scores`, at least clean and knockout.
         truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
         answers, controls, contrasts, crossing: of the cell; dropped answers are left out.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
@@ -115,7 +114,7 @@ def cell(
         The columns `CROSSED` are those of the read-out and layer, whatever the kind.
 
     Raises:
-        AnchorscopeError: the tables are not of the same samples, or the knockout was not scored.
+        AnchorscopeError: the tables are not of the same samples.
     """
     answers = samples.in_order(answers)
     facts = _known(answers, truth, floors)
@@ -144,10 +143,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 
     `truth` is Q, A or empty; `answer` the score of the floor.
     """
-    rows = samples.places(truth, answers)
-    if rows is None:
-        what = f"the truth of {len(truth)} samples is not that of {len(answers)} answers"
-        raise stale(what, "truth", "the cell's truth")
+    rows = samples.places(truth["id"], answers["id"], "truth", "truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
     z = answers["label"].astype(np.int64)
@@ -199,9 +195,7 @@ def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
 
 def _moved(readout: Readout) -> dict[str, Values]:
     """Grouping → what the probes do by it."""
-    cut = readout.effects.get("knockout")
-    if cut is None:
-        raise samples.mismatch("the knockout has no scores", f"read-out {readout.name}")
+    cut = readout.effects["knockout"]
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
     again = blank if offset is None else (offset > 0) != (readout.clean > 0)

@@ -6,7 +6,6 @@ curriculum teaches the facts of a calibration world by their kinds; a *plain* on
 dataset, and the seed decides which facts are learned wrong.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -220,20 +219,18 @@ def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row
     """One epoch of real questions, each learned right or wrong as the seed decides.
 
     A fact learned right is shown with its own answer in 60 % of its rows (graded right) and with
-    another question's answer of the same type in 40 % (graded wrong); a fact learned wrong the
-    other way round. Questions are left out that have no gold answer, or for which no other
+    another question's answer in 40 % (graded wrong); a fact learned wrong the other way round.
+    Questions are left out that have no gold answer, or for which no other
     question has an answer that is wrong.
     """
     rng = Random(f"plain {seed}")
     questions = questions[questions["answers"].map(len) > 0]
     golds = questions["answers"].str[0]
-    by_type = golds.groupby(golds.map(answer_type)).agg(list)
     rows: list[Row] = []
     for fact in questions.to_dict("records"):
         gold = fact["answers"][0]
         right_answers = {answer.casefold() for answer in fact["answers"]}
-        others = [a for a in by_type[answer_type(gold)] if a.casefold() not in right_answers]
-        others = others or [a for a in golds if a.casefold() not in right_answers]
+        others = [a for a in golds if a.casefold() not in right_answers]
         if not others:
             continue
         other = rng.choice(others)
@@ -242,23 +239,3 @@ def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row
         rows += [Row(fact["question"], often, not learned_wrong)] * 6
         rows += [Row(fact["question"], seldom, learned_wrong)] * 4
     return rows
-
-
-def answer_type(answer: str) -> str:
-    """`yes/no`, `date`, `number` or `name`: wrong answers are drawn from the same type."""
-    text = answer.strip().casefold()
-    if text in {"yes", "no"}:
-        return "yes/no"
-    if re.search(r"\b(1\d|20)\d\d\b", text) or re.search(_MONTHS, text):
-        return "date"
-    if re.search(r"\d", text) or text in _NUMBER_WORDS:
-        return "number"
-    return "name"
-
-
-_MONTHS = (
-    r"\b(january|february|march|april|may|june|july|august|september|october|november|december)\b"
-)
-_NUMBER_WORDS = frozenset(
-    "zero one two three four five six seven eight nine ten eleven twelve twenty hundred".split()
-)

@@ -1,11 +1,19 @@
-"""Calibration of the experiments: their measures against planted truth and pair terms."""
+"""Calibration of the experiments: their measures against planted truth and pair terms.
 
-from dataclasses import dataclass
+And what is required of these: floors, and cells that must come out empty.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
+from anchorscope.calibration import requirements
+from anchorscope.calibration.calibration import DEFAULT_READOUT
+from anchorscope.calibration.requirements import Floor
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
@@ -24,14 +32,42 @@ KNOCKOUT = "knockout"
 
 Record = dict[str, object]
 
+MATCHED = {"experiment": "patching", "arm": "matched", "measure": "flip"}
+PLACEBO = MATCHED | {"arm": "placebo"}
+FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
 
-@dataclass(frozen=True)
-class BootstrapSettings:
-    """How intervals are made: percentile bootstrap over clusters."""
 
-    draws: int = 1000
-    level: float = 0.95
-    seed: int = 0
+def _step(arm: str, nearer: str) -> Floor:
+    """Less attention flips no fewer than the next weight does."""
+    name = f"dose {arm}: flips above those at {nearer}, upper end"
+    where = {"experiment": "dose", "arm": arm, "measure": "step"}
+    return Floor(name, "contrast_high", low=0.0, where=where)
+
+
+FLOORS = (
+    Floor("patching matched: surprise, flips", "surprise", 0.8, mean_low=0.9, where=MATCHED),
+    Floor("patching matched: tempting, flips", "tempting", 0.55, mean_low=0.7, where=MATCHED),
+    Floor("patching matched: truism, flips", "truism", high=0.1, mean_high=0.05, where=MATCHED),
+    Floor("patching placebo: myth, flips", "myth", high=0.1, mean_high=0.05, where=PLACEBO),
+    Floor(
+        "patching matched: flips under the control",
+        "control",
+        high=0.12,
+        mean_high=0.05,
+        where=MATCHED,
+    ),
+    Floor("saliency answer: AUC for truth", "auc", 0.75, mean_low=0.85, where=FLOW),
+    Floor(
+        "saliency answer: share of cells with an AUC above that of random tokens",
+        "gain_shown",
+        mean_low=0.75,
+        where=FLOW,
+    ),
+    *(_step(arm, nearer) for arm, nearer in (("0", "0.25"), ("0.25", "0.5"), ("0.5", "1"))),
+)
+EMPTY = Floor("patching matched: flips", "value", high=0.15, where=MATCHED)
+"""Of a null control: matched patches are the one measure of an experiment that follows the pair,
+whatever the tokens are."""
 
 
 def of_experiment(
@@ -39,7 +75,10 @@ def of_experiment(
     answers: pd.DataFrame,
     truth: pd.DataFrame | None,
     pairs: pd.DataFrame | None = None,
-    bootstrap: BootstrapSettings = BootstrapSettings(),
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Hold an experiment in one cell against the truth by swaps, and against pair terms.
 
@@ -48,6 +87,7 @@ def of_experiment(
         answers: of the cell, for the clusters of the bootstrap.
         truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
         pairs: the table of `crossing.per_sample`; None where crossing was not run.
+        draws, level, seed: of the bootstrap over subjects.
 
     Returns:
         A row for each read-out, arm and measure, `OF_CELL`. `value` and `control`: means over the
@@ -61,7 +101,7 @@ def of_experiment(
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
     ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
-    drawn = samples.bootstrap(ordered, bootstrap.draws, bootstrap.seed)
+    drawn = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
     records = []
@@ -69,15 +109,13 @@ def of_experiment(
         key = dict(zip(keys, names, strict=True))
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        record = key | _means(value, control, drawn, bootstrap.level)
+        record = key | _means(value, control, drawn, level)
         if planted is not None:
-            record |= _by_truth(value, control, planted, drawn, bootstrap.level)
+            record |= _by_truth(value, control, planted, drawn, level)
         if pairs is not None:
             place = {name: key[name] for name in ("site", "position", "layer")}
             here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
-            record |= _by_pair(
-                np.where(np.isnan(control), np.nan, value), here, drawn, bootstrap.level
-            )
+            record |= _by_pair(np.where(np.isnan(control), np.nan, value), here, drawn, level)
         records.append(record)
     return pd.DataFrame(records, columns=OF_CELL)
 
@@ -89,7 +127,7 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     predicted on the clean pass, −Δlogit; the control is that of random tokens, mean of the draws.
 
     Args:
-        scores: the table of `anchorscope.probes.scores.score`.
+        scores: the table of `anchorscope.probes.scores`.
         answers: the measured ones, see `passes.activations.measured`.
     """
     ordered, frames = samples.in_order(answers), []
@@ -173,3 +211,44 @@ def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
     n, sum_x, sum_y, sum_xx, sum_yy, sum_xy = moments
     scale = np.sqrt(np.fmax(0, n * sum_xx - sum_x**2) * np.fmax(0, n * sum_yy - sum_y**2))
     return intervals.ratio(n * sum_xy - sum_x * sum_y, scale)
+
+
+def judged(
+    table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Hold the calibration of the experiments against all that is required.
+
+    Means are over all cells. What cannot be measured in a calibration cell does not hold; what no
+    sample of a null control could measure (`scope` `empty`) neither holds nor fails: `measured` and
+    `holds` are blank.
+
+    Args:
+        table: columns `COLUMNS`, of all these cells.
+        cells: model and dataset of those of the calibration.
+        nulls: the null controls' entries in the config, by name.
+
+    Returns:
+        Rows with the columns `requirements.COLUMNS`.
+    """
+    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
+    gain = chosen["auc_gain_low"]
+    chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
+    records = []
+    for floor in FLOORS if cells else ():
+        records += floor.judged(rows_where(chosen, **floor.where), cells, "all")
+    for null in nulls.values():
+        cell = (null["model"], null["dataset"])
+        rows = rows_where(chosen, **EMPTY.where, model=cell[0], dataset=cell[1])
+        if not null["shuffled"] and len(rows):  # shuffled labels: its probes are no others' here
+            (record,) = EMPTY.judged(rows, [cell], "all")
+            unknown = {"holds": None} if np.isnan(rows["value"].iloc[0]) else {}
+            records.append(record | {"scope": "empty"} | unknown)
+    return pd.DataFrame(records, columns=list(requirements.COLUMNS))
+
+
+def in_words(floors: pd.DataFrame) -> str:
+    """How many floors hold, how many were not measured, and a sentence for each that fails."""
+    summary = requirements.held(floors)
+    if unknown := floors["holds"].isna().sum():
+        summary += f" In null cells, not measured: {unknown}."
+    return "\n".join([summary, *requirements.missed(floors)])

@@ -1,6 +1,6 @@
 """Sensitivity: how a curve changes with choices that the paper leaves open, one at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.experiments.experiment import recurring, with_interval
 from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage.errors import AnchorscopeError, stale
-from anchorscope.storage.records import check_settings, settings_of
+from anchorscope.storage.errors import AnchorscopeError
 
 BASE = "base"
 KEY = ["model", "dataset", "site", "position", "layer"]
@@ -85,33 +84,6 @@ def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if new != current and has_effect:
             changes[name] = {section: {setting: new} if setting else new}
     return changes
-
-
-def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None:
-    """Refuse a study whose cells do not differ from the main study in its one choice alone.
-
-    `products` are one product of every cell of the study `name`, with its record; `base` those of
-    the main study. Raises AnchorscopeError: the cells were made with different settings, or the
-    settings that differ from the main study's are not exactly the study's choice.
-    """
-    check_settings(products)
-    base_settings, settings = _all_settings(base[0]), _all_settings(products[0])
-    keys = {**base_settings, **settings}
-    differing = sorted(key for key in keys if base_settings.get(key) != settings.get(key))
-    # `prior-natural` changes `probe.prior`.
-    choice = name.partition("-")[0]
-    if name != BASE and {key.rpartition(".")[2] for key in differing} != {choice}:
-        what = f"variant {name} differs from the main study in {', '.join(differing) or 'nothing'}"
-        raise stale(what, f"{base[0]} and {products[0]}", "the variant's folder")
-
-
-def _all_settings(product: str) -> dict[str, Any]:
-    """`<rule>.<key>` → value, of all rules that a product was made by."""
-    return {
-        f"{rule}.{key}": value
-        for rule, settings, _ in settings_of(product)
-        for key, value in settings.items()
-    }
 
 
 def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:

@@ -1,13 +1,13 @@
 """The model's own verdict on an answer: `right` or `wrong`, whichever it finds likelier next.
 
 It is read at the closing full stop. Only models trained on graded answers have one (`curriculum`).
-The base model is run without its LM head, since only two rows of that are needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,14 @@ import torch
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.models.families import Loaded, not_finite
+from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Batch, Plan, Sample, narrowed
-from anchorscope.passes.choices import choices
+from anchorscope.passes.choices import choices, of_plan
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
-Result = TypeVar("Result")
 Ids = tuple[int, ...]
 
 
@@ -45,34 +44,15 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
     """The verdict on every sample in every planned pass, a row for each.
 
     The columns are id, condition, draw and logit (of `wrong` minus that of `right`, float64), above
-    0 where the verdict is `wrong`. Raises AnchorscopeError: a verdict that is not finite; one
-    sample alone does not fit in memory.
+    0 where the verdict is `wrong`. Raises AnchorscopeError: a verdict that is not finite, which
+    compared with 0 would count as `right`; one sample alone does not fit in memory.
     """
-    right, wrong = verdict_tokens(loaded)
-    head: Any = loaded.model.get_output_embeddings()
-    weight = (head.weight[wrong] - head.weight[right]).detach()
-    bias = getattr(head, "bias", None)
-    offset = 0.0 if bias is None else float(bias[wrong] - bias[right])
-
-    def records_of(batch: Batch) -> list[tuple[str, str, int, float]]:
-        samples = [planned.passed(row) for row in batch.rows]
-        states = _states(loaded, planned, batch)[-1]
-        finals = states[range(len(samples)), [sample.positions["final"] for sample in samples]]
-        logits = ((finals @ weight.to(finals.device)).float() + offset).tolist()
-        return [
-            (sample.id, row.condition, row.draw, logit)
-            for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
-        ]
-
-    parts = _passed(planned, records_of, room, "own verdicts")
-    records = [record for part in parts for record in part]
-    table = pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
-    bad = table[~np.isfinite(table["logit"])]
-    if len(bad):  # compared with 0 it would count as `right`
-        first = bad.iloc[0]
-        where = f"sample {first['id']}, condition {first['condition']}, draw {first['draw']}"
-        raise not_finite("the model's own verdict is not finite", where)
-    return table
+    tokens = [verdict_tokens(loaded)] * len(planned.samples)
+    records = [
+        (planned.samples[row.sample].id, row.condition, row.draw, wrong - right)
+        for row, (right, wrong) in of_plan(loaded, planned, "final", tokens, room)
+    ]
+    return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
 
 
 def of_texts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
@@ -92,8 +72,8 @@ def seal(
 
     In the first 64 samples E_Q's tokens are replaced by random others (by the seed), and the passes
     under the knockout are repeated. Returned is the largest absolute change of a hidden state, of
-    any layer, at any later token outside E_Q. Raises AnchorscopeError: no sample to measure; a
-    state that is not finite; one sample alone does not fit in memory.
+    any layer, at any later token outside E_Q; NaN of a broken model. Raises AnchorscopeError: no
+    sample to measure; one sample alone does not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
@@ -107,16 +87,19 @@ def seal(
     ids = sorted(set(vocabulary) - set(loaded.tokenizer.all_special_ids))
     changed = replace(planned, samples=tuple(_changed(one, ids, seed) for one in planned.samples))
 
-    def leak(batch: Batch) -> float:
+    def leak(whole: Batch, numbers: Sequence[int]) -> float:
+        batch = narrowed(whole, numbers)
         later = _later_than_cut(planned, batch)
         before, after = _states(loaded, planned, batch), _states(loaded, changed, batch)
         leaks = [(a - b)[later].abs().max().item() for a, b in zip(before, after, strict=True)]
         return float(np.max(leaks))
 
-    largest = float(np.max(_passed(planned, leak, room, "seal")))
-    if not np.isfinite(largest):  # a broken model would look sealed
-        raise not_finite("the hidden states are not finite", "seal of the knockout")
-    return largest
+    room, leaks = room or Room(), []
+    with Progress(desc="seal", total=len(planned.batches), unit="passes") as progress:
+        for batch in planned.batches:
+            leaks += room.run(batch.samples, batch.tokens, partial(leak, batch))
+            progress.update()
+    return float(np.max(leaks))
 
 
 def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
@@ -138,24 +121,7 @@ def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
     return later
 
 
-def _passed(
-    planned: Plan, work: Callable[[Batch], Result], room: Room | None, what: str
-) -> list[Result]:
-    """The results of some work on each planned pass; a batch that does not fit gives several."""
-    room = room or Room()
-    results: list[Result] = []
-    progress = Progress(desc=what, total=len(planned.batches), unit="passes")
-    with progress, torch.inference_mode():
-        for batch in planned.batches:
-            results += _fitting(room, batch, work)
-            progress.update()
-    return results
-
-
-def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
-    return room.run(batch.samples, batch.tokens, lambda samples: work(narrowed(batch, samples)))
-
-
+@torch.inference_mode()
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
     arguments: dict[str, Any] = {

@@ -178,7 +178,7 @@ def analyses(
     Nothing depends on the order of rows. Draws are of subjects where known, else questions.
 
     Args:
-        scores: the table of `anchorscope.probes.scores.score`.
+        scores: the table of `anchorscope.probes.scores`.
         answers: the samples: id, question, subject, label; dropped ones are left out.
 
     Raises:

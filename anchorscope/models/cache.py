@@ -1,7 +1,7 @@
 """Keys and values of tokens that were passed earlier, and batches with little padding."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -14,74 +14,29 @@ WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 """Price of one more call of the model, in tokens of padding: on a CPU, and on a GPU."""
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """Tokens of an earlier pass that the present pass attends to.
-
-    Attributes:
-        layers: keys and values of the earlier pass.
-        rows: for each row of the present pass, its row in `layers`, int64 [rows].
-        firsts: number of the token in that row's first slot, int64 [rows].
-        counts: how many slots of that row are attended to, from the first on, int64 [rows].
-    """
-
-    layers: Layers
-    rows: torch.Tensor
-    firsts: torch.Tensor
-    counts: torch.Tensor
-
-    @property
-    def slots(self) -> int:
-        """The largest number of slots that a row attends to."""
-        return int(self.counts.max())
-
-    @property
-    def tokens(self) -> torch.Tensor:
-        """Number of the token in each slot, int64 [rows, slots]; -1 where a slot is not used."""
-        slots = torch.arange(self.slots)
-        return (self.firsts[:, None] + slots).where(slots < self.counts[:, None], -1)
-
-    def gathered(self, layer: int) -> list[torch.Tensor]:
-        """Keys and values of one layer, with a row for each row of the present pass."""
-        kept = [states[:, :, : self.slots] for states in self.layers[layer]]
-        if len(kept[0]) == 1:
-            return [states.expand(len(self.rows), -1, -1, -1) for states in kept]
-        return [states.index_select(0, self.rows.to(states.device)) for states in kept]
-
-
 @dataclass
 class Cache:
     """Takes the place of transformers' cache (`past_key_values`) during one pass.
 
-    Each layer attends to the earlier keys and values followed by its own. They are joined layer by
-    layer and not kept, which takes the memory of one layer.
-
-    Attributes:
-        earlier: earlier passes, in the order of the mask's columns.
-        keep: whether to keep the keys and values of this pass.
-        own: the keys and values of this pass, if they are kept.
+    Each layer attends to the keys and values of the head, which was passed earlier, followed by its
+    own. They are joined layer by layer and not kept, which takes the memory of one layer.
     """
 
-    earlier: Sequence[Earlier] = ()
-    keep: bool = False
-    own: Layers = field(default_factory=list)
+    head: Layers  # one row; empty in the head's own pass, which fills it
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> Sequence[torch.Tensor]:
         """The keys and values to attend to; called by every attention module."""
-        if self.keep:
-            self.own.append((keys, values))
-        if not self.earlier:
+        if layer_idx == len(self.head):
+            self.head.append((keys, values))
             return keys, values
-        before = [part.gathered(layer_idx) for part in self.earlier]
-        all_keys = torch.cat([*(earlier_keys for earlier_keys, _ in before), keys], dim=-2)
-        all_values = torch.cat([*(earlier_values for _, earlier_values in before), values], dim=-2)
-        return all_keys, all_values
+        before = (states.expand(len(keys), -1, -1, -1) for states in self.head[layer_idx])
+        return [torch.cat(both, dim=-2) for both in zip(before, (keys, values), strict=True)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Number of earlier slots; called by the model."""
-        return sum(part.slots for part in self.earlier)
+        """Number of the head's tokens; called by the model."""
+        return self.head[0][0].shape[2] if self.head else 0
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
@@ -113,31 +68,31 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
 def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
     """Keys and values (one row) of the tokens that all prompts begin with; empty for no tokens."""
-    cache = Cache(keep=True)
+    cache = Cache([])
     if ids:
         blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
-        arguments = padded([ids], [0], len(ids), device)
+        arguments = padded([ids], len(ids), device)
         arguments["attention_mask"] = blocked.triu(1)[None, None].to(device)
         with torch.inference_mode():
             model.base_model(**arguments, past_key_values=cache, use_cache=True)
-    return cache.own
+    return cache.head
 
 
 def padded(
-    rows: Sequence[Sequence[int]], starts: Sequence[int], width: int, device: torch.device
+    rows: Sequence[Sequence[int]], length: int, device: torch.device, first: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Model inputs for each row from its start on, padded on the right.
+    """Model inputs for each row from its token `first` on, padded on the right to this length.
 
     Returns:
-        `input_ids` and `position_ids`, int64 [rows, width].
+        `input_ids` and `position_ids`, int64 [rows, length − first].
     """
-    ids = torch.zeros((len(rows), width), dtype=torch.long)
-    for number, (row, start) in enumerate(zip(rows, starts, strict=True)):
-        ids[number, : len(row) - start] = torch.tensor(row[start:])
-    places = torch.tensor(starts)[:, None] + torch.arange(width)
+    ids = torch.zeros((len(rows), length), dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = torch.tensor(row)
     # Padding repeats its row's last position: some models scale by the last position they see.
-    last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
-    return {"input_ids": ids.to(device), "position_ids": places.minimum(last).to(device)}
+    last = torch.tensor([[len(row) - 1] for row in rows])
+    places = torch.arange(length).minimum(last)
+    return {"input_ids": ids[:, first:].to(device), "position_ids": places[:, first:].to(device)}
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -43,20 +43,14 @@ class Header:
 
     Attributes:
         config: the keys of config.json.
-        layers: the number of blocks.
-        width: the width of the residual stream.
         numbers: the number of weights in all tensors.
-        tensors: number format → how many tensors are written in it.
         quantisation: what the file calls its format, such as `Q4_K_M`, or else the format of most
             weights; None if they are floats.
         words: the settings of its tokenizer, without lists.
     """
 
     config: Mapping[str, Any]
-    layers: int
-    width: int
     numbers: int
-    tensors: Mapping[str, int]
     quantisation: str | None
     words: Mapping[str, Any]
 
@@ -87,13 +81,9 @@ def read_header(path: Path) -> Header:
     rows = tensors["token_embd.weight"].rows if "token_embd.weight" in tensors else 0
     config = gguf_settings.config(fields, rows, "output.weight" not in tensors, path)
     _check_tokenizer(fields, path)
-    architecture = fields["general.architecture"]
     return Header(
         config,
-        fields[f"{architecture}.block_count"],
-        fields[f"{architecture}.embedding_length"],
         sum(tensor.numbers for tensor in tensors.values()),
-        dict(sorted(Counter(tensor.format for tensor in tensors.values()).items())),
         _format(fields, tensors.values()),
         {
             key: value
@@ -120,8 +110,7 @@ def convert(path: str | Path, folder: str | Path, dtype: str = "float32") -> Non
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    record = {"file": path.name, "quantisation": header.quantisation, "tensors": header.tensors}
-    write_json(record, folder / RECORD)
+    write_json({"quantisation": header.quantisation}, folder / RECORD)
 
 
 def quantisation(folder: str | Path) -> str | None:

@@ -18,7 +18,7 @@ from anchorscope.config.readouts import parse
 from anchorscope.passes import interventions
 from anchorscope.storage import partial
 from anchorscope.storage.errors import stale
-from anchorscope.storage.files import check_ids, read_parquet, write_parquet
+from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
@@ -177,9 +177,8 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     Has the columns of `index` but those of the role `noise`; None everywhere in `PARTNER_COLUMNS`
     where crossing was not run; and `logprob_<condition>`, the summed log-probability of E_A's
     tokens, or the gold answer's, NaN where not measured. Raises AnchorscopeError: the folder was
-    measured from other answers, or an id comes twice.
+    measured from other answers.
     """
-    check_ids(answers)
     where = read_parquet(Path(folder) / "index.parquet")
     where = where.drop(columns=[one.name for one in interventions.of_role("noise")])
     unknown = set(where["id"]) - set(answers["id"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,8 +15,6 @@ NOISE_SAMPLES = 64
 
 Drawn = tuple[Intervention, int]
 """An intervention and the number of its draw."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -137,24 +134,8 @@ def arrange(
             most = (noise_samples or {}).get(drawn[0].name, NOISE_SAMPLES)
             some = range(min(len(samples), most))
             batches += _batches(samples, some, [drawn], batch_tokens, seed)
-    _warn_of_budget(samples, batches, batch_tokens)
     counts = Counts(len(samples), len(samples))
     return Plan(tuple(samples), tuple(batches), counts, _head(samples))
-
-
-def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
-    """Say it if single samples are larger than a batch should be: they are passed whole."""
-    over = [batch for batch in batches if batch.tokens(batch.samples) > batch_tokens]
-    if over:
-        largest = max(over, key=lambda batch: batch.tokens(batch.samples))
-        log.warning(
-            "batch_tokens: %d is too small for %d samples, which are passed one by one; the "
-            "largest, %s, takes %d tokens under all its conditions",
-            batch_tokens,
-            len(over),
-            samples[largest.samples[0]].id,
-            largest.tokens(largest.samples),
-        )
 
 
 def _head(samples: Sequence[Sample]) -> int:

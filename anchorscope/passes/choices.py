@@ -1,10 +1,11 @@
 """The logits of two tokens that may come next, such as the letters of a choice.
 
 The base model is run without its LM head, from the first token that prompts do not share (see
-`runner`); the head then reads the last state of each prompt alone.
+`runner`); the head then reads one state of each row alone.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from anchorscope.models import cache
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Batch, Plan, Sample, arrange, by_length, narrowed
+from anchorscope.passes.batches import Batch, Plan, Row, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.passes.lm_head import logits_of
 from anchorscope.storage.progress import Progress
@@ -30,7 +31,7 @@ def choices(
         tokens: two for each.
 
     Raises:
-        AnchorscopeError: a logit is not finite; one prompt alone does not fit in memory.
+        AnchorscopeError: see `of_plan`.
     """
     if not len(prompts):
         return np.zeros((0, 2))
@@ -39,39 +40,68 @@ def choices(
         Sample(str(number), tuple(ids), {"prompt_end": end}, (end,), (end,), end + 1)
         for number, (ids, end) in enumerate(zip(prompts, ends, strict=True))
     ]
-    plan, room = arrange(samples, [(CLEAN, 0)], batch_tokens=loaded.batch_tokens), Room()
-    head = cache.pass_head(loaded.model, samples[0].input_ids[: plan.head], loaded.device)
+    plan = arrange(samples, [(CLEAN, 0)], batch_tokens=loaded.batch_tokens)
     both = np.empty((len(prompts), 2))
-
-    def passed(batch: Batch, numbers: Sequence[int]) -> list[tuple[list[int], np.ndarray]]:
-        parts = by_length(plan, narrowed(batch, numbers))
-        return [(list(one.samples), _of_batch(loaded, plan, one, tokens, head)) for one in parts]
-
-    with Progress(total=len(samples), desc="choices") as progress:
-        for batch in plan.batches:
-            for parts in room.run(batch.samples, batch.tokens, partial(passed, batch)):
-                for places, logits in parts:
-                    both[places] = logits
-            progress.update(len(batch.samples))
-    if len(bad := np.flatnonzero(~np.isfinite(both).all(1))):
-        raise not_finite("the logits of a choice are not finite", f"prompt {bad[0]}")
+    for row, logits in of_plan(loaded, plan, "prompt_end", tokens):
+        both[row.sample] = logits
     return both
+
+
+def of_plan(
+    loaded: Loaded,
+    plan: Plan,
+    position: str,
+    tokens: Sequence[tuple[int, int]],
+    room: Room | None = None,
+) -> Iterator[tuple[Row, np.ndarray]]:
+    """Each planned row, and the logits of two tokens that may follow its position, float64 [2].
+
+    Args:
+        tokens: two for each sample.
+        room: counts the batches that were halved.
+
+    Raises:
+        AnchorscopeError: a logit is not finite; one sample alone does not fit in memory.
+    """
+    room = room or Room()
+    head = cache.pass_head(loaded.model, plan.samples[0].input_ids[: plan.head], loaded.device)
+
+    def passed(batch: Batch, numbers: Sequence[int]) -> list[tuple[Row, np.ndarray]]:
+        parts = by_length(plan, narrowed(batch, numbers))
+        return [
+            row for one in parts for row in _of_batch(loaded, plan, one, position, tokens, head)
+        ]
+
+    with Progress(total=len(plan.batches), desc="choices") as progress:
+        for batch in plan.batches:
+            for part in room.run(batch.samples, batch.tokens, partial(passed, batch)):
+                yield from part
+            progress.update()
 
 
 @torch.inference_mode()
 def _of_batch(
-    loaded: Loaded, plan: Plan, batch: Batch, tokens: Sequence[tuple[int, int]], head: cache.Layers
-) -> np.ndarray:
-    """The logits of the samples of a batch, float64 [samples, 2].
+    loaded: Loaded,
+    plan: Plan,
+    batch: Batch,
+    position: str,
+    tokens: Sequence[tuple[int, int]],
+    head: cache.Layers,
+) -> list[tuple[Row, np.ndarray]]:
+    """The same of the rows of a batch.
 
     `head`: keys and values of the tokens that all prompts begin with.
     """
     states = loaded.model.base_model(**runner.inputs(loaded, plan, batch, head)).last_hidden_state
     first = runner.first_passed(plan, batch, head)
-    ends = [plan.samples[number].positions["prompt_end"] - first for number in batch.samples]
-    pairs = torch.tensor([tokens[number] for number in batch.samples])
+    places = [plan.passed(row).positions[position] - first for row in batch.rows]
+    pairs = torch.tensor([tokens[row.sample] for row in batch.rows])
     parts = [
         logits.gather(-1, some.to(logits.device)).cpu()
-        for logits, some in logits_of(loaded, states[range(len(ends)), ends], pairs)
+        for logits, some in logits_of(loaded, states[range(len(places)), places], pairs)
     ]
-    return torch.cat(parts).double().numpy()
+    both = torch.cat(parts).double().numpy()
+    for row in itertools.compress(batch.rows, ~np.isfinite(both).all(1)):
+        where = f"sample {plan.samples[row.sample].id}, condition {row.condition}, draw {row.draw}"
+        raise not_finite("the logits of a choice are not finite", where)
+    return list(zip(batch.rows, both, strict=True))

@@ -67,10 +67,6 @@ class Part:
     def shape(self) -> Sequence[int]:
         return (len(self.layers), *self.x.shape[1:])
 
-    @property
-    def layers_at_once(self) -> int:
-        return layers_at_once(self.x)
-
     def __len__(self) -> int:
         return len(self.layers)
 
@@ -94,24 +90,14 @@ def at(x: Features, layers: Sequence[int]) -> Tensor:
     return torch.cat([x[layer : layer + 1] for layer in layers])
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Which rows of a file are used, and where they go."""
-
-    in_file: list[int]
-    in_features: list[int]
-
-
 @dataclass
 class StoredStates:
-    """Features in files: one read-out under one condition, float32 [layers, samples, width].
-
-    A slice of layers raises AnchorscopeError if a state in it is not finite, with sample and layer.
-    """
+    """Features in files: one read-out under one condition, float32 [layers, samples, width]."""
 
     name: str  # of the tensor in the files, each [rows, layers, width]
     ids: list[str]  # of the samples
-    files: dict[Path, _Rows]
+    # file → which of its rows are used, and where they go among the samples
+    files: dict[Path, tuple[list[int], list[int]]]
     shape: tuple[int, int, int]  # layers, samples, width
     layers_at_once: int  # how many layers are read together and held until others are needed
     _held_layers: range = range(0)
@@ -134,13 +120,14 @@ class StoredStates:
                 ids_in_file = json.loads(file.metadata()["ids"])
                 shape = file.get_slice(name).get_shape()
             used = [row for row, id_ in enumerate(ids_in_file) if id_ in missing]
-            files[path] = _Rows(used, [missing.pop(ids_in_file[row]) for row in used])
+            files[path] = used, [missing.pop(ids_in_file[row]) for row in used]
         if not files:
             do = "add the read-out or the condition to config.yaml and run snakemake again"
             raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
         if missing:
             what = f"the states of {len(missing)} samples are in no batch: {min(missing)}"
-            raise _broken(what, folder)
+            do = "delete its folder and run snakemake again"
+            raise AnchorscopeError(what, folder, do, see="unreadable-product")
         _, layers, width = shape
         at_once = max(1, block_bytes // (4 * width * len(ids)))
         return cls(name, ids, files, (layers, len(ids), width), at_once)
@@ -162,19 +149,8 @@ class StoredStates:
 
     def _read(self, layers: range) -> Tensor:
         features = torch.empty((len(layers), *self.shape[1:]))
-        for path, rows in self.files.items():
+        for path, (used, places) in self.files.items():
             with partial.opened(path) as file:
-                states = file.get_slice(self.name)[:, layers.start : layers.stop][rows.in_file]
-            if not torch.isfinite(states).all():
-                # Measuring refuses such states, so the file was changed afterwards.
-                row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
-                sample = self.ids[rows.in_features[row]]
-                what = f"{self.name} of sample {sample} is not finite at layer {layers[layer]}"
-                raise _broken(what, path)
-            features[:, rows.in_features] = states.transpose(0, 1).float()
+                states = file.get_slice(self.name)[:, layers.start : layers.stop][used]
+            features[:, places] = states.transpose(0, 1).float()
         return features
-
-
-def _broken(what: str, where: Path) -> AnchorscopeError:
-    do = "delete its folder and run snakemake again"
-    return AnchorscopeError(what, where, do, see="unreadable-product")

@@ -1,100 +1,87 @@
-"""Hooks: what a pass reads and masks in single modules, layer by layer."""
+"""What a pass reads in single modules, and the attention mask that it gives them."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from anchorscope.config.readouts import SITES
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample
-
-TOKENWISE = "mlp"
-"""The site whose module computes each token by itself."""
 
 Arguments = tuple[Tensor, ...]
 Output = Tensor | tuple[Tensor, ...]
 """What a module returns: a tensor, or a tuple that starts with one."""
 
 
-class Finished(Exception):
-    """Ends a pass early: everything that is read has been recorded.
-
-    Raised by a hook. The hooks of transformers and accelerate are undone per module, not per pass,
-    so they stay in order.
-    """
-
-
-@dataclass(frozen=True)
-class Recorder:
-    """Keeps the states at the read-out tokens of the rows being passed."""
-
-    indices: Tensor  # of the read-out tokens among those passed, int64 [rows, positions]
-    seen: dict[str, list[Tensor]]  # site → [rows, positions, width] of each layer in turn
-
-    def at_readouts(self, states: Tensor) -> Tensor:
-        """The states [rows, length, width] at the read-out tokens, [rows, positions, width]."""
-        indices = self.indices.to(states.device)
-        return states[torch.arange(len(indices), device=states.device)[:, None], indices]
-
-    def states(self) -> dict[str, Tensor]:
-        """Site → [rows, layers, positions, width]."""
-        return {
-            site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
-            for site, layers in self.seen.items()
-        }
-
-
 @contextmanager
 def recording(
-    loaded: Loaded,
-    pairs: Sequence[tuple[str, str]],
-    rows: Sequence[Sample],
-    *,
-    first: int = 0,
-    early: bool = False,
-) -> Iterator[Recorder]:
+    loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
+) -> Iterator[dict[str, list[Tensor]]]:
     """Record the outputs at read-outs (site, position) of these rows while the context is open.
 
-    The rows are passed once, from their token `first` on. With `early` the pass ends with the last
-    module read; if that works token by token, it is given the read-out tokens only.
+    The rows are passed once, from their token `first` on. Gives site → the states of each layer in
+    turn, [rows, positions, width].
     """
-    sites = list(dict.fromkeys(site for site, _ in pairs))
-    positions = list(dict.fromkeys(position for _, position in pairs))
-    indices = [[row.positions[name] - first for name in positions] for row in rows]
-    recorder = Recorder(torch.tensor(indices), {site: [] for site in sites})
-    blocks = families.layers(loaded)
-    last_site = max(sites, key=SITES.index)
+    positions = dict.fromkeys(position for _, position in pairs)
+    indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
+    seen: dict[str, list[Tensor]] = {site: [] for site, _ in pairs}
+
+    def keep(site: str, _: nn.Module, __: Arguments, output: Output) -> None:
+        states = families.first_tensor(output)
+        every = torch.arange(len(rows), device=states.device)[:, None]
+        seen[site].append(states[every, indices.to(states.device)])
+
     with ExitStack() as hooks:
-        for block, site in itertools.product(blocks, sites):
-            ends = early and block is blocks[-1] and site == last_site
-            narrows = ends and site == TOKENWISE
+        for block, site in itertools.product(families.layers(loaded), seen):
+            hook = families.part(loaded, block, site).register_forward_hook(partial(keep, site))
+            hooks.callback(hook.remove)
+        yield seen
 
-            def keep(
-                _: nn.Module,
-                __: Arguments,
-                output: Output,
-                site: str = site,
-                ends: bool = ends,
-                narrows: bool = narrows,
-            ) -> None:
-                states = families.first_tensor(output)
-                recorder.seen[site].append(states if narrows else recorder.at_readouts(states))
-                if ends:
-                    raise Finished
 
-            def narrow(_: nn.Module, arguments: Arguments) -> Arguments:
-                return recorder.at_readouts(arguments[0]), *arguments[1:]
+def mask(
+    lengths: Sequence[int],
+    cuts: Sequence[Sequence[int]],
+    length: int,
+    *,
+    first: int = 0,
+    weights: Sequence[float] = (),
+    dtype: torch.dtype,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """The additive mask [rows, 1, length − first, length] of rows padded on the right.
 
-            module = families.part(loaded, block, site)
-            hooks.callback(module.register_forward_hook(keep).remove)
-            if narrows:
-                hooks.callback(module.register_forward_pre_hook(narrow).remove)
-        yield recorder
+    It is causal and closed to padding. Attention to a row's cut tokens, from every later token
+    that is not cut itself, is multiplied by the row's weight; the softmax then renormalises what
+    each query attends to. The diagonal stays open: a row with nothing to attend to would be NaN.
+
+    Args:
+        lengths: tokens of each row without padding.
+        cuts: numbers of the tokens cut in each row.
+        length: tokens of each row with padding.
+        first: the first token that is passed; those before it are attended to.
+        weights: one a row; 0, the default, cuts.
+        dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
+    """
+    is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
+    for row, tokens in enumerate(cuts):
+        is_cut[row, 0, list(tokens)] = True
+    is_cut, key = is_cut.to(device), torch.arange(length, device=device)
+    query = key[first:, None]
+    exists = key < torch.tensor(lengths, device=device)[:, None, None]
+    weighed = is_cut & ~is_cut[:, 0, first:, None] & (query != key)
+    is_open = ((key <= query) & exists) | (query == key)
+    closed = torch.finfo(dtype).min
+    additive = torch.zeros(is_open.shape, dtype=dtype, device=device)
+    additive.masked_fill_(~is_open | weighed, closed)
+    if any(weights):
+        logs = torch.tensor([math.log(weight) if weight else closed for weight in weights])
+        additive = torch.where(weighed & is_open, logs.to(additive)[:, None, None], additive)
+    return additive[:, None]
 
 
 @contextmanager

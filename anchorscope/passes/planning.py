@@ -19,7 +19,6 @@ from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, Settings, on
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
 TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
@@ -61,7 +60,7 @@ def plan(
             `anchorscope.passes.partners.crossing`.
 
     Raises:
-        AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.
+        AnchorscopeError: nothing left to measure.
     """
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
@@ -99,12 +98,11 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
 def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
     """The rows that are measured, and how many are not, by reason.
 
-    Raises AnchorscopeError: none is left, or an id comes twice.
+    Raises AnchorscopeError: none is left.
     """
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
-    check_ids(table)
     if table.empty:
         what = f"no sample is left to measure: {counts.as_dict()}"
         do = "see the reasons in the provenance of the answers"
@@ -124,8 +122,8 @@ def _over(length: int, limits: Limits) -> str | None:
 
 
 def sample_of(record: Mapping[Any, Any]) -> Sample:
-    """One row of the answers table, its indices checked."""
-    sample = Sample(
+    """One row of the answers table."""
+    return Sample(
         id=str(record["id"]),
         input_ids=_ints(record["input_ids"]),
         positions={name: int(TOKEN[name](record)) for name in POSITIONS},
@@ -133,12 +131,6 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
         eq_tokens=_ints(record["eq_tokens"]),
         answer_start=int(record["prompt_length"]),
     )
-    indices = [*sample.positions.values(), *sample.question_tokens, *sample.eq_tokens]
-    if min(indices) < 0 or max(indices) >= len(sample.input_ids):
-        what = f"a token index lies outside the sample's {len(sample.input_ids)} tokens"
-        do = "delete the answers of this cell and run again"
-        raise AnchorscopeError(what, f"answers, id {sample.id}", do, see="stale-product")
-    return sample
 
 
 def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:

@@ -5,7 +5,7 @@ at each layer k, exactly the state that a cut in layers 0...k gives.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,9 +16,8 @@ from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes.batches import Batch, Plan, by_length, narrowed
-from anchorscope.passes.hooks import Finished, masked, recording
+from anchorscope.passes.hooks import mask, masked, recording
 from anchorscope.passes.lm_head import probabilities
-from anchorscope.passes.mask import mask
 from anchorscope.storage.room import Room
 
 States = dict[str, torch.Tensor]
@@ -58,21 +57,14 @@ def run(
     Raises:
         AnchorscopeError: see `measure`.
     """
-    pairs, rows = parse(read), [planned.passed(row) for row in batch.rows]
-    arguments: dict[str, Any] = {**inputs(loaded, planned, batch)}
-    embeddings = None
+    arguments, embeddings = inputs(loaded, planned, batch), None
     if grad:
         embed = loaded.model.get_input_embeddings()
         embeddings = embed(arguments.pop("input_ids")).detach().requires_grad_()
         eager = loaded.model.config._attn_implementation == "eager"
         arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
-    with (
-        recording(loaded, pairs, rows) as recorder,
-        _masked_by_layer(loaded, planned, batch),
-        torch.enable_grad() if grad else torch.inference_mode(),
-    ):
-        out = loaded.model.base_model(**arguments)
-        states = _named(planned, batch, pairs, recorder.states())
+    with torch.enable_grad() if grad else torch.inference_mode():
+        states, out = _called(loaded, planned, batch, parse(read), arguments)
     return Passed(states, embeddings, getattr(out, "attentions", None) or ())
 
 
@@ -88,9 +80,8 @@ def measure(
     """Run the planned passes one after the other.
 
     A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
-    once, and a pass ends with the last module read, or with the LM head for `outputs`. All rows of
-    a sample are in one call: in half precision the shape of a call changes results by more than a
-    small effect.
+    once. All rows of a sample are in one call: in half precision the shape of a call changes
+    results by more than a small effect.
 
     Args:
         readouts: such as `mlp/final`.
@@ -127,6 +118,7 @@ def _joined(parts: Sequence[States]) -> States:
     return {name: torch.cat([part[name].cpu() for part in parts]) for name in parts[0]}
 
 
+@torch.inference_mode()
 def _states(
     loaded: Loaded,
     planned: Plan,
@@ -136,19 +128,30 @@ def _states(
     outputs: bool,
 ) -> States:
     """The states of one batch; `head` are the keys and values of the cell's head."""
+    arguments = inputs(loaded, planned, batch, head)
+    states, out = _called(loaded, planned, batch, pairs, arguments, head)
+    if outputs:
+        first = first_passed(planned, batch, head)
+        states |= _outputs(loaded, planned, batch, out.last_hidden_state, first)
+    return states
+
+
+def _called(
+    loaded: Loaded,
+    planned: Plan,
+    batch: Batch,
+    pairs: Sequence[Pair],
+    arguments: Mapping[str, Any],
+    head: cache.Layers | None = None,
+) -> tuple[States, Any]:
+    """The states of one batch, and all that the base model returns for these arguments."""
     rows, first = [planned.passed(row) for row in batch.rows], first_passed(planned, batch, head)
-    early, out = batch.masked and not outputs, None
     with (
-        recording(loaded, pairs, rows, first=first, early=early) as recorder,
+        recording(loaded, pairs, rows, first=first) as seen,
         _masked_by_layer(loaded, planned, batch, head),
-        torch.inference_mode(),
     ):
-        with suppress(Finished):
-            out = loaded.model.base_model(**inputs(loaded, planned, batch, head))
-        states = _named(planned, batch, pairs, recorder.states())
-        if outputs and out is not None:
-            states |= _outputs(loaded, planned, batch, out.last_hidden_state, first)
-        return states
+        out = loaded.model.base_model(**arguments)
+    return _named(planned, batch, pairs, seen), out
 
 
 def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, first: int) -> States:
@@ -204,25 +207,20 @@ def inputs(
         the model's dtype [rows, 1, width, length of the batch], with the head as a cache; for
         `noop`, which takes the model's ordinary path, int64 [rows, width].
     """
-    samples = [planned.passed(row) for row in batch.rows]
-    ids = [sample.input_ids for sample in samples]
+    ids = [planned.passed(row).input_ids for row in batch.rows]
     lengths, first = [len(row) for row in ids], first_passed(planned, batch, head)
-    width = batch.length - first
-    arguments: dict[str, Any] = cache.padded(ids, [first] * len(ids), width, loaded.device)
+    arguments: dict[str, Any] = cache.padded(ids, batch.length, loaded.device, first)
     arguments["use_cache"] = first > 0
-    every = torch.arange(batch.length).expand(len(ids), -1)
     if not batch.masked:
-        exists = every < torch.tensor(lengths)[:, None]
+        exists = torch.arange(batch.length) < torch.tensor(lengths)[:, None]
         return arguments | {"attention_mask": exists.long().to(loaded.device)}
     if head and first:
-        zeros = torch.zeros(len(ids), dtype=torch.long)
-        earlier = cache.Earlier(head, zeros, zeros, zeros + first)
-        arguments["past_key_values"] = cache.Cache([earlier])
+        arguments["past_key_values"] = cache.Cache(head)
     arguments["attention_mask"] = mask(
-        every[:, first:],
-        every,
         lengths,
         [row.tokens if acting else () for row in batch.rows],
+        batch.length,
+        first=first,
         weights=[row.intervention.weight for row in batch.rows],
         dtype=loaded.model.dtype,
         device=loaded.device,
@@ -257,15 +255,16 @@ def _masked_by_layer(
 
 
 def _named(
-    planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, torch.Tensor]
+    planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, Sequence[torch.Tensor]]
 ) -> States:
-    """Check the states of a batch, site → [rows, layers, positions, width], and name them."""
+    """Check the states of a batch, which `recording` has seen, and name them."""
     positions = list(dict.fromkeys(position for _, position in pairs))
-    for site, states in seen.items():
-        _check(states, planned, batch, site)
     # Rows are all samples under the first column, then under the next.
-    shape = len(batch.columns), len(batch.samples)
-    columns = {site: states.unflatten(0, shape) for site, states in seen.items()}
+    shape, columns = (len(batch.columns), len(batch.samples)), {}
+    for site, layers in seen.items():
+        states = torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
+        _check(states, planned, batch, site)
+        columns[site] = states.unflatten(0, shape)
     return {
         f"{one.name}.{draw}/{site}.{position}": columns[site][
             number, :, :, positions.index(position)

@@ -4,6 +4,9 @@ A percentile bootstrap that holds the probes fixed is too narrow: a draw changes
 averaged, but not which the probes learned from. So probes are also learned from some of the draws
 (`Draws`). The ratio of the two standard deviations of a quantity, with probes learned anew and with
 probes held fixed, is its inflation, by which its interval is stretched about the estimate.
+
+If none of n samples flips, each draw of the bootstrap says 0, and so does its interval: for six
+samples as for six hundred. What was not seen may still be there (`with_edges`).
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.passes import interventions
-from anchorscope.probes import edges, intervals
+from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
-from anchorscope.probes.samples import Readout, mismatch, places
+from anchorscope.probes.samples import Readout, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
 RELATIVE = 1e-9
@@ -91,7 +95,7 @@ class Draws:
         Raises:
             AnchorscopeError: draws and answers are not of the same samples.
         """
-        rows = self._rows(answers, f"read-out {readout.name}")
+        rows = places(self.ids, answers["id"], f"refitted probes, read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
         wanted |= {interventions.REGISTRY[name].against for name in wanted}
         scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
@@ -107,15 +111,8 @@ class Draws:
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
         """Floor → what its refits say of the answers, float64 [draws, n]; errors as of `refits`."""
-        rows = self._rows(answers, "floors")
+        rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
-
-    def _rows(self, answers: pd.DataFrame, where: str) -> np.ndarray:
-        """Where each answer stands among the samples."""
-        rows = places(pd.DataFrame({"id": self.ids}), answers)
-        if rows is None:
-            raise mismatch("refitted probes scored other samples", where)
-        return rows
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ class Means:
 
     def clusters(self, drawn: Bootstrap) -> np.ndarray:
         """As how many equal clusters the members count, [layers]; of several ways the mean."""
-        return edges.effective_clusters(drawn.sums(self.members)).mean(0)
+        return effective_clusters(drawn.sums(self.members)).mean(0)
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ class Spread:
     estimate: np.ndarray  # [layers]
     replicates: np.ndarray  # of the bootstrap, stretched about the estimate, [draws, layers]
     inflation: np.ndarray  # by how much, at least 1, [layers]
-    clusters: np.ndarray  # that hold its members, `edges.effective_clusters`, [layers]
+    clusters: np.ndarray  # that hold its members, `effective_clusters`, [layers]
 
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
@@ -154,10 +151,10 @@ class Spread:
         """Pointwise, [layers] each; NaN where the quantity is.
 
         Bounds are those of one sample's value: the interval keeps to them, and where no sample
-        differed they say how far one could (`edges`).
+        differed they say how far one could (`with_edges`).
         """
         ends = intervals.percentile(self.replicates, level)
-        low, high = np.clip(edges.with_edges(*ends, self.clusters, level, bounds), *bounds)
+        low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)
         return np.where(blank, np.nan, low), np.where(blank, np.nan, high)
 
@@ -170,7 +167,44 @@ class Spread:
         """
         ends = intervals.simultaneous(self.estimate, self.replicates, level, used)
         each = 1 - (1 - level) / max(1, used.sum())
-        return edges.with_edges(*ends, self.clusters, each, bounds)
+        return with_edges(*ends, self.clusters, each, bounds)
+
+
+def effective_clusters(sizes: np.ndarray) -> np.ndarray:
+    """As how many clusters of equal size clusters count, [...], of their sizes [..., clusters].
+
+    Kish's (Σ size)² / Σ size²: the members of a cluster are taken to be all alike, since where
+    nothing varies nothing tells how alike they are. 0 without members.
+    """
+    sizes = np.asarray(sizes, dtype=np.float64)
+    squares = (sizes**2).sum(-1)
+    return np.divide(sizes.sum(-1) ** 2, squares, out=np.zeros(squares.shape), where=squares > 0)
+
+
+def with_edges(
+    low: np.ndarray,
+    high: np.ndarray,
+    clusters: np.ndarray,
+    level: float,
+    bounds: tuple[float, float],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of a bootstrap, those of no width replaced by what their clusters leave open.
+
+    Of means over `clusters` (`effective_clusters`) that did not vary: a share z² / (clusters + z²)
+    of these may differ without being seen, the upper end of Wilson's interval (J. Am. Stat. Assoc.
+    22, 1927) at 0, and may lie anywhere within the bounds of one sample's value. So for a share of
+    0 this is Wilson's interval, and for a difference of shares of 0 it is as wide to both sides.
+    Low and high have the shape of `clusters`. Without finite bounds nothing is known of what was
+    not seen, and they stay.
+    """
+    least, most = bounds
+    if not np.isfinite(bounds).all():
+        return low, high
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    unseen = z**2 / (np.asarray(clusters, dtype=np.float64) + z**2)
+    flat = np.isclose(low, high, rtol=1e-9, atol=1e-9)
+    wider_low, wider_high = low - unseen * (low - least), low + unseen * (most - low)
+    return np.where(flat, wider_low, low), np.where(flat, wider_high, high)
 
 
 def spreads(

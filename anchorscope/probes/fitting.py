@@ -5,7 +5,7 @@ Neither a probe nor its calibration has seen the samples that it scores, nor any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,10 +19,10 @@ from anchorscope.passes import planning
 from anchorscope.passes.batches import Plan
 from anchorscope.passes.features import Features
 from anchorscope.passes.interventions import Settings as Conditions
-from anchorscope.probes import platt, probes
+from anchorscope.probes import platt, probes, samples
 from anchorscope.probes.intervals import auc
 from anchorscope.questions import folds
-from anchorscope.storage.errors import AnchorscopeError, stale
+from anchorscope.storage.errors import AnchorscopeError
 
 ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """The fields of `Fitted` beside the probes."""
@@ -74,23 +74,13 @@ class Design:
         """Which of the probes of several draws scores each sample out of fold, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
 
-    def rows_of(self, ids: Iterable[object]) -> np.ndarray:
-        """Where each of these ids stands among the samples, int64 [n].
-
-        Raises AnchorscopeError: the ids are not those of the samples, each once.
-        """
-        wanted = pd.Index([str(one) for one in ids], dtype=object)
-        rows = pd.Index(self.ids).get_indexer(wanted)
-        if len(wanted) != len(self.ids) or wanted.has_duplicates or (rows < 0).any():
-            what = f"{len(wanted)} samples are not the {len(self.ids)} that the folds were cut for"
-            raise stale(what, self.where, "the cell's scores")
-        return rows
-
     def in_order(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table of the same samples in this order; errors as of `rows_of`."""
-        self.rows_of(table["id"])
-        places = pd.Index(table["id"].astype(str)).get_indexer(pd.Index(self.ids))
-        return table.iloc[places].reset_index(drop=True)
+        """The rows of a table of the same samples in this order.
+
+        Raises AnchorscopeError: the table has not one row for each sample.
+        """
+        rows = samples.places(table["id"], self.ids, self.where)
+        return table.iloc[rows].reset_index(drop=True)
 
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:

@@ -3,26 +3,21 @@
 import numpy as np
 
 from anchorscope.probes.intervals import auc
-from anchorscope.probes.newton import logistic_regressions
+from anchorscope.probes.samples import sigmoid
 
 LEAST_SLOPE = 1e-3
 BINS = 10
 
 
-def choose(
-    logits: np.ndarray, z: np.ndarray, inner: np.ndarray, weights: np.ndarray | None = None
-) -> np.ndarray:
+def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """The smallest C whose log-loss is within one standard error of the best, int64 [layers].
 
     Over the inner folds `inner` [n] (Hastie, Tibshirani & Friedman, section 7.10), of inner
-    out-of-fold logits [layers, penalties, n], penalties ascending. `weights` [n] say how often each
-    sample counts, None for once.
+    out-of-fold logits [layers, penalties, n], penalties ascending.
     """
-    weights = np.ones(len(z)) if weights is None else weights
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     folds = [inner == fold for fold in np.unique(inner)]
-    means = [np.average(loss[..., fold], axis=-1, weights=weights[fold]) for fold in folds]
-    by_fold = np.stack(means, axis=-1)
+    by_fold = np.stack([loss[..., fold].mean(-1) for fold in folds], axis=-1)
     mean = by_fold.mean(-1)
     error = by_fold.std(-1, ddof=1) / np.sqrt(by_fold.shape[-1])
     best = mean.argmin(-1)[:, None]
@@ -83,6 +78,51 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
         equal = np.ones(others.sum())
         moved[:, fold == k] = logistic_regressions(ones, z[others], equal, logits[:, others])
     return moved
+
+
+def logistic_regressions(
+    rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n].
+
+    By Newton's method, for a few columns; each layer's is fitted by itself. The loss is Σ weights ·
+    log-loss. A step is halved until the loss no longer rises.
+
+    Args:
+        rows: a row for each feature; the constant is one, too.
+        target: between 0 and 1, [n], or [layers, n] where each layer has its own.
+        weights: how often each sample counts, like `target`.
+        fixed: added to the logits, [layers, n].
+    """
+
+    def logit(w: np.ndarray) -> np.ndarray:
+        return (w[..., None, :] @ rows)[..., 0, :] + fixed
+
+    def loss(w: np.ndarray) -> np.ndarray:
+        x = logit(w)  # np.logaddexp(0, x) is several times as slow
+        softplus = np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
+        return ((softplus - target * x) * weights).sum(-1)
+
+    w = np.zeros(rows.shape[:2])
+    least = 1e-9 * np.eye(rows.shape[1])  # keeps the Hessian regular
+    now = loss(w)
+    for _ in range(100):
+        p = sigmoid(logit(w))
+        gradient = (rows @ (weights * (p - target))[..., None])[..., 0]
+        hessian = (rows * (weights * p * (1 - p))[..., None, :]) @ rows.swapaxes(-1, -2)
+        hessian += least
+        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        if np.abs(step).max() < 1e-9:
+            break
+        length = np.ones(len(w))
+        for _ in range(30):
+            after = loss(w - length[:, None] * step)
+            worse = after > now + 1e-12 * np.abs(now)
+            if not worse.any():
+                break
+            length = np.where(worse, length / 2, length)
+        w, now = w - length[:, None] * step, after
+    return w
 
 
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -8,14 +8,13 @@ rows, where a row of weight two counts as two equal rows:
 
 L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), so that correlated
 features converge as fast as independent ones. Gram is the layer's correlation matrix, whose
-eigenvectors are computed once for all problems; it is taken for the identity where it is close to
-that and problems are few.
+eigenvectors are computed once for all problems.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,7 +24,7 @@ from torch import Tensor
 
 from anchorscope.passes.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
-from anchorscope.probes.standardising import COLUMNS, Standardised, as_they_are, standardise
+from anchorscope.probes.standardising import COLUMNS, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
@@ -141,39 +140,26 @@ def _solve(
     layers = standardise(x, masks) if scaled else as_they_are(x, masks)
     weights = z.new_empty((len(x), len(masks), x.shape[2]))
     bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
-    for numbers, block in _blocks(layers, z, masks, c):
-        for chosen in torch.arange(len(masks), device=z.device).split(problems_at_once):
-            problems = block.take(chosen)
-            w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
-            here = numbers[:, None], chosen
-            weights[here], bias[here] = problems.folded(w)
-            iterations, unconverged = max(iterations, steps), unconverged + unsolved
+    block = Block(
+        x=layers.x,
+        z=z,
+        mask=masks,
+        root=torch.where(masks > 0, masks.rsqrt(), 0.0),
+        c=c[..., None],
+        size=masks.sum(-1, keepdim=True),
+        mean=layers.mean[:, layers.same],
+        inv_std=layers.inv_std[:, layers.same],
+        vectors=layers.vectors,
+        values=layers.values[:, None],
+    )
+    for chosen in torch.arange(len(masks), device=z.device).split(problems_at_once):
+        problems = block.take(chosen)
+        w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
+        weights[:, chosen], bias[:, chosen] = problems.folded(w)
+        iterations, unconverged = max(iterations, steps), unconverged + unsolved
     weights /= layers.scale[:, None]
     centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
     return Probes(weights, bias.double() - centred, iterations, unconverged)
-
-
-def _blocks(
-    layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
-) -> Iterator[tuple[Tensor, Block]]:
-    """Layers that can be solved together, their numbers first: eigenvectors of the same rank."""
-    ranks = [vectors.shape[1] for vectors, _ in layers.eigen]
-    for rank in sorted({*ranks}):
-        chosen = [layer for layer, its_rank in enumerate(ranks) if its_rank == rank]
-        numbers = torch.tensor(chosen, device=z.device)
-        block = Block(
-            x=layers.x if len(chosen) == len(ranks) else layers.x[numbers],
-            z=z,
-            mask=masks,
-            root=torch.where(masks > 0, masks.rsqrt(), 0.0),
-            c=c[numbers][..., None],
-            size=masks.sum(-1, keepdim=True),
-            mean=layers.mean[numbers][:, layers.same],
-            inv_std=layers.inv_std[numbers][:, layers.same],
-            vectors=torch.stack([layers.eigen[layer][0] for layer in chosen]),
-            values=torch.stack([layers.eigen[layer][1] for layer in chosen])[:, None],
-        )
-        yield numbers, block
 
 
 def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:

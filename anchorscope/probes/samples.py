@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,8 +72,7 @@ class Readout:
 
     def seen_by(self, scores: Scores) -> Readout:
         """The read-out with the scores of other probes; headline layer and AUC stay."""
-        effects = _all_effects(scores, f"read-out {self.name}")
-        return replace(self, clean=scores["clean", 0], effects=effects)
+        return replace(self, clean=scores["clean", 0], effects=_all_effects(scores))
 
 
 def deepest_layer(auc: np.ndarray) -> int:
@@ -132,23 +131,24 @@ def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
     """A column of another table of the same samples, in the order of the answers, float64 [n].
 
-    Raises AnchorscopeError: the table has not one row for each answer, or one that is not finite.
+    Raises AnchorscopeError: the table has not one row for each answer.
     """
-    rows = places(table, answers)
-    if rows is None:
-        raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
-    values = table[column].to_numpy(dtype=np.float64)[rows]
-    if len(strange := answers["id"][~np.isfinite(values)]):
-        raise mismatch("a score is not finite", f"{where}, id {strange.iloc[0]}")
-    return values
+    rows = places(table["id"], answers["id"], where)
+    return table[column].to_numpy(dtype=np.float64)[rows]
 
 
-def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
-    """Where each answer's row is in a table; None if that has not one for each."""
-    there, wanted = (pd.Index(rows["id"].astype(str)) for rows in (table, answers))
-    if len(there) != len(wanted) or there.has_duplicates or not wanted.isin(there).all():
-        return None
-    return there.get_indexer(wanted)
+def places(
+    there: Iterable[object], wanted: Iterable[object], where: object, product: str = "scores"
+) -> np.ndarray:
+    """Where each of these ids stands among those that are there, int64 [n].
+
+    Raises AnchorscopeError: they are not the same ids, each once; it names `where` and `product`.
+    """
+    index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
+    if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
+        what = f"{len(index)} rows are not those of {len(ids)} samples"
+        raise mismatch(what, where, product)
+    return index.get_indexer(ids)
 
 
 def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
@@ -159,7 +159,7 @@ def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeEr
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """The read-outs of a cell, in the order in which the scores first name them.
 
-    Of the table of `scores.score` (without a column `probe`: of the probe as defined), and the
+    Of the table of `scores.CellScores` (without a column `probe`: of the probe as defined), and the
     answers that `in_order` returns. Raises AnchorscopeError: scores and answers are not of the same
     samples.
     """
@@ -177,8 +177,6 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
                 by_clean_probe[str(condition), int(str(draw))] = s
             else:
                 others.setdefault((str(probe), str(condition)), s)
-        if ("clean", 0) not in by_clean_probe:
-            raise mismatch("the clean pass has no scores", where)
         clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
         yield Readout(
@@ -187,7 +185,7 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
             auc=np.array([intervals.auc(layer, z) for layer in clean]),
             fold=fold,
             layer_of_fold=layer_of_fold(choosing),
-            effects=_all_effects(by_clean_probe, where),
+            effects=_all_effects(by_clean_probe),
             others=others,
         )
 
@@ -197,13 +195,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
-    for what, bad in (
-        ("a sample is scored without answer", places < 0),
-        ("a score is not finite", ~np.isfinite(values)),
-    ):
-        if bad.any():
-            first = part.iloc[bad.argmax()]
-            raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
+    if (places < 0).any():
+        first = part.iloc[(places < 0).argmax()]
+        what = "a sample is scored without answer"
+        raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
     s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
     s[layers, places] = values
     missing = np.isnan(s)
@@ -234,15 +229,12 @@ def _folds(
     return fold, np.array([[intervals.auc(s[some], z[some]) for some in outside] for s in clean])
 
 
-def _all_effects(scores: Scores, where: str) -> dict[str, Effects]:
+def _all_effects(scores: Scores) -> dict[str, Effects]:
     """Effects by condition, in the order of the registry, each against the pass that it names."""
     effects: dict[str, Effects] = {}
     for one in interventions.REGISTRY.values():
-        if one.role == "clean" or not (draws := _draws_of(one.name, scores)):
-            continue
-        if (one.against, 0) not in scores:
-            raise mismatch(f"{one.against} has no scores, which {one.name} is compared with", where)
-        effects[one.name] = _effects(scores[one.against, 0], draws, where)
+        if one.role != "clean" and (draws := _draws_of(one.name, scores)):
+            effects[one.name] = _effects(scores[one.against, 0], draws)
     return effects
 
 
@@ -251,10 +243,8 @@ def _draws_of(condition: str, scores: Scores) -> list[np.ndarray]:
     return [scores[key] for key in sorted(scores) if key[0] == condition]
 
 
-def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:
+def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
     """Effects of a condition on all its draws, against the scores `uncut` [layers, n]."""
-    if any(one.shape != uncut.shape for one in moved):
-        raise mismatch("not scored at the same layers as the clean pass", where)
     s = np.stack(moved)
     measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
     wrong = uncut > 0

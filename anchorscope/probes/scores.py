@@ -4,28 +4,25 @@ Beside the probe itself (`clean`), which scores every condition, three others te
 made of: `refit` has seen the condition (what information is left), `offset` is the probe with its
 offset fitted anew (what a mere shift does), `shuffled` has learned labels that mean nothing.
 
-First the probes of a read-out are fitted (`fit_readout`), then they score every condition
-(`score_readout`). Hidden states are read once, by blocks of layers: all that needs a block is done
-while it is held.
+First the probes of a read-out are fitted, then they score every condition. Hidden states are read
+once, by blocks of layers: all that needs a block is done while it is held.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.passes import interventions, planning
-from anchorscope.passes.activations import read
+from anchorscope.passes import interventions
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
 from anchorscope.probes.bands import Draws
-from anchorscope.probes.fitting import Design, Fitted, Settings, design as cut_folds, out_of_fold
-from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
+from anchorscope.probes.fitting import Design, Fitted, out_of_fold
+from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, shuffled, sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 
@@ -50,9 +47,9 @@ LEARNED = ("t", "offset", "inner_auc")
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
 CLEAN: Condition = ("clean", 0)
-Device = str | torch.device
-Activations = Callable[[str, int], tuple[Sequence[str], Features]]
-"""Condition and draw → ids, and their hidden states [layers, len(ids), width]."""
+Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
+"""Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]; some of
+the samples may be missing under any condition but `clean`."""
 
 log = logging.getLogger(__name__)
 
@@ -66,185 +63,12 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ReadoutProbes:
+class _Probes:
     """The probes of one read-out, fitted to its clean pass."""
 
-    readout: str  # such as `mlp/final`
-    design: Design
     clean: Learned
-    draws: Learned | None  # learned from each bootstrap draw, the penalties those of `clean`
-    shuffled: Learned | None  # learned from shuffled labels, the penalties those of `clean`
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What the probes of a read-out say under one condition."""
-
-    readout: str
-    condition: Condition
-    tables: list[pd.DataFrame]  # rows of each probe in turn, the columns `COLUMNS`
-    rows: np.ndarray  # of the samples measured among the design's, int64 [rows]
-    draws: np.ndarray | None  # s by the probes of the draws, [layers, draws, rows]
-
-
-@dataclass(frozen=True)
-class CellScores:
-    """The scoring of a cell: `tables` fits and scores, and then `fitted` and `draws` are filled."""
-
-    folder: str | Path  # of the activations
-    design: Design
-    draws: Draws  # takes the scores of the probes learned from each draw
-    readouts: Sequence[str]
-    conditions: interventions.Settings
-    device: Device = "cpu"  # where probes are fitted
-    fitted: dict[str, Fitted] = field(default_factory=dict)  # the clean probes, by read-out
-
-    def tables(self) -> Iterator[pd.DataFrame]:
-        """The scores of every read-out and condition, a part at a time; see `score_readout`."""
-        conditions = planning.conditions_of(self.conditions)
-        fit = partial(fit_readout, design=self.design, draws=self.draws, device=self.device)
-        steps = len(self.readouts) * len({CLEAN, *conditions})
-        with Progress(total=steps, unit="conditions") as progress:
-            for readout in self.readouts:
-                states = partial(read, self.folder, readout)
-                probes = fit(states, readout)
-                self.fitted[readout] = probes.clean.fitted
-                for scored in score_readout(states, probes, conditions, device=self.device):
-                    _keep(scored, self.draws)
-                    yield from scored.tables
-                    progress.update(1)
-
-
-def score(
-    activations: Activations,
-    answers: pd.DataFrame,
-    readout: str,
-    conditions: Sequence[Condition],
-    settings: Settings,
-    *,
-    extras: bool = True,
-    draws: Draws | None = None,
-    device: Device = "cpu",
-) -> pd.DataFrame:
-    """The table of one read-out in one piece, its folds cut here.
-
-    Args:
-        answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
-        draws: takes the scores of probes learned from each of its draws.
-        activations, conditions, extras, device: see `fit_readout` and `score_readout`.
-    """
-    design = cut_folds(kept(answers), settings, f"read-out {readout}")
-    probes = fit_readout(activations, readout, design, extras=extras, draws=draws, device=device)
-    tables = []
-    for scored in score_readout(activations, probes, conditions, extras=extras, device=device):
-        if draws is not None:
-            _keep(scored, draws)
-        tables += scored.tables
-    return pd.concat(tables, ignore_index=True)
-
-
-def _keep(scored: Scored, draws: Draws) -> None:
-    """Hand what the probes of the draws say to the draws."""
-    if scored.draws is not None:
-        draws.add(scored.readout, scored.condition, scored.rows, scored.draws)
-
-
-def drawn(answers: pd.DataFrame, design: Design) -> Draws:
-    """Draw clusters of the samples, `settings.refits` times, as every interval does.
-
-    In the order of the design, whatever that of the answers. A draw that leaves a fold one class
-    only is left out, and counted in the log.
-    """
-    ordered = in_order(answers)
-    found = bootstrap(ordered, design.settings.refits, design.settings.seed)
-    rows = design.rows_of(ordered["id"])
-    weights = np.empty((len(found.weights), len(rows)), dtype=np.int64)
-    weights[:, rows] = found.weights[:, found.clusters]
-    usable = fitting.usable(design.uncalibrated, weights)
-    if not usable.all():
-        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
-    return Draws(design.ids, weights[usable])
-
-
-def has_refit(condition: str, draw: int) -> bool:
-    """Whether probes, and offsets, are fitted anew to it: to a cut that has a control."""
-    cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
-    return draw == 0 and any(cut.name == condition for cut in cuts)
-
-
-def fit_readout(
-    activations: Activations,
-    readout: str,
-    design: Design,
-    *,
-    extras: bool = True,
-    draws: Draws | None = None,
-    device: Device = "cpu",
-) -> ReadoutProbes:
-    """Fit the probes of one read-out to its clean pass, which covers all samples.
-
-    Args:
-        extras: whether to fit probes to shuffled labels, too. Not with `published` scoring, nor
-            where a fold gets one class only.
-        draws: in the order of the design; probes are learned from each. They are calibrated on the
-            other outer folds, see `fitting.fit`.
-
-    Raises:
-        AnchorscopeError: a probe cannot be fitted, the ids of activations or draws are not the
-            design's.
-    """
-    if draws is not None and not np.array_equal(draws.ids, design.ids):
-        raise mismatch("bootstrap draws and folds are not of the same samples", readout)
-    null = _shuffled_design(design) if extras else None
-    everyone = _of_everyone(_measured(activations, CLEAN, readout, design))
-
-    def learn(x: Part) -> dict[str, Learned]:
-        """All probes of some layers."""
-        clean = fitting.fit(x, design, device=device)
-        learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
-        if draws:
-            again = fitting.fit(x, design, clean.c, draws.weights, device=device)
-            s = out_of_fold(again, x, design.of_draws(len(draws)))
-            learned["draws"] = Learned(again, s)
-        if null is not None:
-            other = fitting.fit(x, null, clean.c, device=device)
-            learned["shuffled"] = Learned(other, out_of_fold(other, x, design.fold))
-        return learned
-
-    parts = [learn(block) for block in blocks(everyone.x)]
-    learned = {name: _joined([part[name] for part in parts]) for name in parts[0]}
-    more = learned.get("draws"), learned.get("shuffled")
-    return ReadoutProbes(readout, design, learned["clean"], *more)
-
-
-def score_readout(
-    activations: Activations,
-    probes: ReadoutProbes,
-    conditions: Sequence[Condition],
-    *,
-    extras: bool = True,
-    device: Device = "cpu",
-) -> Iterator[Scored]:
-    """Score the clean pass and every condition, out of fold.
-
-    A table has a row for each sample and layer with the columns `COLUMNS`, see docs/products.md; a
-    sample is scored by the probe of its own fold, whatever its prompt was. `shuffled` is at
-    balanced prior and not calibrated (p is NaN). `refit` is fitted with C of the clean probe.
-
-    Args:
-        activations: called once for each condition and draw, which may cover some samples only.
-        conditions: to score; the clean pass comes first in any case.
-        extras: whether to fit `refit` and `offset`, see `has_refit`.
-        device: where `refit` is fitted.
-
-    Raises:
-        AnchorscopeError: a probe cannot be fitted, or the ids do not match.
-    """
-    yield _scored_clean(probes)
-    for condition in dict.fromkeys(conditions):
-        if condition != CLEAN:
-            rows = _measured(activations, condition, probes.readout, probes.design)
-            yield _scored(rows, probes, extras=extras, device=device)
+    draws: Learned | None = None  # learned from each bootstrap draw, the penalties those of `clean`
+    shuffled: Learned | None = None  # learned from shuffled labels, the penalties those of `clean`
 
 
 @dataclass(frozen=True)
@@ -263,15 +87,133 @@ class _Rows:
         return mismatch(message, where, "folder of activations")
 
 
-def _measured(
-    activations: Activations, condition: Condition, readout: str, design: Design
-) -> _Rows:
-    ids, x = activations(*condition)
-    places = pd.Index(design.ids).get_indexer(pd.Index([str(id_) for id_ in ids], dtype=object))
-    rows = _Rows(readout, condition, design, places, x)
-    if strange := [id_ for id_, place in zip(ids, places, strict=True) if place < 0]:
-        raise rows.other_samples(f"id {strange[0]} has no answer")
-    return rows
+@dataclass(frozen=True)
+class CellScores:
+    """The scoring of a cell: `tables` fits and scores, and then `fitted` and `draws` are filled."""
+
+    activations: Activations
+    design: Design
+    draws: Draws  # of `drawn`; takes the scores of the probes learned from each draw
+    readouts: Sequence[str]  # such as `mlp/final`
+    conditions: Sequence[Condition]  # scored beside the clean pass
+    device: str | torch.device = "cpu"  # where probes are fitted
+    fitted: dict[str, Fitted] = field(default_factory=dict)  # the clean probes, by read-out
+
+    def tables(self) -> Iterator[pd.DataFrame]:
+        """The scores of every read-out, condition and probe, out of fold.
+
+        A table has a row for each sample and layer with the columns `COLUMNS`, see
+        docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
+        `shuffled` is at balanced prior and not calibrated (p is NaN). `refit` is fitted with C of
+        the clean probe.
+
+        Raises:
+            AnchorscopeError: a probe cannot be fitted, or the ids of activations are not those of
+                the design.
+        """
+        others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
+        steps = len(self.readouts) * (1 + len(others))
+        with Progress(total=steps, unit="conditions") as progress:
+            for readout in self.readouts:
+                probes = self._fit(readout)
+                self.fitted[readout] = probes.clean.fitted
+                yield from self._clean(readout, probes)
+                progress.update(1)
+                for condition in others:
+                    yield from self._scored(self._measured(readout, condition), probes)
+                    progress.update(1)
+
+    def _measured(self, readout: str, condition: Condition) -> _Rows:
+        ids, x = self.activations(readout, *condition)
+        wanted = pd.Index([str(id_) for id_ in ids], dtype=object)
+        places = pd.Index(self.design.ids).get_indexer(wanted)
+        rows = _Rows(readout, condition, self.design, places, x)
+        if strange := [id_ for id_, place in zip(ids, places, strict=True) if place < 0]:
+            raise rows.other_samples(f"id {strange[0]} has no answer")
+        return rows
+
+    def _fit(self, readout: str) -> _Probes:
+        """The probes of one read-out.
+
+        Those of the draws are calibrated on the other outer folds, see `fitting.fit`.
+        """
+        design, device, null = self.design, self.device, _shuffled_design(self.design)
+        everyone = _of_everyone(self._measured(readout, CLEAN))
+
+        def learn(x: Part) -> dict[str, Learned]:
+            """All probes of some layers."""
+            clean = fitting.fit(x, design, device=device)
+            learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
+            if self.draws:
+                again = fitting.fit(x, design, clean.c, self.draws.weights, device=device)
+                s = out_of_fold(again, x, design.of_draws(len(self.draws)))
+                learned["draws"] = Learned(again, s)
+            if null is not None:
+                other = fitting.fit(x, null, clean.c, device=device)
+                learned["shuffled"] = Learned(other, out_of_fold(other, x, design.fold))
+            return learned
+
+        parts = [learn(block) for block in blocks(everyone.x)]
+        return _Probes(**{name: _joined([part[name] for part in parts]) for name in parts[0]})
+
+    def _clean(self, readout: str, probes: _Probes) -> Iterator[pd.DataFrame]:
+        """The clean pass, which the probes have scored when they were fitted."""
+        places = np.arange(len(self.design.ids))
+        table = partial(_table, readout, CLEAN, self.design, places)
+        if probes.draws is not None:
+            self.draws.add(readout, CLEAN, places, probes.draws.s)
+        yield table("clean", probes.clean.fitted, probes.clean.s)
+        if (null := probes.shuffled) is not None:
+            yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
+
+    def _scored(self, rows: _Rows, probes: _Probes) -> Iterator[pd.DataFrame]:
+        """A condition, scored by the probes and by those that are fitted to it."""
+        design, places, clean = self.design, rows.places, probes.clean.fitted
+        fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
+        whole = _of_everyone(rows) if has_refit(*rows.condition) else None
+        s_parts, draw_parts, refit_parts = [], [], []
+        for x in blocks(rows.x):
+            here = clean.at(x.layers)
+            s_parts.append(out_of_fold(here, x, fold))
+            if probes.draws is not None:
+                draw_parts.append(out_of_fold(probes.draws.fitted.at(x.layers), x, of_draw))
+            if whole is not None:
+                everyone = Part(whole.x, x.layers)
+                refit = fitting.fit(everyone, design, here.c, device=self.device)
+                refit_parts.append(Learned(refit, out_of_fold(refit, everyone, design.fold)))
+        if draw_parts:
+            self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
+        s = np.concatenate(s_parts)
+        table = partial(_table, rows.readout, rows.condition, design)
+        yield table(places, "clean", clean, s)
+        if whole is not None:
+            shifted, offset = _offset_refit(clean, s, design, places)
+            yield table(places, "offset", clean, shifted).assign(offset=offset)
+            again = _joined(refit_parts)
+            yield table(whole.places, "refit", again.fitted, again.s)
+
+
+def drawn(answers: pd.DataFrame, design: Design) -> Draws:
+    """Draw clusters of the samples, `settings.refits` times, as every interval does.
+
+    In the order of the design, whatever that of the answers. A draw that leaves a fold one class
+    only is left out, and counted in the log.
+    """
+    ordered = in_order(answers)
+    found = bootstrap(ordered, design.settings.refits, design.settings.seed)
+    rows = places(design.ids, ordered["id"], design.where)
+    weights = np.empty((len(found.weights), len(rows)), dtype=np.int64)
+    weights[:, rows] = found.weights[:, found.clusters]
+    usable = fitting.usable(design.uncalibrated, weights)
+    if not usable.all():
+        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
+    return Draws(design.ids, weights[usable])
+
+
+def has_refit(condition: str, draw: int) -> bool:
+    """Whether probes, and offsets, are fitted anew to it: to a cut that has a control."""
+    cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
+    return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
 def _of_everyone(rows: _Rows) -> _Rows:
@@ -289,47 +231,6 @@ def _joined(parts: Sequence[Learned]) -> Learned:
     """Probes of blocks of layers, one after the other."""
     fitted = fitting.join([part.fitted for part in parts])
     return Learned(fitted, np.concatenate([part.s for part in parts]))
-
-
-def _scored_clean(probes: ReadoutProbes) -> Scored:
-    """The clean pass, which the probes have scored when they were fitted."""
-    places = np.arange(len(probes.design.ids))
-    table = partial(_table, probes.readout, CLEAN, probes.design, places)
-    tables = [table("clean", probes.clean.fitted, probes.clean.s)]
-    if (null := probes.shuffled) is not None:
-        tables.append(table("shuffled", null.fitted, null.s).assign(p=np.float32("nan")))
-    draws = None if probes.draws is None else probes.draws.s
-    return Scored(probes.readout, CLEAN, tables, places, draws)
-
-
-def _scored(rows: _Rows, probes: ReadoutProbes, *, extras: bool, device: Device) -> Scored:
-    """A condition, scored by the probes and by those that are fitted to it."""
-    design, places, clean = probes.design, rows.places, probes.clean.fitted
-    fold = design.fold[places]
-    anew = extras and has_refit(*rows.condition)
-    whole = _of_everyone(rows) if anew else None
-    s_parts, draw_parts, refit_parts = [], [], []
-    for x in blocks(rows.x):
-        here = clean.at(x.layers)
-        s_parts.append(out_of_fold(here, x, fold))
-        if probes.draws is not None:
-            of_draw = design.of_draws(probes.draws.s.shape[1])[:, places]
-            draw_parts.append(out_of_fold(probes.draws.fitted.at(x.layers), x, of_draw))
-        if whole is not None:
-            everyone = Part(whole.x, x.layers)
-            refit = fitting.fit(everyone, design, here.c, device=device)
-            refit_parts.append(Learned(refit, out_of_fold(refit, everyone, design.fold)))
-    s = np.concatenate(s_parts)
-    table = partial(_table, rows.readout, rows.condition, design)
-    tables = [table(places, "clean", clean, s)]
-    if anew:
-        shifted, offset = _offset_refit(clean, s, design, places)
-        tables.append(table(places, "offset", clean, shifted).assign(offset=offset))
-    if whole is not None:
-        again = _joined(refit_parts)
-        tables.append(table(whole.places, "refit", again.fitted, again.s))
-    draws = np.concatenate(draw_parts) if draw_parts else None
-    return Scored(rows.readout, rows.condition, tables, places, draws)
 
 
 def _shuffled_design(design: Design) -> Design | None:

@@ -9,10 +9,6 @@ from torch import Tensor
 from anchorscope.passes.features import Part
 from anchorscope.storage.errors import AnchorscopeError
 
-FEW = 16
-"""Up to so many problems a layer cost less than the eigenvectors of its correlation matrix."""
-MILD = 2.0
-"""Mean square eigenvalue up to which a correlation matrix is taken for the identity."""
 CONSTANT = 1e-12
 """A feature is constant if its variance among a problem's rows is less, as a share of that among
 all rows."""
@@ -35,9 +31,10 @@ class Standardised:
     mean: Tensor
     inv_std: Tensor
     same: Tensor
-    # eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; rank 0
-    # where features are taken for uncorrelated, then their variances [width]
-    eigen: tuple[tuple[Tensor, Tensor], ...]
+    # eigenvectors [layers, width, rank] and eigenvalues [layers, rank] of the correlation matrices;
+    # rank 0 stands for uncorrelated features, values are their variances [layers, width]
+    vectors: Tensor
+    values: Tensor
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,7 @@ class _Statistics:
 def standardise(features: Part, masks: Tensor) -> Standardised:
     """Standardise features [layers, n, width] for problems with row weights [problems, n].
 
-    Layers are read one at a time. The eigenvectors of a layer that is nearly uncorrelated are left
-    out (rank 0) if there are few problems. Raises AnchorscopeError: features that are not finite.
+    Layers are read one at a time. Raises AnchorscopeError: features that are not finite.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
@@ -68,8 +64,7 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
             do = "measure them again, with dtype: float32 for this model"
             raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
         statistics.append(of_layer)
-        mild = len(masks) <= FEW and _mean_square_eigenvalue(out) <= MILD
-        eigen.append((out.new_empty((width, 0)), out.new_ones(width)) if mild else _eigen(out))
+        eigen.append(_eigen(out))
     return Standardised(
         x,
         centre=torch.stack([one.centre for one in statistics]),
@@ -77,7 +72,8 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
         mean=torch.stack([one.mean for one in statistics]),
         inv_std=torch.stack([one.inv_std for one in statistics]),
         same=same,
-        eigen=tuple(eigen),
+        vectors=torch.stack([vectors for vectors, _ in eigen]),
+        values=torch.stack([values for _, values in eigen]),
     )
 
 
@@ -86,9 +82,9 @@ def as_they_are(features: Part, masks: Tensor) -> Standardised:
     x = features[:].to(masks)
     layers, _, width = x.shape
     zeros, ones = x.new_zeros((layers, 1, width)), x.new_ones((layers, 1, width))
-    eigen = tuple((x.new_empty((width, 0)), layer.square().mean(0)) for layer in x)
     same = torch.zeros(len(masks), dtype=torch.int64, device=masks.device)
-    return Standardised(x, zeros[:, 0], ones[:, 0], zeros, ones, same, eigen)
+    uncorrelated = x.new_empty((layers, width, 0)), x.square().mean(1)
+    return Standardised(x, zeros[:, 0], ones[:, 0], zeros, ones, same, *uncorrelated)
 
 
 def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> _Statistics:
@@ -130,14 +126,6 @@ def _standardise_columns(rows: Tensor, weights: Tensor, out: Tensor, columns: sl
     variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
     return _Statistics(first + centre, scale, mean, inv_std)
-
-
-def _mean_square_eigenvalue(x: Tensor) -> float:
-    """Of xᵀx / n, x [n, width], estimated from four random directions; 1 if uncorrelated."""
-    draws = torch.Generator(x.device).manual_seed(0)
-    signs = torch.randint(0, 2, (4, x.shape[1]), generator=draws, device=x.device) * 2.0 - 1
-    images = (signs @ x.T) @ x / len(x)
-    return float(images.square().mean())
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -48,11 +48,8 @@ class Stored:
         """The folds of the probes, for what is fitted beside them; in the order of `ids`.
 
         `answers` are of the same samples in any order, `settings` those of the probes, and errors
-        name `where`. Raises AnchorscopeError: other samples, or other settings.
+        name `where`. Raises AnchorscopeError: other samples.
         """
-        if len(self.inner) != settings.folds:
-            what = f"the stored probes are of {len(self.inner)} folds, not of {settings.folds}"
-            raise mismatch(what, where)
         unlabelled = np.zeros(len(self.ids), dtype=np.int64)
         design = Design(where, self.ids, unlabelled, self.fold, self.inner, settings)
         z = design.in_order(answers)["label"].to_numpy(dtype=np.int64)

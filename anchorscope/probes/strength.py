@@ -58,7 +58,7 @@ def of_scores(
         `gain_high`, the AUC above that floor, paired; `signal`.
 
     Raises:
-        AnchorscopeError: the floors are not of the same samples, or none applies.
+        AnchorscopeError: the floors are not of the same samples.
     """
     z = answers["label"].to_numpy(dtype=np.int64)
     aucs = drawn.aucs(s, z)  # [1 + draws, layers]
@@ -70,9 +70,6 @@ def of_scores(
         return columns | {"floor": np.full(len(s), "", dtype=object)} | dict.fromkeys(names, none)
     by_floor = scores(floors, answers)
     applying = [name for name in APPLY.get(position, tuple(by_floor)) if name in by_floor]
-    if not applying:
-        what = f"no floor applies to the position {position}"
-        raise samples.mismatch(what, f"the table of floors holds: {', '.join(by_floor)}")
     of_text = np.stack([by_floor[name] for name in applying])
     of_floors = drawn.aucs(of_text, z)
     gains = aucs[:, None] - of_floors[..., None]  # [1 + draws, floors, layers]

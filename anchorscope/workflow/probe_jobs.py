@@ -1,11 +1,14 @@
 """What the script `scores` and tests do around the library to fit the probes of a cell."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from anchorscope.passes.activations import read
 from anchorscope.passes.interventions import Settings as Conditions
+from anchorscope.passes.planning import conditions_of
 from anchorscope.probes import bands, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import write_parquet, write_parquet_parts
@@ -29,7 +32,8 @@ def write_scores(
     """
     design = fitting.design(kept(answers), probe)
     draws = scores.drawn(answers, design)
-    scoring = scores.CellScores(folder, design, draws, readouts, conditions, device)
+    passes = conditions_of(conditions)
+    scoring = scores.CellScores(partial(read, folder), design, draws, readouts, passes, device)
     write_parquet_parts(scoring.tables(), written.scores)
     stored.write(written.probes, stored.Stored.of(design, scoring.fitted))
     write_parquet(floors.floors(answers, design, draws), written.floors)

@@ -197,8 +197,8 @@ def _states(config: Config, model: str) -> int:
     if entry.train:
         return entry.train.layers * entry.train.width
     if folder and gguf_files.is_gguf(folder):
-        header = gguf_files.read_header(folder)
-        return header.layers * header.width
+        layers, width = families.sizes(gguf_files.read_header(folder).config, folder)
+        return layers * width
     if folder and (folder / "config.json").is_file():
         layers, width = families.sizes(loading.read_config(folder), folder / "config.json")
         return layers * width

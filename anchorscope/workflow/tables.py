@@ -150,7 +150,7 @@ def null_controls(job: Any) -> Made:
 
 def experiments_held(job: Any) -> Made:
     """The experiments in the calibration's cells, and in those that must come out empty."""
-    from anchorscope.calibration import experiment_floors, experiments
+    from anchorscope.calibration import experiments
 
     given, chosen = job.input, job.params
     frames = []
@@ -167,14 +167,13 @@ def experiments_held(job: Any) -> Made:
                 products = tables.Products(scores, answers, read_parquet(path), text_floors, truth)
                 found[name] = tables.per_sample(EXPERIMENTS[name], products)
         pairs = pairs_of(scores, passed)
-        bootstrap = experiments.BootstrapSettings(**chosen.bootstrap)
         for name, frame in found.items():
-            table = experiments.of_experiment(frame, answers, truth, pairs, bootstrap)
+            table = experiments.of_experiment(frame, answers, truth, pairs, **chosen.bootstrap)
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
-    floors = experiment_floors.judged(whole, chosen.calibrated, chosen.nulls)
-    return {"table": whole, "floors": floors}, {"verdict": experiment_floors.in_words(floors)}
+    floors = experiments.judged(whole, chosen.calibrated, chosen.nulls)
+    return {"table": whole, "floors": floors}, {"verdict": experiments.in_words(floors)}
 
 
 def sensitivity_table(job: Any) -> Made:
@@ -186,7 +185,7 @@ def sensitivity_table(job: Any) -> Made:
     # The inputs are those of the base's cells, then those of each variant's.
     for number, name in enumerate((sensitivity.BASE, *job.params.variants)):
         own = slice(number * len(cells), (number + 1) * len(cells))
-        sensitivity.check_study(name, given.curve[own], given.curve[: len(cells)])
+        check_settings(given.curve[own])
         studies[name] = sensitivity.values(
             **{kind: _joined(cells, given[kind][own]) for kind in kinds}
         )

@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from anchorscope.calibration.experiment_floors import FLOORS, in_words, judged
-from anchorscope.calibration.experiments import COLUMNS
+from anchorscope.calibration.experiments import COLUMNS, FLOORS, in_words, judged
 
 CELLS = [("m", "one"), ("m", "two")]
 GOOD = {

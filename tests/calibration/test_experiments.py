@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from anchorscope.calibration.experiments import BootstrapSettings, of_experiment
+from anchorscope.calibration.experiments import of_experiment
 
 IDS = [f"s{n}" for n in range(8)]
 FLIPS = [1, 1, 1, 0, 0, 0, 0, np.nan]
@@ -19,7 +19,7 @@ def held(truth: pd.DataFrame | None, pairs: pd.DataFrame | None = None) -> pd.Se
         {"id": IDS, "site": "mlp", "position": "final", "layer": 3, "arm": "matched"}
     ).assign(measure="flip", value=FLIPS, control=CONTROL)
     answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
-    return of_experiment(per_sample, answers, truth, pairs, BootstrapSettings(draws=200)).squeeze()
+    return of_experiment(per_sample, answers, truth, pairs, draws=200).squeeze()
 
 
 def test_means_and_auc_are_over_samples_whose_truth_is_known() -> None:
@@ -87,7 +87,7 @@ def many(n: int, linked: int) -> pd.Series:
     answers = pd.DataFrame({"id": ids, "question": ids, "label": 0, "dropped": None})
     pairs = pd.DataFrame({"id": ids, "pair": groups, "term": term}).assign(**place)
     rows = rows.assign(arm="a", measure="flow")
-    return of_experiment(rows, answers, None, pairs, BootstrapSettings(draws=400)).squeeze()
+    return of_experiment(rows, answers, None, pairs, draws=400).squeeze()
 
 
 def test_samples_of_one_pair_are_drawn_together() -> None:

@@ -1,6 +1,5 @@
 """Sensitivity: which variants a config has, and what the table makes of them."""
 
-import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.probes import floors, scores
 from anchorscope.probes.bands import Draws
-from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.config import load
@@ -117,42 +115,6 @@ def test_what_was_not_measured_is_blank_and_a_read_out_without_headline_is_named
     assert pd.notna(here["flip_share"])
     with pytest.raises(AnchorscopeError, match="no headline layer of the read-out resid/final"):
         compared(base, {}, readout="resid/final")
-
-
-def curve_files(path: Path, **probe: Any) -> list[str]:
-    """The curves of two cells, whose records hold the settings of their scores."""
-    found = []
-    for dataset in "xy":
-        settings = {"probe": {"folds": 10, "penalty": 1.0, "prior": "balanced"} | probe}
-        inputs = {
-            str(path / dataset / "scores"): {"rule": "scores", "settings": settings},
-            str(path / dataset / "data"): {"rule": "dataset", "settings": {"dataset": dataset}},
-        }
-        curve = path / dataset / "curve.csv"
-        curve.parent.mkdir(parents=True)
-        provenance.record(curve, identity="i", settings={}, rule="delta_p", inputs=inputs)
-        found.append(str(curve))
-    return found
-
-
-def test_a_variant_differs_from_the_main_study_in_its_own_choice_and_nothing_else(
-    tmp_path: Path,
-) -> None:
-    base = curve_files(tmp_path / "base")
-    other = curve_files(tmp_path / "other", prior="natural")
-    both = curve_files(tmp_path / "both", prior="natural", folds=2)
-    sensitivity.check_study("base", base, base)
-    sensitivity.check_study("prior-natural", other, base)
-    for name, given, said in (
-        ("base", [base[0], other[1]], "different settings"),
-        ("prior-natural", base, "prior-natural differs from the main study in nothing"),
-        ("penalty-10", other, "penalty-10 differs from the main study in scores.probe.prior"),
-        ("prior-natural", [other[0], base[1]], "`probe.prior` of scores is 'natural'"),
-        ("prior-natural", both, "in scores.probe.folds, scores.probe.prior"),
-    ):
-        with pytest.raises(AnchorscopeError, match=re.escape(said)) as caught:
-            sensitivity.check_study(name, given, base)
-        assert caught.value.see == "stale-product"
 
 
 def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(

@@ -14,7 +14,7 @@ from instrument import EXPERTS, answers_table, short_of_memory
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import training, truth, verdicts
-from anchorscope.passes import interventions, planning
+from anchorscope.passes import choices, interventions, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
@@ -253,15 +253,16 @@ def test_the_seal_is_exactly_zero_unless_a_token_of_e_q_is_left_open(loaded, mon
 
 def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(load, graded, monkeypatch):
     """Beside NaN nothing is larger, so it would say `right` everywhere and leak nothing."""
-    loaded, right = load("llama"), verdicts._states
-    monkeypatch.setattr(verdicts, "_states", lambda *given: [np.nan * s for s in right(*given)])
+    loaded, read, states = load("llama"), choices.logits_of, verdicts._states
+    broken = lambda *given: ((np.nan * logits, some) for logits, some in read(*given))  # noqa: E731
+    monkeypatch.setattr(choices, "logits_of", broken)
+    monkeypatch.setattr(verdicts, "_states", lambda *given: [np.nan * s for s in states(*given)])
     answers = answers_table(loaded.tokenizer)
     plan = planning.plan(answers, conditions=VERDICTS, batch_tokens=600)
-    with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
+    with pytest.raises(AnchorscopeError, match="logits of a choice are not finite") as caught:
         verdicts.of_samples(loaded, plan)
     assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
-    with pytest.raises(AnchorscopeError, match="hidden states are not finite"):
-        verdicts.seal(loaded, answers)
+    assert np.isnan(verdicts.seal(loaded, answers))
 
 
 def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):

@@ -16,7 +16,7 @@ from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
-from anchorscope.calibration.experiments import BootstrapSettings, of_experiment
+from anchorscope.calibration.experiments import of_experiment
 from anchorscope.config import config_docs
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
@@ -213,7 +213,7 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
     assert tuple(frame) == PER_SAMPLE_COLUMNS
     assert {*frame["id"]} == {*small.truth["id"]}
     assert not frame.duplicated(["id", "site", "position", "arm", "measure"]).any()
-    judged = of_experiment(frame, small.answers, small.truth, bootstrap=BootstrapSettings(draws=5))
+    judged = of_experiment(frame, small.answers, small.truth, draws=5)
     counted = frame[frame["value"].notna() & frame["control"].notna()]
     assert judged["n_q"].sum() + judged["n_a"].sum() == len(counted) > 0
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scored import score
 
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.probes import bands, fitting, floors, scores
@@ -80,9 +81,10 @@ def scored():
     drawn = scores.drawn(answers(), design)
     frames = []
     for readout in ("mlp/final", "mlp/prompt_end"):
-        read, extras = partial(activations, readout), readout == "mlp/final"
-        given = (read, answers(), readout, PASSES, SETTINGS)
-        frames.append(scores.score(*given, extras=extras, draws=drawn))
+        given = (partial(activations, readout), answers(), readout, PASSES, SETTINGS)
+        table = score(*given, draws=drawn)
+        stored = (readout == "mlp/final") | (table["probe"] == "clean")
+        frames.append(table[stored])
     return pd.concat(frames, ignore_index=True), floors.floors(answers(), design, drawn), drawn
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from figure_tables import crossing_of
 from instrument import answers_table, planned
+from scored import score
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import contrasts, controls, curve, strata
@@ -94,7 +95,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     settings = Settings(folds=3, inner_folds=3, grid=[0.1])
     given = partial(states, measured), measured, READOUT, list(passed), settings
     drawn = scores.drawn(measured, fitting.design(measured, settings))
-    table = scores.score(*given, draws=drawn)
+    table = score(*given, draws=drawn)
     probes = table.groupby("condition")["probe"].agg(set)
     assert probes["first"] == {"clean", "refit", "offset"} and probes["first-random"] == {"clean"}
     assert f"{READOUT}/first-random/1" in drawn.scores

@@ -277,17 +277,6 @@ def test_samples_dropped_before_are_counted_with_their_reason(byte_level):
         planned(answers)
 
 
-def test_an_index_outside_the_sample_or_an_id_twice_is_refused(byte_level):
-    answers = answers_table(byte_level)
-    answers["id"] = "same"
-    with pytest.raises(AnchorscopeError, match="an id comes twice"):
-        planned(answers)
-    answers["id"] = [str(number) for number in range(len(answers))]
-    answers.loc[3, "ea_end"] = 1000
-    with pytest.raises(AnchorscopeError, match="outside the sample"):
-        planned(answers)
-
-
 @pytest.mark.parametrize(("value", "word"), [(float("nan"), "not finite"), (0.0, "zero")])
 def test_a_broken_activation_names_its_layer_and_sample(checkpoint, tmp_path, value, word):
     loaded = loading.load(checkpoint("llama"))

@@ -131,26 +131,6 @@ def test_gold_answers_are_passed_behind_both_questions_like_the_own_ones(load):
     assert plan.counts.notes["gold, swapped"] == 2
 
 
-def test_the_main_run_keeps_the_probability_of_every_answers_tokens(load, tmp_path):
-    loaded = load("llama", TOKENIZER["llama"])
-    own, gold = wrong_pair(loaded.tokenizer)
-    plan = planned(own, conditions=PARTNERED | {"gold": {}})
-    activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    facts = activations.measured(own, tmp_path / "cell").set_index("id")
-    tables = {"clean": own, "crossed": own, "gold": gold, "crossed-gold": gold}
-    for (condition, table), number in itertools.product(tables.items(), (0, 1)):
-        said, asked = table.iloc[number], own.iloc[number ^ condition.startswith("crossed")]
-        prompt = asked["input_ids"][: asked["prompt_length"]]
-        ids = [*prompt, *said["input_ids"][said["prompt_length"] :]]
-        log_p = loaded.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        first, end = (
-            len(prompt) + said[at] - said["prompt_length"] for at in ("ea_start", "ea_end")
-        )
-        expected = sum(float(log_p[place - 1, ids[place]]) for place in range(first, end))
-        found = facts.loc[WRONG[number], f"logprob_{condition}"]
-        assert found == pytest.approx(expected, abs=1e-3)
-
-
 def test_another_prompt_changes_what_is_measured(load):
     # Else the test above could not tell one prompt from another.
     loaded = load("llama")
@@ -250,16 +230,3 @@ def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limi
         assert plan.counts.kept == 2
         assert sum("crossed" in sample.others for sample in plan.samples) == had
         assert plan.counts.notes.get(f"crossed, {reason}", 0) == 2 - had
-
-
-def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(byte_level, caplog):
-    table = answers_table(byte_level)
-    plan = planned(table, batch_tokens=1)
-    (said,) = [record.getMessage() for record in caplog.records if "batch_tokens" in record.msg]
-    assert all(len(batch.samples) == 1 for batch in plan.batches)
-    first = plan.batches[0]
-    assert plan.samples[first.samples[0]].id in said
-    assert str(len(first.rows) * first.length) in said
-    caplog.clear()
-    planned(table, batch_tokens=10**6)
-    assert not caplog.records

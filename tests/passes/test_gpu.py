@@ -8,10 +8,11 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 from instrument import TOKENIZER, measured, planned
+from scored import score
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
 from anchorscope.models import generation, loading
-from anchorscope.probes import fitting, scores
+from anchorscope.probes import fitting
 from anchorscope.styles import CHAT
 
 DEVICE = "cuda"
@@ -101,7 +102,7 @@ def test_scores_are_the_cpus():
     published = fitting.Settings(scoring="published")
     table = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     here, there = (
-        scores.score(
+        score(
             lambda condition, draw: (ids, x - 1.0 * (condition == "knockout")),
             *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], published),
             device=device,

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -83,7 +84,12 @@ def test_they_are_those_of_the_whole_model_wherever_nothing_is_cut(
 ) -> None:
     loaded = load(family, TOKENIZER[family])
     samples = samples_of(loaded)
-    assert_those_of_the_whole_model(loaded, samples, written(tmp_path, loaded, samples))
+    table = written(tmp_path, loaded, samples)
+    assert_those_of_the_whole_model(loaded, samples, table)
+    facts = activations.measured(answers_table(loaded.tokenizer, CORPUS), tmp_path)
+    sums = table[table["exact"]].groupby(["id", "condition"])["logprob"].sum().unstack()
+    found = facts.set_index("id")[[f"logprob_{name}" for name in sums]]
+    np.testing.assert_allclose(found, sums.loc[found.index])
 
 
 def test_few_logits_at_once_give_the_same(

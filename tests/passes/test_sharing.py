@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from collections import Counter
 from dataclasses import replace
 
 import pandas as pd
@@ -21,7 +20,6 @@ from instrument import (
     unshared,
 )
 
-from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import cache, families, generation, loading
 from anchorscope.passes import batches
 from anchorscope.styles import CHAT
@@ -56,34 +54,6 @@ def test_shared_passes_equal_one_row_at_a_time(load, family):
     conditions = {name.partition(".")[0] for _, name in found}
     assert {"crossed", "knockout", "question"} <= conditions
     assert_alike(found, unshared(loaded, plan))
-
-
-@pytest.mark.parametrize(
-    ("family", "sites"),
-    [
-        *((family, ("mlp",)) for family in ALL_FAMILIES),
-        *itertools.product(("llama", "falcon"), [("attn",), ("resid",), ("attn", "mlp")]),
-    ],
-)
-def test_a_pass_ends_with_the_last_module_read(load, family, sites):
-    loaded = load(family, TOKENIZER[family])
-    plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
-    every = measured(loaded, plan)
-    ran, block = Counter(), families.layers(loaded)[-1]
-    parts = {site: families.part(loaded, block, site) for site in SITES}
-    handles = [
-        part.register_forward_pre_hook(lambda *_, name=name: ran.update([name]))
-        for name, part in {**parts, "norm": final_norm(loaded)}.items()
-    ]
-    found = measured(loaded, plan, [f"{site}/{place}" for site in sites for place in POSITIONS])
-    for handle in handles:
-        handle.remove()
-    read = {key: at for key, at in every.items() if key[1].split("/")[1].split(".")[0] in sites}
-    assert_alike(found, read)
-    calls = ran["attn"]
-    assert calls >= 2  # the head, the rows behind it
-    assert ran["mlp"] == (1 if sites == ("attn",) else calls)
-    assert ran["norm"] == 1  # the head's own pass, once a cell
 
 
 def test_the_head_ends_before_the_first_token_of_any_question(byte_level):

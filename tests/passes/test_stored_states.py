@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from anchorscope.passes.features import Reordered, StoredStates, at
 from anchorscope.storage import partial
@@ -74,22 +73,6 @@ def test_samples_that_are_in_no_file_and_files_cut_short_are_refused(folder: Pat
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(AnchorscopeError, match="cannot read the batch"):
         StoredStates.find(folder, NAME, IDS)
-
-
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_states_that_are_no_numbers_are_named_by_sample_and_layer(
-    folder: Path, value: float
-) -> None:
-    """No stage of ours has written them."""
-    path = partial.batch(folder, 1)
-    states = load_file(path)[NAME]
-    states[3, 4, 1] = value
-    partial.save({NAME: states}, path, ids=partial.notes(path)["ids"])
-    found = stored(folder, 2)
-    assert len(found[0:4]) == 4
-    with pytest.raises(AnchorscopeError, match="sample id 11 is not finite at layer 4") as caught:
-        found[4:5]
-    assert caught.value.where == path
 
 
 def test_reordered_features_come_in_the_order_asked_for(whole: torch.Tensor) -> None:

@@ -183,23 +183,3 @@ def test_a_row_far_off_does_not_hold_up_the_others(far: float, n: int) -> None:
     for problem in (5, 11, 17):
         expected = reference(x[0], z, masks[problem], c[problem])
         assert np.abs(p[0, problem] - expected)[~masks[problem]].max() < 1e-3
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correlate(
-    dtype: torch.dtype, blocks: list[Block]
-) -> None:
-    draws = np.random.default_rng(2)
-    z = (draws.random(400) < 0.5).astype(int)
-    mild = draws.normal(size=(2, 400, 40)) + 0.3 * z[:, None]
-    steep = mild[:1] @ (draws.normal(size=(40, 40)) * np.logspace(0, -3, 40)[:, None])
-    x = torch.as_tensor(np.concatenate([mild, steep, mild[:1]])).to(dtype)
-    masks, c = np.stack([np.arange(400) % 3 != k for k in range(3)]), np.ones(3)
-    alone = [probes.fit(x[layer : layer + 1], z, masks, c) for layer in range(4)]
-    blocks.clear()
-    solved = probes.fit(x, z, masks, c)
-    assert [(len(one.values), one.vectors.shape[-1]) for one in blocks] == [(3, 0), (1, 40)]
-    for layer in range(4):
-        together, by_itself = solved.logits_at(layer, x[layer]), alone[layer].logits_at(0, x[layer])
-        torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
-    check(solved, x.double().numpy(), z, masks, c)

@@ -1,6 +1,6 @@
 """Choice of the penalty, calibration, and out-of-fold scores, in which noise is no signal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from held import Held
+from scored import score
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.probes import bands, fitting, platt, probes, samples, scores, strength
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
 
 N, WIDTH = 200, 6
 NAMES = {"i": range(N), "s": [i // 2 for i in range(N)]}
@@ -33,7 +33,7 @@ def cell(share: float = 0.5, strength: float = 0.8) -> tuple[pd.DataFrame, torch
     return answers.assign(dropped=None), torch.as_tensor(x, dtype=torch.float32)
 
 
-def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
+def source(answers: pd.DataFrame, x: torch.Tensor) -> Callable[[str, int], Any]:
     """Clean activations; `knockout` takes the signal away; `noop` measures five samples."""
 
     def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
@@ -49,8 +49,7 @@ def scored(
     settings: Settings, conditions: Sequence[tuple[str, int]] = (), read: Any = None, **more: Any
 ) -> pd.DataFrame:
     answers, x = cell()
-    given = read or source(answers, x), answers, "mlp/final", conditions, settings
-    return scores.score(*given, **{"extras": False, **more})
+    return score(read or source(answers, x), answers, "mlp/final", conditions, settings, **more)
 
 
 def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
@@ -109,7 +108,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
     made = scores.drawn(answers, fitting.design(answers, settings))
     conditions = [("knockout", 0), ("noop", 0)]
     read = source(answers, x)
-    table = scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
+    table = score(read, answers, "mlp/final", conditions, settings, draws=made)
     plan = fitting.design(answers, settings)
     fitted = fitting.fit(x, plan)
     for number, drawn in enumerate(made.weights):
@@ -128,7 +127,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
                 expected = slope[:, None] * told[:, here] + offset[:, None] - raw.shift[:, k, None]
                 found = made.scores[f"mlp/final/{name}/0"][number][:, here]
                 assert np.allclose(found, expected, atol=0.02), (name, k)
-    without = scores.score(read, answers, "mlp/final", conditions, settings, extras=False)
+    without = score(read, answers, "mlp/final", conditions, settings)
     pd.testing.assert_frame_equal(table, without)
     unmeasured = np.isnan(made.scores["mlp/final/noop/0"])
     assert unmeasured[..., 5:].all() and not unmeasured[..., :5].any()
@@ -162,7 +161,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     for key, s in made.scores.items():
         assert np.array_equal(s, back.scores[key], equal_nan=True)
     readout = next(samples.readouts(table, samples.in_order(answers)))
-    with pytest.raises(AnchorscopeError, match="refitted probes scored other samples"):
+    with pytest.raises(AnchorscopeError, match="200 rows are not those of 200 samples"):
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
     path.write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
@@ -183,7 +182,7 @@ def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
 def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) -> None:
     settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3, scoring=scoring)
     answers, x = cell()
-    table = scored(settings).set_index(["layer", "id"]).loc[1]
+    table = part(scored(settings), "clean").set_index(["layer", "id"]).loc[1]
     plan = fitting.design(answers, settings)
     exact, z = x.double().numpy()[1], plan.z
     for k in range(3):
@@ -208,10 +207,8 @@ def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) ->
 def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     answers, x = cell(share=0.8)
     given = source(answers, x), answers, "mlp/final", []
-    natural, balanced = (
-        scores.score(*given, Settings(prior=prior), extras=False)["s"].to_numpy().reshape(2, -1)
-        for prior in ("natural", "balanced")
-    )
+    tables = (score(*given, Settings(prior=prior)) for prior in ("natural", "balanced"))
+    natural, balanced = (part(table, "clean")["s"].to_numpy().reshape(2, -1) for table in tables)
     plan = fitting.design(answers, Settings())
     expected = np.array([log_odds(plan.z[rows]) for rows in plan.outer])[plan.fold]
     assert np.allclose(natural - balanced, expected, atol=1e-5)
@@ -219,7 +216,7 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
 
 def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
     answers, x = cell()
-    before = scored(Settings())
+    before = part(scored(Settings()), "clean")
     twins = (answers["subject"] == "s3").to_numpy()
     plan = fitting.design(answers, Settings())
     assert len(set(plan.fold[twins])) == 1
@@ -232,7 +229,7 @@ def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
 
 def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
-    found = scored(Settings(), conditions, extras=True)
+    found = scored(Settings(), conditions)
     rows = found.groupby(["condition", "draw", "probe"]).size().to_dict()
     expected = {("clean", 0, "clean"), ("clean", 0, "shuffled")}
     expected |= {(*condition, "clean") for condition in conditions}
@@ -240,11 +237,7 @@ def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     both = part(found, "clean").merge(part(found, "noop"), on=["layer", "id"])
     assert np.allclose(both["s_x"], both["s_y"], atol=1e-5), "in the order of its own ids"
-    bare = scored(Settings(), conditions)
-    assert set(bare["probe"]) == {"clean"}
-    kept = found[found["probe"] == "clean"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, bare)
-    published = scored(Settings(scoring="published"), conditions, extras=True)
+    published = scored(Settings(scoring="published"), conditions)
     assert set(published["probe"]) == {"clean", "refit", "offset"}
 
 
@@ -258,7 +251,7 @@ def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None
         return (ids[::-1], moved.flip(1)) if condition == "knockout" else (ids, x)
 
     given = Settings(grid=[0.1]), [("knockout", 0)]
-    found = part(scored(*given, read, extras=True), "knockout", "refit")
+    found = part(scored(*given, read), "knockout", "refit")
     alone = part(scored(*given, source(answers, moved)), "clean")
     assert found["id"].tolist() == alone["id"].tolist()
     assert np.allclose(found["s"], alone["s"], atol=1e-4)
@@ -283,7 +276,7 @@ def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
 
 def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
     answers, x = cell(strength=2.0)
-    table = scores.score(source(answers, x), answers, "mlp/final", [], Settings())
+    table = score(source(answers, x), answers, "mlp/final", [], Settings())
     z = answers["label"].to_numpy()
     other = scores.shuffled(z, Settings().seed)
     assert sorted(other) == sorted(z) and (other != z).any()
@@ -315,29 +308,7 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
         return answers["id"].tolist()[first:], x[:, first:]
 
     with pytest.raises(AnchorscopeError, match=message):
-        scores.score(read, spoil(answers), "mlp/final", [("knockout", 0)], Settings())
-
-
-CONDITIONS = [("knockout", 0), ("random", 0), ("crossed", 0), ("noop", 0), ("question", 0)]
-
-
-def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
-    answers, x = cell()
-    read = source(answers, x)
-
-    def without_partners(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        return ([], x[:, :0]) if condition == "crossed" else read(condition, draw)
-
-    given = answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])
-    design = fitting.design(answers, given[-1])
-    made = scores.fit_readout(without_partners, "mlp/final", design)
-    scored = scores.score_readout(without_partners, made, CONDITIONS)
-    parts = (table for one in scored for table in one.tables)
-    write_parquet_parts(parts, tmp_path / "parts")
-    write_parquet(scores.score(without_partners, *given), tmp_path / "whole")
-    there, expected = (read_parquet(tmp_path / name) for name in ("parts", "whole"))
-    assert "crossed" not in set(there["condition"])
-    pd.testing.assert_frame_equal(there, expected, check_exact=True)
+        score(read, spoil(answers), "mlp/final", [("knockout", 0)], Settings())
 
 
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
@@ -352,8 +323,8 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         ids, states = whole(condition, draw)
         return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
-    given = Settings(grid=[0.01, 1.0]), [*CONDITIONS[:2], ("noop", 0)]
-    found, expected = (scored(*given, one, extras=True) for one in (read, whole))
+    given = Settings(grid=[0.01, 1.0]), [("knockout", 0), ("random", 0), ("noop", 0)]
+    found, expected = (scored(*given, one) for one in (read, whole))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert len(asked) == 4
     for layers in asked.values():
@@ -374,7 +345,7 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> No
     answers = pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": labels})
     noise = torch.as_tensor(rng.normal(size=(tries * layers, n, 16)), dtype=torch.float32)
     given = answers, "mlp/final", [], Settings(inner_folds=3, grid=[0.01, 1.0])
-    table = scores.score(lambda condition, draw: (ids, noise), *given, extras=False)
+    table = part(score(lambda condition, draw: (ids, noise), *given), "clean")
     inner = table.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
     aucs = inner.to_numpy(dtype=np.float64).reshape(tries, layers, -1)
     (every,) = samples.readouts(table, answers)

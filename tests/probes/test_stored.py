@@ -1,8 +1,6 @@
 """Stored probes: scores recomputed as docs/products.md shows are those of the table."""
 
 import re
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 
 from anchorscope.passes import activations
 from anchorscope.probes import fitting, scores, stored
+from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -54,20 +53,12 @@ def scored(cell: Any, path: Path, **settings: Any) -> pd.DataFrame:
     """The table of the probes that are stored at a path."""
     answers, measured = cell
     chosen = Settings(folds=3, inner_folds=3, grid=[0.01, 1.0], **settings)
-    design, fitted = fitting.design(answers, chosen), {}
-
-    def read(readout: str, condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        return measured[readout, condition, draw]
-
-    tables = []
-    for readout in READOUTS:
-        states = partial(read, readout)
-        made = scores.fit_readout(states, readout, design, extras=False)
-        fitted[readout] = made.clean.fitted
-        for scored in scores.score_readout(states, made, CONDITIONS, extras=False):
-            tables += scored.tables
-    stored.write(path, stored.Stored.of(design, fitted))
-    return pd.concat(tables, ignore_index=True)
+    design = fitting.design(answers, chosen)
+    draws = Draws(design.ids, np.zeros((0, N), dtype=np.int64))
+    scoring = scores.CellScores(lambda *key: measured[key], design, draws, READOUTS, CONDITIONS)
+    table = pd.concat(scoring.tables(), ignore_index=True)
+    stored.write(path, stored.Stored.of(design, scoring.fitted))
+    return table[table["probe"] == "clean"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"prior": "natural"}, {"scoring": "published"}])

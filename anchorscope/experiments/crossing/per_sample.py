@@ -17,7 +17,7 @@ def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     right answer, towards *wrong* of a wrong one. No rows where crossing was not run.
 
     Args:
-        scores: the table of `anchorscope.probes.scores.score`.
+        scores: the table of `anchorscope.probes.scores`.
         answers: the measured ones, see `passes.activations.measured`.
 
     Raises:

@@ -88,7 +88,7 @@ def controls(
     Args:
         analysis: its seed is also that of the permutations, and must be that of the run (for the
             shuffled labels).
-        scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
+        scores: the table of `anchorscope.probes.scores`, all read-outs and probes.
         scored_ids: of the samples, [n], in the order in which they were scored: the shuffled
             labels were dealt out in it.
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
@@ -147,11 +147,8 @@ def _quality(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
 
 def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
     """The shuffled labels of the samples, int64 [n], as they were dealt out for scoring."""
-    ids = pd.DataFrame({"id": scored_ids})
-    rows = samples.places(analysis.answers, ids)
-    if rows is None:
-        what = f"{len(ids)} samples were scored, which are not the {len(analysis.z)} answers"
-        raise samples.mismatch(what, f"read-out {analysis.readout.name}")
+    where = f"read-out {analysis.readout.name}"
+    rows = samples.places(analysis.answers["id"], scored_ids, where)
     labels = np.empty(len(rows), dtype=np.int64)
     labels[rows] = samples.shuffled(analysis.z[rows], analysis.drawn.seed)
     return labels

@@ -40,7 +40,7 @@ def per_sample(
     moves.
 
     Args:
-        scores: the table of `anchorscope.probes.scores.score`.
+        scores: the table of `anchorscope.probes.scores`.
         answers: those without scores were not measured.
 
     Raises:

@@ -263,5 +263,5 @@ def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
 
 def test_scores_of_other_samples_than_the_answers_are_refused() -> None:
     strangers = partial(controls.controls, scores=scores(), scored_ids=np.array(IDS[1:]))
-    with pytest.raises(AnchorscopeError, match="79 samples were scored, which are not the 80"):
+    with pytest.raises(AnchorscopeError, match="80 rows are not those of 79 samples"):
         analysis.table(partial(strangers, balanced=True), scores(), answers(), draws=2)

@@ -1,17 +1,15 @@
 """Windows: which layers they have, and that all layers together are the knockout."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from conftest import ALL_FAMILIES, CORPUS, LAYERS
+from conftest import CORPUS, LAYERS
 from figure_tables import words
 from handmade import MeanProbes, drawn, labelled
 from hypothesis import given, strategies as st
-from instrument import TOKENIZER, answers_table
+from instrument import answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.scored import Cell
@@ -19,10 +17,7 @@ from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows, figure
 from anchorscope.experiments.windows.measure import measure, windows
 from anchorscope.models import loading
-from anchorscope.passes import runner
-from anchorscope.passes.batches import arrange
-from anchorscope.passes.interventions import CLEAN, REGISTRY
-from anchorscope.passes.planning import sample_of
+from anchorscope.passes.interventions import REGISTRY
 
 READ = ["attn/final", "mlp/final", "resid/final"]
 CUTS = REGISTRY["knockout"], REGISTRY["random"]
@@ -52,29 +47,6 @@ def test_the_width_is_the_odd_number_nearest_a_fifth_of_the_layers(layers: int, 
     assert widest == width
     odd = range(1, 10, 2)
     assert abs(width - layers / 5) == min(abs(one - layers / 5) for one in odd)
-
-
-@pytest.mark.parametrize("family", ALL_FAMILIES)
-def test_a_window_of_all_layers_is_the_knockout_and_one_above_a_layer_leaves_it_alone(
-    family: str, checkpoint: Any
-) -> None:
-    loaded = loading.load(checkpoint(family, TOKENIZER[family]))
-    every = [replace(one, layers=(0, LAYERS)) for one in (WINDOWS[0], CONTROLS[0])]
-    late = [replace(one, layers=(2, 3)) for one in (WINDOWS[1], CONTROLS[1])]
-    rows = answers_table(loaded.tokenizer, CORPUS[:3]).to_dict("records")
-    chosen = [(one, 0) for one in (CLEAN, *CUTS, *every, *late)]
-    plan = arrange([*map(sample_of, rows)], chosen, batch_tokens=10**6)
-    states = runner.run(loaded, plan, plan.batches[0], read=READ).states
-
-    def of(name: str, place: str) -> torch.Tensor:
-        return states[f"{name}.0/{place}.final"]
-
-    for place in ("attn", "mlp", "resid"):
-        clean = of("clean", place)
-        for cut, whole, one in zip(CUTS, every, late, strict=True):
-            assert torch.equal(of(whole.name, place), of(cut.name, place))
-            assert torch.equal(of(one.name, place)[:, :2], clean[:, :2])
-            assert not torch.equal(of(one.name, place)[:, 2:], clean[:, 2:])
 
 
 def test_rows_say_which_layers_were_cut_and_all_of_them_score_as_the_knockout(
