@@ -1,17 +1,15 @@
 """The look that all figures share: sizes, colours, axes, markers, legend, title and caption."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import altair as alt
-from pydantic import ValidationError
 
 from anchorscope.config.settings import Style as Style
-from anchorscope.figures.figure_caption import balanced
-from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
 LAYER = {"layer": ("layer", "d")}
@@ -52,17 +50,8 @@ INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
 
 def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
-    """A style, or the style of these keys of the config's `chart`.
-
-    Raises AnchorscopeError: a key or a value that `chart` does not take.
-    """
-    try:
-        return settings if isinstance(settings, Style) else Style.model_validate(settings or {})
-    except ValidationError as error:
-        wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
-        do = f"correct it; the keys are {', '.join(Style.model_fields)}"
-        what = f"no such setting of the chart: {'; '.join(wrong)}"
-        raise AnchorscopeError(what, "chart", do, see="config") from error
+    """A style, or the style of these keys of the config's `chart`."""
+    return settings if isinstance(settings, Style) else Style.model_validate(settings or {})
 
 
 def columns_across(count: int, most: int) -> int:
@@ -193,6 +182,15 @@ def wrapped(text: str, width: float, character: float) -> str | list[str]:
     """A text as it is, or as lines that fit a width; `character`: that of one."""
     lines = balanced(text, max(12, int(width / character)))
     return lines if len(lines) > 1 else text
+
+
+def balanced(text: str, most: int) -> list[str]:
+    """Lines of at most `most` characters and about equal length."""
+    lines = textwrap.wrap(text, most)
+    if len(lines) < 2:
+        return [text]
+    narrower = (textwrap.wrap(text, k) for k in range(len(text) // len(lines), most))
+    return next((even for even in narrower if len(even) == len(lines)), lines)
 
 
 def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:

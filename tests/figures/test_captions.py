@@ -23,10 +23,9 @@ from anchorscope.calibration.figure_calibration import calibration_chart
 from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
-from anchorscope.figures.figure_caption import LINES, Caption
 from anchorscope.figures.figure_files import keywords
-from anchorscope.figures.figure_main import chart, choices
-from anchorscope.figures.figure_readouts import readouts_chart
+from anchorscope.figures.figure_main import chart, choices, readouts_chart
+from anchorscope.figures.figure_notes import LINES, Caption
 from anchorscope.storage.identity import identity
 
 LAYERS = 3

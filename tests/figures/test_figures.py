@@ -15,11 +15,9 @@ from figure_tables import READOUTS, caption, crossing_of, curve_of, details, dra
 from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_files import save
-from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_notes import model_notes
-from anchorscope.figures.figure_readouts import readouts_chart
+from anchorscope.figures.figure_main import chart, readouts_chart
+from anchorscope.figures.figure_notes import GROUPINGS
 from anchorscope.figures.figure_style import Style, style_of
-from anchorscope.figures.figure_verdict import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -308,27 +306,6 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     assert "Intervals: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
 
 
-def test_details_say_what_a_chat_template_does_and_what_weights_were_before() -> None:
-    off, none = "thinking is switched off", "the chat template has no switch for thinking"
-    records: dict[str, dict[str, Any]] = {
-        "results/prompts/llama-3.2-1b/popqa.parquet": {"thinking": off},
-        "results/prompts/llama-3.2-3b/popqa.parquet": {"thinking": off},
-        "results/prompts/llama-3.2-3b/nq.parquet": {"thinking": none},
-        "results/prompts/another/nq.parquet": {"thinking": "no"},
-        "results/answers/llama-3.2-1b/popqa.parquet": {},
-        "results/models/llama-3.2-1b.json": {"model": {"dequantised_from": "Q4_1"}},
-        "results/models/llama-3.2-3b.json": {"model": {"path": "a folder"}},
-        "results/models/another.json": {"model": {"dequantised_from": "Q8_0"}},
-    }
-    notes = model_notes(records, LLAMA)
-    assert notes == [
-        f"Llama-3.2-1B, Llama-3.2-3B: {off}.",
-        "Llama-3.2-1B: weights dequantised from Q4_1.",
-        f"Llama-3.2-3B: {none}.",
-    ]
-    assert details(draw(table_of(), notes=notes)).endswith(" ".join(notes))
-
-
 @pytest.mark.parametrize(("count", "names"), [(1, 8), (4, 2), (5, 1)])
 def test_any_number_of_models_and_datasets_is_drawn(count: int, names: int) -> None:
     models = [(f"m{i}", f"Model {i}") for i in range(count)]
@@ -372,7 +349,7 @@ def test_failing_draw_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None:
+def test_unknown_readout_grouping_and_column_are_refused_by_name() -> None:
     table = table_of()
     with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
         draw(table, readout=("attn", "final"))
@@ -380,10 +357,6 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
         draw(table, grouping="per_probe")
     with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
         draw(table.drop(columns=["share", "signal"]))
-    with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
-        draw(table, style={"panel_widht": 3})
-    with pytest.raises(AnchorscopeError, match=r"(?s)dark.*paper"):
-        draw(table, style={"theme": "dark"})
 
 
 def test_only_the_chosen_rows_are_drawn() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import details, words
+from figure_tables import words
 from handmade import CLEAN_PROBE, MeanProbes, labelled, long
 from small_cell import answers_of, prompts_of
 from workflow import SHIPPED, merged
@@ -23,7 +23,6 @@ from anchorscope.passes.activations import OUTPUTS
 from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import Bootstrap as Drawn
 from anchorscope.questions import prompts
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_parquet
 from anchorscope.styles import INSTRUCTION
 from anchorscope.workflow.config import load as read_config
@@ -92,11 +91,6 @@ def test_unseen_facts_stand_beside_the_others() -> None:
     assert [row["n"] for row in everyone] == [4, 2]
     assert [row["right"] for row in everyone] == [0.75, 0.0]
     assert set(by_hand(kinds="surprise")["facts"]) == {"all"}
-
-
-def test_rows_without_an_answers_probability_are_refused() -> None:
-    with pytest.raises(AnchorscopeError, match="how likely"):
-        by_hand(logprob=[np.nan] * 6)
 
 
 def test_a_difference_spreads_as_means_over_the_same_draws_do() -> None:
@@ -198,12 +192,11 @@ def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -
     assert prompt[moved["eq_start"][0] : moved["eq_end"][0]] == "is"
 
 
-def test_the_picture_shows_both_groupings_and_warns(tmp_path: Any) -> None:
+def test_the_picture_shows_both_groupings_and_what_is_known_of_them() -> None:
     table = join([("m", "d")], [by_hand()])
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     spec = figure.layers(table, title="x", **asked).to_dict()
     assert "dotted: groups by random flips" in words(spec)
-    assert "beyond theirs" in details(spec)
     drawn = [row for rows in spec["datasets"].values() for row in rows]
     assert {row["groups"] for row in drawn if "groups" in row} == {"knockout", "random"}
     # popularity has a row of panels where it is known

@@ -166,7 +166,7 @@ def test_without_a_control_there_are_no_rows() -> None:
     assert by_hand(without="patch-random").empty
 
 
-def test_every_column_is_explained_and_every_view_drawn() -> None:
+def test_pictures_say_how_many_samples_do_not_count_and_which_are_too_few() -> None:
     cells = by_hand().assign(model="m", dataset="d")
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     for view, title in EXPERIMENT.views.items():

@@ -15,7 +15,7 @@ from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
+from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, figure, measure
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import families, loading
@@ -318,7 +318,7 @@ def test_samples_with_too_small_a_control_do_not_count() -> None:
 def drawn(view: str, products: Products) -> dict[str, Any]:
     table = of_cell(EXPERIMENT, products, Bootstrap(draws=5)).assign(model="m", dataset="d")
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
-    spec: dict[str, Any] = EXPERIMENT.chart(view)(table, title="x", **asked).to_dict()
+    spec: dict[str, Any] = getattr(figure, view)(table, title="x", **asked).to_dict()
     return spec
 
 
