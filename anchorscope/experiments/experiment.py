@@ -31,10 +31,6 @@ Need = Literal["states", "prompts", "gradients", "floors", "truth"]
 """
 
 
-class NoSettings(Section):
-    """An experiment without settings of its own."""
-
-
 class SampledSettings(Section):
     """Settings of an experiment that may measure some samples only."""
 
@@ -144,12 +140,12 @@ class Experiment:
     """
 
     name: str  # of its target, its products, its folder, and its section in the config
-    label: str  # in texts
     about: str  # what it does and what controls it, in a sentence or two
     interventions: tuple[Intervention, ...]  # what it passes beside `clean`
     columns: Mapping[str, str]  # column of a cell's table, in order → what it holds
     views: Mapping[str, str]  # view → title of the picture
-    settings: type[Section] = NoSettings  # its section `experiments.<name>` in the config
+    # its section `experiments.<name>` in the config; `Section`: it has none
+    settings: type[Section] = Section
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None

@@ -18,9 +18,10 @@ from workflow import SHIPPED, merged
 import anchorscope.experiments
 from anchorscope.calibration.experiments import BootstrapSettings, of_experiment
 from anchorscope.config import config_docs
+from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
-from anchorscope.experiments.experiment import Experiment, Need, NoSettings, SampledSettings
+from anchorscope.experiments.experiment import Experiment, Need, SampledSettings
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
 from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
@@ -66,13 +67,13 @@ def rows(experiment: Experiment, small: SmallCell) -> pd.DataFrame:
 
 
 def test_settings_come_back_from_the_config_with_their_defaults(experiment: Experiment) -> None:
-    if experiment.settings is NoSettings:
+    if experiment.settings is Section:
         return
     defaults = experiment.settings().model_dump(mode="json")
     config = load(merged(SHIPPED, {"experiments": {experiment.name: defaults}}))
     assert config.settings_of(experiment.name) == load(SHIPPED).settings_of(experiment.name)
     assert config.settings_of(experiment.name).model_dump(mode="json") == defaults
-    names = [one.settings.__name__ for one in registry.RECORDS if one.settings is not NoSettings]
+    names = [one.settings.__name__ for one in registry.RECORDS if one.settings is not Section]
     assert len({*names}) == len(names), "the reference page names sections by their classes"
 
 

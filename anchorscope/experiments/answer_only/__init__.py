@@ -45,7 +45,6 @@ class AnswerOnly(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="answer-only",
-    label="Answer only",
     about="The question is left out of the prompt; the control blocks attention to all of its "
     "tokens, which hides as much and moves no position.",
     settings=AnswerOnly,

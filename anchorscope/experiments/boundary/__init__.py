@@ -55,7 +55,6 @@ class Boundary(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="boundary",
-    label="Knowledge boundary",
     about="Accuracy, confidence, popularity and refusals of the groups; the control forms the "
     "groups by the random knockout's own flips.",
     settings=Boundary,

@@ -83,7 +83,6 @@ class Dose(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="dose",
-    label="Dose",
     about="Attention to the exact question tokens (E_Q) is multiplied by several weights; the "
     "control multiplies attention to as many other question tokens.",
     settings=Dose,

@@ -62,7 +62,6 @@ class Patching(Section):
 
 EXPERIMENT = Experiment(
     name="patching",
-    label="Patching",
     about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
     settings=Patching,

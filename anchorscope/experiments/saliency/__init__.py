@@ -40,8 +40,6 @@ SALIENCY = Intervention(
 )
 TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
 """Arm → the tokens to which attention flows."""
-PARTS = ("sum", "layer", "head", "density")
-"""What a row of the table is of, see its column `part`."""
 COLUMNS = {
     **READOUT_COLUMNS,
     "part": "`sum`: layers up to the headline layer, added up; `layer`: one of them; `head`: one "
@@ -80,7 +78,6 @@ class Saliency(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="saliency",
-    label="Saliency",
     about="Attention from the exact question tokens (E_Q) to the answer, and to all later tokens, "
     "times the gradient of the probe's logit; the control takes as many random question tokens.",
     settings=Saliency,

@@ -69,7 +69,6 @@ class Windows(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="windows",
-    label="Windows",
     about="Attention to the exact question tokens (E_Q) is blocked in a window of layers only; the "
     "control blocks as many other question tokens in the same window.",
     settings=Windows,
