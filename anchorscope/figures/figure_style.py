@@ -8,8 +8,10 @@ from itertools import product
 from typing import Any
 
 import altair as alt
+from pydantic import ValidationError
 
 from anchorscope.config.settings import Style as Style
+from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
 LAYER = {"layer": ("layer", "d")}
@@ -50,8 +52,17 @@ INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
 
 def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
-    """A style, or the style of these keys of the config's `chart`."""
-    return settings if isinstance(settings, Style) else Style.model_validate(settings or {})
+    """A style, or the style of these keys of the config's `chart`.
+
+    Raises AnchorscopeError: a key or a value that `chart` does not take.
+    """
+    try:
+        return settings if isinstance(settings, Style) else Style.model_validate(settings or {})
+    except ValidationError as error:
+        wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
+        do = f"correct it; the keys are {', '.join(Style.model_fields)}"
+        what = f"no such setting of the chart: {'; '.join(wrong)}"
+        raise AnchorscopeError(what, "chart", do, see="config") from error
 
 
 def columns_across(count: int, most: int) -> int:

@@ -349,7 +349,7 @@ def test_failing_draw_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_readout_grouping_and_column_are_refused_by_name() -> None:
+def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None:
     table = table_of()
     with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
         draw(table, readout=("attn", "final"))
@@ -357,6 +357,10 @@ def test_unknown_readout_grouping_and_column_are_refused_by_name() -> None:
         draw(table, grouping="per_probe")
     with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
         draw(table.drop(columns=["share", "signal"]))
+    with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
+        draw(table, style={"panel_widht": 3})
+    with pytest.raises(AnchorscopeError, match=r"(?s)dark.*paper"):
+        draw(table, style={"theme": "dark"})
 
 
 def test_only_the_chosen_rows_are_drawn() -> None:
