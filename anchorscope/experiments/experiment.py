@@ -192,7 +192,7 @@ class Experiment:
     @property
     def pictures(self) -> dict[str, View]:
         """What stands behind a figure's name in a picture's → the picture; no view of the first."""
-        module, found = f"{self.package.partition('.')[2]}.figure", {}
+        module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name
             found[stem] = View(title, f"{module}:{view}", (self.name,), of_main_run=False)
