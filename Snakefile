@@ -26,9 +26,6 @@ config_sources = sources_of(workflow, CONFIG)
 configfile: CONFIG
 
 
-report: "resources/report/workflow.rst"
-
-
 include: "rules/common.smk"
 
 

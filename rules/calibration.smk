@@ -72,7 +72,7 @@ rule calibration_figure:
     input:
         table=f"{ROOT}/tables/calibration.csv",
     output:
-        **drawn("calibration", "calibration", "Calibration"),
+        **drawn("calibration"),
         provenance=f"{ROOT}/figures/calibration.provenance.json",
     log:
         f"{ROOT}/logs/calibration/figure.log",

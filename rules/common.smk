@@ -13,7 +13,6 @@ from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
 from anchorscope.models.gguf_files import is_gguf
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.report import run_facts
 from anchorscope.workflow import around, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
@@ -66,16 +65,9 @@ wildcard_constraints:
     root=one_of(paths.studies),
 
 
-def drawn(stem, caption, category):
-    """A figure's pictures, the vector one captioned for `snakemake --report`."""
-    files = {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
-    text = os.path.join(paths.resources, "report", "captions", f"{caption}.rst")
-
-    def said(wildcards, output):
-        # Called when Snakemake writes its report; it puts the wildcards in.
-        return run_facts.labels(stem, output.provenance)
-
-    return files | {"svg": report(files["svg"], caption=text, category=category, labels=said)}
+def drawn(stem):
+    """A figure's pictures, by their kinds."""
+    return {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
 
 
 def passing(product):

@@ -8,6 +8,8 @@
 #      results/figures/<figure>.{methods.md,bib}
 #      results/figures/<figure>.<view>.{vl.json,html,svg,pdf,png}
 
+from anchorscope.report import run_facts
+
 
 localrules:
     picture,
@@ -18,7 +20,7 @@ rule picture:
     input:
         paths.drawn,
     output:
-        **drawn("{figure}{view}", "picture", lambda w: paths.picture(w).category),
+        **drawn("{figure}{view}"),
         provenance=f"{ROOT}/figures/{{figure}}{{view}}.provenance.json",
     log:
         f"{ROOT}/logs/picture/{{figure}}{{view}}.log",
@@ -38,7 +40,7 @@ rule picture:
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
         readout=lambda w: cfg.figures[w.figure].readout,
-        grouping=lambda w: cfg.grouping if paths.picture(w).grouped else None,
+        grouping=lambda w: cfg.grouping if paths.picture(w).of_main_run else None,
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),
     message:

@@ -50,7 +50,7 @@ rule report_page:
                 f"figures/{figure}.{view}.svg"
                 for figure in cfg.targets
                 for view, picture in paths.views.items()
-                if not picture.grouped
+                if not picture.of_main_run
             ],
             *[
                 f"tables/{figure}.{name}.csv"

@@ -29,7 +29,7 @@ for experiment in EXPERIMENTS.values():
             [
                 paths.pictures(f"{figure}.{stem}")
                 for figure in cfg.targets
-                for stem in experiment.stems().values()
+                for stem in experiment.pictures
             ],
 
 

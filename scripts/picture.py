@@ -1,5 +1,6 @@
 """Draw one picture of a figure from its tables."""
 
+from functools import partial
 from pathlib import Path
 
 from anchorscope.storage import provenance
@@ -13,15 +14,16 @@ with stage(snakemake):
 
     given, chosen = snakemake.input, snakemake.params
     picture = pictures.pictures(chosen.readouts)[chosen.view]
-    tables = dict(zip(picture.tables, map(read_csv, given), strict=True))
+    tables = dict(zip(picture.inputs, map(read_csv, given), strict=True))
     first = given[0]
     made = provenance.read(first) if provenance.beside(first).is_file() else {}
     request = keywords(chosen, title_of("knockout"))
     records = made.get("inputs", {})
-    figure, choices = picture.draw(chosen.view, tables, request, records)
+    drawn = partial(pictures.draw, chosen.view, picture, tables, made=records)
+    figure, choices = drawn(request)
     narrow = None
     if figure["columns"] > 1:
-        narrow, _ = picture.draw(chosen.view, tables, narrowed(request), records)
+        narrow, _ = drawn(narrowed(request))
     stem = Path(snakemake.output.html).with_suffix("")
     save(figure, stem, choices(), narrow)
     provenance.of_stage(snakemake, stem, counts_by_cell=made.get("counts_by_cell", {}))

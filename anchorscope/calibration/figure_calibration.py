@@ -9,6 +9,7 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
+from anchorscope.config.readouts import READOUTS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.figures import (
     figure_data as data,
@@ -19,9 +20,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
-from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Series
-from anchorscope.figures.figure_verdict import GROUPINGS
 
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
@@ -30,7 +29,6 @@ NEEDED = (
 MEASURES = {
     "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
 }  # fmt: skip
-READOUTS = [f"{site}/{position}" for site in SITES for position in POSITIONS]
 TIPS = {
     "readout": ("read-out", ""), "layer": ("layer", "d"), "value": ("value", ".4~f"),
     "low": ("interval from", ".4~f"), "high": ("interval to", ".4~f"),
@@ -61,7 +59,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     panels = [_panel(rows, column, title, below) for column, title in MEASURES.items()]
     series = [replace(one, line=False) for one in draw.dataset_series(request.datasets)]
     series.append(Series("Mean of the datasets", draw.INK, [1, 0], None))
-    caption = _caption(rows, request, GROUPINGS.get(grouping, grouping))
+    caption = _caption(rows, request, notes.GROUPINGS.get(grouping, grouping))
     return Picture(by_model(request), series, panels, caption)
 
 

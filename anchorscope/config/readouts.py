@@ -1,7 +1,6 @@
 """Read-outs: where in a block, and at which token, a hidden state is read. The one table of both.
 
-A site needs its module in `models.families.part`, a position its token in `passes.planning.TOKEN`;
-pictures show those that `figures.figure_readouts` names.
+A site needs its module in `models.families.part`, a position its token in `passes.planning.TOKEN`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -155,23 +155,13 @@ class Analysis:
         return {"band_low": low, "band_high": high, "inflation": spread.inflation}
 
 
-class Settings(TypedDict, total=False):
-    """How the read-outs of a cell are analysed; what is left out is as in `Analysis`."""
-
-    floors: pd.DataFrame | None
-    refits: Draws | None
-    level: float
-    min_n: int
-    min_clusters: int
-
-
 def analyses(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
     draws: int = 1000,
     seed: int = 0,
-    **settings: Unpack[Settings],
+    **settings: Any,
 ) -> Iterator[Analysis]:
     """The read-outs of a cell, one after another, so that the effects of one are held at once.
 
@@ -180,6 +170,7 @@ def analyses(
     Args:
         scores: the table of `anchorscope.probes.scores`.
         answers: the samples: id, question, subject, label; dropped ones are left out.
+        settings: further ones of `Analysis`, by the names of its fields.
 
     Raises:
         AnchorscopeError: scores and answers are not of the same samples.
@@ -194,15 +185,10 @@ def table(
     make: Callable[[Analysis], pd.DataFrame],
     scores: pd.DataFrame,
     answers: pd.DataFrame,
-    *,
-    draws: int = 1000,
-    seed: int = 0,
-    **settings: Unpack[Settings],
+    **settings: Any,
 ) -> pd.DataFrame:
     """One table of all read-outs; arguments of `analyses`."""
-    return stacked(
-        [make(one) for one in analyses(scores, answers, draws=draws, seed=seed, **settings)]
-    )
+    return stacked([make(one) for one in analyses(scores, answers, **settings)])
 
 
 def stacked(frames: Sequence[pd.DataFrame], columns: Iterable[str] = ()) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from anchorscope.config.sections import Count, Section, key
+from anchorscope.figures.figure_view import View
 from anchorscope.passes.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -16,23 +17,18 @@ if TYPE_CHECKING:
     from anchorscope.experiments.analysis import Analysis
     from anchorscope.experiments.measured import Measured
     from anchorscope.experiments.scored import Cell
-    from anchorscope.figures.figure_style import Figure
 
 Need = Literal["states", "prompts", "gradients", "floors", "truth"]
 """What an experiment may need beside answers, probes and scores:
 
-- `states`: the clean hidden states and token probabilities of the main run, read by `Cell.states`
-  and `Cell.outputs`.
+- `states`: the hidden states and token probabilities of the main run, in the folder
+  `Cell.activations`.
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: the model with weights that take gradients and attention that can be read.
 - `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.
 - `truth`: the planted pathway, as the column `truth` of the table's answers; only models that are
   trained here on planted worlds have one.
 """
-
-
-class NoSettings(Section):
-    """An experiment without settings of its own."""
 
 
 class SampledSettings(Section):
@@ -68,9 +64,6 @@ Passes = Callable[[Any, int, int], int]
 
 Of its settings, the random draws of its control, and the number of read-outs.
 """
-Chart = Callable[..., "Figure"]
-"""A function of `figure.py` with the name of its view: draws the table under the keywords of
-`figure_request.request_of`."""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 
@@ -86,6 +79,21 @@ def with_interval(column: str, meaning: str) -> dict[str, str]:
 
 READOUT_COLUMNS = {"site": "where in a block", "position": "at which token", "layer": "the layer"}
 SIZE_COLUMNS = {"n": "samples of the group", "n_paired": "samples of the group that count"}
+GROUP_COLUMNS = {
+    "label": "`all`, `0` right or `1` wrong answers",
+    "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
+    **SIZE_COLUMNS,
+}
+FLIP_COLUMNS = {
+    **with_interval("flips", "share whose predicted class flips"),
+    **with_interval("random", "the same under the control, averaged over its draws"),
+    **with_interval("contrast", "the paired difference of `flips` and `random`"),
+}
+DELTA_COLUMNS = {
+    **with_interval("delta_p", "mean ΔP in percentage points"),
+    **with_interval("random_delta_p", "the same under the control"),
+    **with_interval("delta_p_contrast", "the paired difference of the two"),
+}
 FLAG_COLUMNS = {
     "headline": "whether this is the headline layer",
     "thin": "too few samples or clusters to rely on",
@@ -127,17 +135,17 @@ class Experiment:
     """An experiment that is a target of its own, served by the generic rules.
 
     Its folder in `anchorscope/experiments/` has its name, with `_` for `-`. It holds this record as
-    `EXPERIMENT` and three modules that are imported when they are needed: `measure.py`, `table.py`
-    and `figure.py`, see `Measure`, `Table` and `Chart`.
+    `EXPERIMENT` and three modules that are imported when they are needed: `measure.py` and
+    `table.py`, see `Measure` and `Table`, and `figure.py` with a function for each of the views.
     """
 
     name: str  # of its target, its products, its folder, and its section in the config
-    label: str  # in texts
     about: str  # what it does and what controls it, in a sentence or two
     interventions: tuple[Intervention, ...]  # what it passes beside `clean`
     columns: Mapping[str, str]  # column of a cell's table, in order → what it holds
     views: Mapping[str, str]  # view → title of the picture
-    settings: type[Section] = NoSettings  # its section `experiments.<name>` in the config
+    # its section `experiments.<name>` in the config; `Section`: it has none
+    settings: type[Section] = Section
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
@@ -181,15 +189,14 @@ class Experiment:
         per_sample: Table = self._module("table").per_sample
         return per_sample
 
-    def chart(self, view: str) -> Chart:
-        """What draws a view."""
-        chart: Chart = getattr(self._module("figure"), view)
-        return chart
-
-    def stems(self) -> dict[str, str]:
-        """View → how its pictures are named behind the figure's name; the first has no suffix."""
-        first = next(iter(self.views))
-        return {view: self.name if view == first else f"{self.name}-{view}" for view in self.views}
+    @property
+    def pictures(self) -> dict[str, View]:
+        """What stands behind a figure's name in a picture's → the picture; no view of the first."""
+        module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
+        for view, title in self.views.items():
+            stem = f"{self.name}-{view}" if found else self.name
+            found[stem] = View(title, f"{module}:{view}", (self.name,), of_main_run=False)
+        return found
 
     def _module(self, part: str) -> Any:
         """A module of its folder."""

@@ -30,8 +30,6 @@ class Words:
     what: str  # what flips when, to which the caption adds where, n and intervals
     # what is done to a sample, then to its control: in the legend → column of the table
     tokens: Mapping[str, str] = field(default_factory=lambda: {EXACT: "flips", RANDOM: "random"})
-    how: str = ""  # how it is done, sentences for the page
-    counted: str = ""  # when a sample counts beyond a complete control, sentences for the page
 
 
 def rows_of(
@@ -40,7 +38,7 @@ def rows_of(
     """The groups of a table at the read-out in which some sample counts.
 
     A table without the column `arm` has one arm. `label`: which answers, `0` right, `1` wrong or
-    `all`. Raises AnchorscopeError: missing columns, or another read-out.
+    `all`. Raises AnchorscopeError: missing columns.
     """
     rows = data.shown(table, request, words.columns)
     rows = rows if "arm" in rows else rows.assign(arm=next(iter(words.arms)))
@@ -125,17 +123,13 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
 
 
 def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str) -> Caption:
-    """What is drawn, how a sample counts, and how many do not."""
+    """What is drawn, and how many samples do not count."""
     headline = rows[rows["headline"]]
     return notes.caption(
         request,
         rows,
         f"{words.what}, {where}",
         f"{notes.size_note(headline['n_paired'])} samples per group",
-        details=[
-            f"{words.how} Groups are formed by the knockout's flips.",
-            f"A sample counts if its control acts on as many tokens. {words.counted} "
-            f"{notes.left_out(headline, 'group at the headline layer')}",
-        ],
+        details=[notes.left_out(headline, "group at the headline layer")],
         thin=f"{thin}: too few samples to rely on.",
     )

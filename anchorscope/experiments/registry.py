@@ -14,10 +14,3 @@ RECORDS = (
 """A new experiment is a folder and its record here."""
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""
-
-
-def pictures() -> dict[str, tuple[str, str]]:
-    """What stands behind a figure's name in a picture's → experiment and view."""
-    return {
-        stem: (one.name, view) for one in EXPERIMENTS.values() for view, stem in one.stems().items()
-    }

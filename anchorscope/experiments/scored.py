@@ -20,7 +20,6 @@ from anchorscope.experiments.measured import COLUMNS
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import activations, runner
 from anchorscope.passes.batches import Plan, Sample, arrange
-from anchorscope.passes.features import Features
 from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
@@ -66,28 +65,14 @@ class Cell:
         """Id → outer fold of the stored probes."""
         return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
 
-    def states(self, readout: str) -> tuple[list[str], Features]:
-        """Ids, and the main run's clean states, float32 [layers, samples, width], read by layer.
-
-        Raises ValueError: the experiment's record does not say that it needs `states`.
-        """
-        if self.activations is None:
-            raise ValueError("the experiment's record does not name `states` among its needs")
-        return activations.read(self.activations, readout, "clean")
-
     def outputs(self) -> pd.DataFrame:
-        """The main run's token probabilities, see `activations.outputs`; errors as of `states`."""
-        if self.activations is None:
-            raise ValueError("the experiment's record does not name `states` among its needs")
+        """The main run's token probabilities, see `activations.outputs`."""
+        assert self.activations is not None, "the record does not name `states` among its needs"
         return activations.outputs(self.activations)
 
     def prompts_of_samples(self) -> pd.DataFrame:
-        """The main run's prompts of the samples, in their order; columns of `prompts.COLUMNS`.
-
-        Raises ValueError: the experiment's record does not say that it needs `prompts`.
-        """
-        if self.prompts is None:
-            raise ValueError("the experiment's record does not name `prompts` among its needs")
+        """The main run's prompts of the samples, in their order; columns of `prompts.COLUMNS`."""
+        assert self.prompts is not None, "the record does not name `prompts` among its needs"
         by_id = self.prompts.set_index(self.prompts["id"].astype(str))
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
 

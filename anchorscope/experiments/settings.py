@@ -6,7 +6,6 @@ from pydantic import Field, create_model
 
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Config
-from anchorscope.experiments.experiment import NoSettings
 from anchorscope.experiments.registry import EXPERIMENTS
 
 if TYPE_CHECKING:
@@ -17,12 +16,9 @@ else:
         __base__=Section,
         __doc__="Settings of the experiments, for those that have any.",
         **{
-            one.name: (
-                one.settings,
-                Field(default_factory=one.settings, description=f"{one.label}: {one.about}"),
-            )
+            one.name: (one.settings, Field(default_factory=one.settings, description=one.about))
             for one in EXPERIMENTS.values()
-            if one.settings is not NoSettings
+            if one.settings is not Section
         },
     )
 
@@ -35,7 +31,7 @@ class RunConfig(Config):
 
     def settings_of(self, experiment: str) -> Section:
         """The settings of an experiment, defaults filled in."""
-        return cast(Section, getattr(self.experiments, experiment, NoSettings()))
+        return cast(Section, getattr(self.experiments, experiment, Section()))
 
     def draws_of(self, experiment: str) -> int:
         """Random draws of an experiment's controls."""

@@ -35,13 +35,10 @@ class Products:
         for analysis in analyses(
             self.scores[measured],
             answers,
-            draws=bootstrap.draws,
             seed=seed,
             floors=self.floors,
             refits=self.draws,
-            level=bootstrap.level,
-            min_n=bootstrap.min_n,
-            min_clusters=bootstrap.min_clusters,
+            **bootstrap.model_dump(),
         ):
             rows = self.rows[self.rows["readout"] == analysis.readout.name]
             yield analysis, Measured(rows, analysis.answers)

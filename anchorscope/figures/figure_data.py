@@ -76,18 +76,14 @@ def layer_count(rows: pd.DataFrame) -> int:
     return int(rows["layer"].max()) + 1 if len(rows) else 1
 
 
-def shown(
-    table: pd.DataFrame, request: Request, columns: Iterable[str], *, must: bool = True
-) -> pd.DataFrame:
+def shown(table: pd.DataFrame, request: Request, columns: Iterable[str]) -> pd.DataFrame:
     """The rows of the request's cells at its read-out, with the labels of model and dataset.
 
     Columns of flags hold booleans; `marker` and `offset` tell the datasets apart, see `in_runs`.
-    Raises AnchorscopeError: one of the `columns` is missing, or, where there `must` be rows, the
-    table has those of other read-outs alone.
+    Raises AnchorscopeError: one of the `columns` is missing.
     """
     require(table, columns)
-    find = at_readout if must and len(table) else rows_at
-    return labelled(find(table, request.readout), request)
+    return labelled(rows_at(table, request.readout), request)
 
 
 def labelled(rows: pd.DataFrame, request: Request) -> pd.DataFrame:

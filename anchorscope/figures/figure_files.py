@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import altair as alt
 
@@ -13,20 +13,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
 
-class Parameters(Protocol):
-    """Parameters of a rule that draws a figure, as Snakemake hands them on."""
-
-    models: Sequence[str]
-    datasets: Sequence[str]
-    label: Mapping[str, Mapping[str, str]]
-    level: float
-    chart: Mapping[str, object]
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """A parameter that not every rule has."""
-
-
-def keywords(params: Parameters, title: str) -> dict[str, Any]:
+def keywords(params: Any, title: str) -> dict[str, Any]:
     """What a chart function is given, from the parameters of a rule that draws one.
 
     `title` is the figure's where the config names none.

@@ -1,4 +1,5 @@
-"""The main figure: ΔP by layer for each model; below it the pathway, and truth.
+"""The main figure: ΔP by layer for each model; below it the pathway, and truth. And the overview of
+read-outs.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
 arXiv 2601.07422. Two rows are added below, where answers were swapped between questions: what of
@@ -15,6 +16,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -25,9 +27,9 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
+from anchorscope.figures.figure_picture import Column, Layout, Panel, Picture, as_chart, by_model
 from anchorscope.figures.figure_request import Request, request_of
-from anchorscope.figures.figure_verdict import caption_of
+from anchorscope.figures.figure_style import Style
 from anchorscope.passes.interventions import REGISTRY
 
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}
@@ -89,7 +91,7 @@ def _picture(
         by_model(request),
         draw.paper_series(request.datasets),
         [delta_panel(curves(rows), rows[rows["headline"]]), *below],
-        caption_of(request, rows, request.where, grouping, claims, details),
+        notes.delta_p_caption(request, rows, request.where, grouping, claims, details),
         f"{title}{' (preview)' if notes.is_preview(cells) else ''}",
     )
 
@@ -107,8 +109,8 @@ def _of_pairs(
         return [figure_pathway.NOT_CROSSED]
     by_cell = data.cells_of(swapped, request)
     none = [name for name in by_cell if len(cells[name]) and by_cell[name].empty]
-    untold = figure_pathway.untold_notes(swapped, request)
-    return [*figure_pathway.DETAILS, *untold, *figure_pathway.unswapped_notes(none)]
+    unswapped = [f"No two answers could be swapped: {notes.few(none, 12)}."] if none else []
+    return figure_pathway.untold_notes(swapped, request) + unswapped
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
@@ -153,3 +155,55 @@ def delta_axis(curves: pd.DataFrame) -> Axis:
     high = 5 * math.ceil(max(most, 0) / 5)
     high = max(5, high + (5 if high % 20 == 0 else 0))
     return Axis("ΔP (points)", ((low, high), list(range(low, high + 1, 20))), number="d")
+
+
+@as_chart
+def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
+    """Every read-out in the table at once: ΔP, as in the main figure.
+
+    A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
+    rows of `results/tables/<figure>.csv`, of any number of read-outs; `readout` tells
+    nothing here.
+    Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
+    """
+    rows, grouping = data.select(curve, None, request.grouping)
+    rows = data.labelled(rows[rows["condition"] == "knockout"], request)
+    sites = [site for site in SITES if site in set(rows["site"])]
+    positions = [at for at in POSITIONS if at in set(rows["position"])]
+    places = [f"{site}/{at}" for site in sites for at in positions]
+    rows = rows.assign(readout=rows["site"] + "/" + rows["position"])
+    columns = [
+        Column({"model": model, "readout": at}, at, model)
+        for _, model in request.panels
+        for at in places
+    ]
+    look = _smaller(request.look)
+    delta_p = curves(rows)
+    series = draw.paper_series(request.datasets)
+    layout = Layout(columns, max(1, len(positions)), look, labelled=False)
+    return Picture(
+        layout, series, [delta_panel(delta_p)], _readouts_caption(rows, places, grouping, request)
+    )
+
+
+def _smaller(look: Style) -> Style:
+    """The sizes of panels of single read-outs."""
+    sizes = {
+        "panel_width": round(0.6 * look.panel_width),
+        "panel_height": round(0.6 * look.panel_height),
+        "marker_size": 0.6 * look.marker_size,
+        "line_width": 0.75 * look.line_width,
+        "panel_title_size": look.label_size,
+    }
+    return look.model_copy(update=sizes)
+
+
+def _readouts_caption(
+    rows: pd.DataFrame, places: Sequence[str], grouping: str, request: Request
+) -> notes.Caption:
+    """The words of the main figure; each read-out of a cell is a cell of its own."""
+    panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
+    named = rows.assign(model=rows["model"] + " at " + rows["readout"])
+    measured = rows["readout"].nunique()
+    subject = f"{measured} read-out{'s' if measured != 1 else ''}"
+    return notes.delta_p_caption(replace(request, panels=panels), named, subject, grouping)

@@ -1,16 +1,21 @@
-"""What a figure says of its rows: sizes, what is thin, grey or missing, and notes on its models."""
+"""A figure's words: a caption of at most four lines, and the details that its page tells.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+They say of the rows how many samples there are, and what is thin, grey or missing.
+"""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby, product
-from typing import Any
 
 import pandas as pd
 
-from anchorscope.figures.figure_caption import Caption
 from anchorscope.figures.figure_data import cells_of
-from anchorscope.figures.figure_request import Pair, Request
-from anchorscope.figures.figure_style import ANCHORS
+from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_style import ANCHORS, balanced
 
+LINES = 4
+"""Most lines of a caption."""
 EVERYWHERE = "at every layer"
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
@@ -23,6 +28,40 @@ REFITTED = "bootstrap intervals, with the probe's own variance"
 FIXED = "bootstrap intervals, probes held fixed"
 GREY = "Hollow grey: layers without a signal"
 CLUSTERED = f"clustered {FIXED}"
+GROUPINGS = {
+    "per_layer": "groups formed at each layer by its own flips",
+    "reference_layer": "groups formed at one reference layer",
+}
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What a figure says of itself.
+
+    Attributes:
+        sentences: the caption: what is drawn, n, what grey means, the verdict. Those that the
+            caption has no room for move to the details, the last ones first.
+        details: further sentences, for the figure's page.
+    """
+
+    sentences: Sequence[str]
+    details: Sequence[str] = field(default=())
+
+    def wrapped(self, characters: int) -> tuple[list[str], list[str]]:
+        """The caption's lines, at most `LINES` of a given length, and the details."""
+        kept: list[str] = []
+        left: list[str] = []
+        for sentence in filter(None, self.sentences):
+            fits = len(textwrap.wrap(" ".join([*kept, sentence]), characters)) <= LINES
+            (kept if fits else left).append(sentence)
+        lines = balanced(" ".join(kept), characters) if kept else _cut(left, characters)
+        return lines, [*left, *self.details]
+
+
+def _cut(sentences: Sequence[str], characters: int) -> list[str]:
+    """The beginning of the first sentence, where even that has no room."""
+    first = sentences[0] if sentences else ""
+    return textwrap.wrap(first, characters, max_lines=LINES, placeholder=" …")
 
 
 def caption(
@@ -53,7 +92,8 @@ def caption(
         thin: what thin groups look like, where `rows` know them; "" for nothing.
     """
     cells = cells_of(rows, request)
-    missing = missing_note([name for name, cell in cells.items() if cell.empty])
+    empty = [name for name, cell in cells.items() if cell.empty]
+    missing = [f"Not measured: {'; '.join(empty)}."] if empty else []
     if rows.empty:
         return Caption(["Not measured: no sample has what this picture needs."], missing)
     level = f"{100 * request.level:g}\u00a0%"
@@ -75,31 +115,73 @@ def caption(
     )
 
 
+def delta_p_caption(
+    request: Request,
+    rows: pd.DataFrame,
+    subject: str,
+    grouping: str,
+    claims: Sequence[str] = (),
+    details: Sequence[str] = (),
+) -> Caption:
+    """Of pictures of ΔP: `subject`, grouping, n and the verdict, and what all pictures say alike.
+
+    `rows` are labelled rows of `figure_data.select`, of one condition. `claims` stand before the
+    verdict, `details` before the other details.
+    """
+    cells = cells_of(rows, request)
+    measured = [cell for cell in cells.values() if len(cell)]
+    missing = len(cells) - len(measured)
+    refitted = "inflation" not in rows or (rows["inflation"] > 1).any()
+    return caption(
+        request,
+        rows,
+        f"{subject}; {GROUPINGS.get(grouping, grouping)}",
+        f"{size_note(map(sample_size, measured))} samples per cell",
+        [
+            small_note(rows[rows["anchor"] == "all"]),
+            f"{missing} cells were not measured." if missing else "",
+        ],
+        [*details, *thin_note(cells)],
+        claims=[*claims, verdict(rows), request.no_answers],
+        intervals=REFITTED if refitted else FIXED,
+        thin=cross_note(cells),
+    )
+
+
+def small_note(everyone: pd.DataFrame) -> str:
+    """The caption's words on cells too small to be called a signal; none where none is.
+
+    Of the rows of all samples; cells that have a signal at some layer are large enough.
+    """
+    from anchorscope.probes.power import too_small  # loads scipy, which most pictures can spare
+
+    small = []
+    for _, cell in everyone.groupby(["model", "dataset"]):
+        n, right = int(cell["n"].max()), float(cell["answer_accuracy"].max())
+        both_classes = 0 < right < 1
+        if both_classes and not cell["signal"].any() and too_small(n, 1 - right):
+            small.append(n)
+    if not small:
+        return ""
+    cells = "1 cell has" if len(small) == 1 else f"{len(small)} cells have"
+    return f"{cells} too few right or wrong answers to detect a signal of typical size."
+
+
+def verdict(rows: pd.DataFrame) -> str:
+    """In how many cells the probe beats the text models at the headline layer."""
+    heads = rows[(rows["anchor"] == "all") & rows["headline"]]
+    by_cell = heads.groupby(["model", "dataset", "site", "position"])["signal"].any()
+    if by_cell.empty:
+        return ""
+    if not by_cell.any():
+        return "No cell has a signal at the headline layer: ΔP cannot be interpreted."
+    where = f"{by_cell.sum()} of {len(by_cell)} cells"
+    return f"At the headline layer the probe beats the text models in {where}."
+
+
 def left_out(rows: pd.DataFrame, of: str) -> str:
     """How many samples do not count, of rows with `n` and `n_paired`."""
     return f"Left out: {span(rows['n'] - rows['n_paired'])} of {span(rows['n'])} samples per {of}."
-
-
-def model_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
-    """What the details say of each model, by the records of what a figure was made from.
-
-    That is what its chat template does about thinking, and what it was dequantised from.
-    """
-    labels_by_note: dict[str, list[str]] = {}
-    for key, label in models:
-        for note in sorted(set(_notes_of(records, key))):
-            labels_by_note.setdefault(note, []).append(label)
-    return [f"{', '.join(labels)}: {note}." for note, labels in labels_by_note.items()]
-
-
-def _notes_of(records: Mapping[str, Mapping[str, Any]], model: str) -> Iterator[str]:
-    """The notes on a model, one for each record that has one."""
-    for path, record in records.items():
-        if f"/prompts/{model}/" in f"/{path}" and record.get("thinking"):
-            yield str(record["thinking"])
-        quantisation = record.get("model", {}).get("dequantised_from")
-        if f"/models/{model}.json" in f"/{path}" and quantisation:
-            yield f"weights dequantised from {quantisation}"
 
 
 def sample_size(cell: pd.DataFrame) -> int:
@@ -131,13 +213,13 @@ def cross_note(cells: Mapping[str, pd.DataFrame]) -> str:
     return f"Crosses: too few samples to rely on{more}."
 
 
-def grey_note(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> str:
+def grey_note(cells: Mapping[str, pd.DataFrame], grey: str) -> str:
     """The caption's words on what is grey; none where nothing is."""
     measured = [rows for rows in cells.values() if len(rows) and "signal" in rows]
     return "" if all(rows["signal"].all() for rows in measured) else f"{grey}."
 
 
-def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str = GREY) -> list[str]:
+def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
     """The details on what is grey; cells of one read-out by name, empty ones unmeasured."""
     measured = {name: rows for name, rows in cells.items() if len(rows) and "signal" in rows}
     by_place: dict[str, list[str]] = {}
@@ -165,11 +247,6 @@ def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
     """At which layers the chosen ones of the rows lie, in words."""
     layers = sorted(rows["layer"][chosen].astype(int))
     return EVERYWHERE if chosen.all() else f"at {layer_list(layers)}"
-
-
-def missing_note(names: Sequence[str]) -> list[str]:
-    """The details on what was not measured."""
-    return [f"Not measured: {'; '.join(names)}."] if names else []
 
 
 def span(values: Iterable[float], factor: float = 1) -> str:

@@ -16,10 +16,10 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from anchorscope.figures.figure_caption import balanced
 from anchorscope.figures.figure_fit import VERSION, as_svg, size_of
 from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS, UPRIGHT
 from anchorscope.figures.figure_picture import Column, Panel, Picture, rows_in, value_axis
+from anchorscope.figures.figure_style import balanced
 from anchorscope.passes.interventions import REGISTRY
 
 Spec = dict[str, Any]

@@ -1,6 +1,5 @@
 """The rows of panels on swapped answers: what passes through the question, and what is truth."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -39,17 +38,6 @@ HEADINGS = {
 NOT_CROSSED = (
     "There are no rows of swapped answers: the condition `crossed` was not measured, or no two "
     "answers could be swapped."
-)
-DETAILS = (
-    "Pair term: the answers of two questions are swapped; what is read off the question plus what "
-    "is read off the answer adds up to 0.",
-    "Middle row: the pair term of the model's own right answers (wrong ones where fewer than "
-    "10 pairs are right), clean, with the exact question tokens blocked in all four passes, and "
-    "with as many random ones blocked.",
-    "Lower row: gold answers of questions that were answered wrongly, behind their questions, "
-    "beside the model's own wrong answers.",
-    "A filled marker at the headline layer: `truth` holds there (middle row: `through_eq`). Both "
-    "rows have the colours of Q-Anchored samples.",
 )
 TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
 KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", *TIPS)
@@ -138,8 +126,3 @@ def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
             wrong.append(name)
     said = {"Undecided": parts, "Middle row shows wrong answers": wrong}
     return [f"{about}: {notes.few(some, 12)}." for about, some in said.items() if some]
-
-
-def unswapped_notes(names: Sequence[str]) -> list[str]:
-    """Details of the cells, by name, that were measured and have no pair."""
-    return [f"No two answers could be swapped: {notes.few(names, 12)}."] if names else []

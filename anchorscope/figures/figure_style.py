@@ -1,6 +1,7 @@
 """The look that all figures share: sizes, colours, axes, markers, legend, title and caption."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -10,7 +11,6 @@ import altair as alt
 from pydantic import ValidationError
 
 from anchorscope.config.settings import Style as Style
-from anchorscope.figures.figure_caption import balanced
 from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
@@ -193,6 +193,15 @@ def wrapped(text: str, width: float, character: float) -> str | list[str]:
     """A text as it is, or as lines that fit a width; `character`: that of one."""
     lines = balanced(text, max(12, int(width / character)))
     return lines if len(lines) > 1 else text
+
+
+def balanced(text: str, most: int) -> list[str]:
+    """Lines of at most `most` characters and about equal length."""
+    lines = textwrap.wrap(text, most)
+    if len(lines) < 2:
+        return [text]
+    narrower = (textwrap.wrap(text, k) for k in range(len(text) // len(lines), most))
+    return next((even for even in narrower if len(even) == len(lines)), lines)
 
 
 def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:

@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 class View:
     """A picture, by what it draws."""
 
-    title: str
+    title: str  # empty: the figure's own
     drawn_by: str  # `<module>:<function>`, the module below `anchorscope`
     tables: tuple[str, ...]  # that it draws: what stands behind the figure's name in theirs
+    of_main_run: bool = True  # then it shows the config's grouping, and is built with the figure
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables that are read for it; the record of the first says what it was made from."""
+        return tuple(dict.fromkeys(("", *self.tables))) if self.of_main_run else self.tables
 
     @property
     def chart(self) -> Chart:

@@ -12,6 +12,7 @@ from typing import Any
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
+from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.knockout.contrasts import NO, UNCLEAR, YES
 from anchorscope.figures.figure_data import rows_at
 from anchorscope.probes.floors import FLOORS
@@ -32,13 +33,6 @@ OF_DATASET = {
     "google-research-datasets/nq_open": ("kwiatkowski2019nq", "lee2019nqopen"),
 }
 """Dataset of the hub → the keys of its references."""
-CATALOGUE = {
-    "popqa": "akariasai/PopQA",
-    "trivia-qa": "mandarjoshi/trivia_qa",
-    "hotpot-qa": "hotpotqa/hotpot_qa",
-    "nq": "google-research-datasets/nq_open",
-}
-"""Key of the catalogue → where the hub has these rows, which may be read from files instead."""
 OF_MODEL = {
     r"meta-llama/(Meta-)?Llama-3": "grattafiori2024llama3",
     r"mistralai/Mistral-7B": "jiang2023mistral",
@@ -70,7 +64,9 @@ def references(config: Config, figure: str) -> str:
     unknown = []
     for key in config.figures[figure].datasets:
         dataset = config.datasets[key]
-        found = OF_DATASET.get(dataset.hub or CATALOGUE.get(key, ""), ())
+        # rows of the catalogue may be read from files instead
+        shipped = catalogue()["datasets"].get(key, {})
+        found = OF_DATASET.get(dataset.hub or shipped.get("hub"), ())
         chosen += found
         if not found and not dataset.world:
             unknown.append(f"dataset {dataset.label}")

@@ -20,11 +20,10 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
 from anchorscope.detectors.pictures.views import VIEWS
-from anchorscope.experiments.registry import EXPERIMENTS, pictures as of_experiments
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
-from anchorscope.figures.figure_notes import span
-from anchorscope.figures.figure_verdict import GROUPINGS
+from anchorscope.figures.figure_notes import GROUPINGS, span
 from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance
@@ -186,7 +185,7 @@ def _views(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
     readouts = {name: name.replace("/", "-") for name in config.readouts}
     shown_at = {view: name for name, view in readouts.items()}
     shown_at["readouts"] = ", ".join(config.answer_readouts)
-    abouts = {view: EXPERIMENTS[name].about for view, (name, _) in of_experiments().items()}
+    abouts = {view: one.about for one in EXPERIMENTS.values() for view in one.pictures}
     abouts |= dict.fromkeys(VIEWS, DETECTORS)
     views = [
         {

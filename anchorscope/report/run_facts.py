@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
-from anchorscope.storage.counts import UNSURE
+from anchorscope.storage.counts import COPIED, UNSURE
 from anchorscope.storage.files import read_json
 from anchorscope.storage.records import funnel as funnel_of
 
@@ -24,7 +24,11 @@ OF_JOBS = frozenset(
     "batch_tokens chart detection experiments gated keep_activations most_dropped resources".split()
 )
 """Settings that no number of a figure depends on."""
-UNSURE_SPANS = "answers whose exact tokens the finder is not sure of"
+NOTED = {
+    UNSURE: "answers whose exact tokens the finder is not sure of",
+    COPIED: "answers copied from a worked example",
+}
+"""Note on answers that stayed → what the report calls it."""
 RUNNING_ORDER = (
     "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
     "delta_p", "table", "picture", "truth", "calibration",
@@ -73,15 +77,6 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]
     return {key: value for key, value in settings.items() if key not in keys}
 
 
-def labels(stem: str, record: str | Path) -> dict[str, str]:
-    """What Snakemake's own report says beside a picture: its name, and n where recorded."""
-    from anchorscope.figures.figure_notes import span  # loads altair, which rules can spare
-
-    by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
-    counts = [int(cell["kept"]) for cell in by_cell.values()]
-    return {"picture": stem} | ({"samples per cell": span(counts)} if counts else {})
-
-
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
     """The options that a run was called with: files of `--configfile`, keys of `--config`."""
     folder = Path.cwd()
@@ -117,8 +112,8 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
     records = funnel_of(product) if provenance.beside(product).is_file() else []
     stages = {one["rule"]: one for one in records if one["rule"] in STAGES}
     notes = {rule: one["notes"] for rule, one in stages.items()}
-    unsure = {UNSURE_SPANS: notes.get("answers", {}).get(UNSURE, 0)}
-    noted = {**notes.get("dataset", {}), **unsure}
+    answers = notes.get("answers", {})
+    noted = {**notes.get("dataset", {}), **{NOTED[one]: answers.get(one, 0) for one in NOTED}}
     return {
         "model": model,
         "dataset": dataset,

@@ -10,6 +10,7 @@ from anchorscope.detectors.registry import named
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.settings import RunConfig
+from anchorscope.figures.figure_view import View
 from anchorscope.models.gguf_files import is_gguf
 from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
@@ -17,7 +18,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
 from anchorscope.styles import style_of
 from anchorscope.workflow import studies
-from anchorscope.workflow.pictures import Drawing, pictures
+from anchorscope.workflow.pictures import pictures
 
 DETECTOR_SETTINGS = (
     "anchors", "bootstrap", "finder", "generation",
@@ -174,7 +175,7 @@ class Paths:
     def views_of(self, figure: str) -> list[str]:
         """The pictures beside a figure: its controls, its probes, and every other read-out."""
         own = self.readouts.get(self.config.figures[figure].readout)
-        main = [view for view, picture in self.views.items() if view and picture.grouped]
+        main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
     def shown(self) -> list[str]:
@@ -187,13 +188,13 @@ class Paths:
             *(f"{self.root}/tables/{table}" for table in tables),
         ]
 
-    def picture(self, wildcards: Any) -> Drawing:
+    def picture(self, wildcards: Any) -> View:
         """The picture that the wildcards name: `view` is a dot and its view, or nothing."""
         return self.views[wildcards.view.removeprefix(".")]
 
     def drawn(self, wildcards: Any) -> list[str]:
-        """The tables that a picture draws."""
-        ends = [f".{end}" if end else "" for end in self.picture(wildcards).tables]
+        """The tables that are read for a picture."""
+        ends = [f".{end}" if end else "" for end in self.picture(wildcards).inputs]
         return [f"{self.root}/tables/{wildcards.figure}{end}.csv" for end in ends]
 
     def local_rows(self, wildcards: Any) -> list[str]:

@@ -4,83 +4,75 @@ Read whenever Snakemake starts, so what draws is imported when a picture is draw
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from anchorscope.detectors.pictures import views as detection
-from anchorscope.experiments import registry
-from anchorscope.experiments.knockout import views as knockout
+from anchorscope.experiments.registry import EXPERIMENTS
+from anchorscope.figures.figure_view import View
 
-Tables = Mapping[str, pd.DataFrame]
-Drawn = tuple[Any, Callable[[], Sequence[Any]]]
-"""A chart, and what gives all that its page can switch to."""
-OF_FIGURE = ("", "controls", "contrasts", "crossing", "density")
-"""What stands behind a figure's name in the tables of its main run that are drawn."""
+FIGURE = View("", "figures.figure_main:chart", ("", "crossing"))
+BESIDE = {
+    "controls": View(
+        "Controls: what else flips, and how good the probes are",
+        "experiments.knockout.figure_controls:controls_chart",
+        ("controls", "contrasts"),
+    ),
+    "crossing": View(
+        "What the probes read: question, answer, pair",
+        "experiments.crossing.figure:crossing_chart",
+        ("crossing",),
+    ),
+    "probes": View(
+        "The probes", "experiments.knockout.figure_probes:probes_chart", ("controls", "", "density")
+    ),
+}
+"""The pictures of the main run beside the figure itself."""
+READOUTS = View("ΔP at every read-out", "figures.figure_main:readouts_chart", ("",))
+"""The same of several read-outs."""
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """One picture; `draw` is given its view, its tables, the keywords of a chart, and the records
-    of all products on the way to the first table."""
-
-    draw: Callable[[str, Tables, dict[str, Any], Mapping[str, Any]], Drawn]
-    tables: tuple[str, ...]  # what stands behind the figure's name in theirs
-    category: str  # in Snakemake's own report
-    title: str = ""  # empty: the figure's
-    grouped: bool = False  # whether it shows one grouping, that of the config
-
-
-def pictures(readouts: Mapping[str, str]) -> dict[str, Drawing]:
+def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
     """View → picture; the figure's own is the empty one. `readouts` are those with a view."""
-    beside = [view for view in knockout.VIEWS if view != "readouts" or len(readouts) > 1]
-    found = {"": Drawing(_figure, ("", "crossing", "strata"), "Figures", grouped=True)}
-    for view in (*beside, *readouts.values()):
-        found[view] = Drawing(_view, OF_FIGURE, "Controls and probes", grouped=True)
-    for stem, (name, view) in registry.pictures().items():
-        title = registry.EXPERIMENTS[name].views[view]
-        found[stem] = Drawing(_experiment, (name,), "Experiments", title)
-    for stem, one in detection.VIEWS.items():
-        found[stem] = Drawing(_detection, one.tables, "Detection", one.title)
-    return found
+    found = {"": FIGURE, **BESIDE}
+    if len(readouts) > 1:
+        found["readouts"] = READOUTS
+    found |= dict.fromkeys(readouts.values(), FIGURE)
+    for experiment in EXPERIMENTS.values():
+        found |= experiment.pictures
+    return found | {name: replace(one, of_main_run=False) for name, one in detection.VIEWS.items()}
 
 
-def _figure(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
-    from anchorscope.figures import figure_answers as answers
-    from anchorscope.figures.figure_main import chart, choices
-    from anchorscope.figures.figure_notes import model_notes
-    from anchorscope.figures.figure_request import request_of
+def draw(
+    view: str,
+    picture: View,
+    tables: Mapping[str, pd.DataFrame],
+    request: dict[str, Any],
+    made: Mapping[str, Any],
+) -> tuple[Any, Callable[[], Sequence[Any]]]:
+    """A picture's chart, and what gives all that its page can switch to.
 
-    curve, crossing, strata = tables.values()
-    cells = answers.responses_of(made, request["panels"], request["datasets"])
-    sure = answers.sure_note(curve, strata, request_of(**request))
-    request["no_answers"] = " ".join(filter(None, (answers.no_answer_note(cells), sure)))
-    request["notes"] = [*answers.answer_details(cells), *model_notes(made, request["panels"])]
-    return chart(curve, crossing, **request), partial(choices, curve, crossing, **request)
+    Args:
+        tables: the picture's inputs, by what stands behind the figure's name in theirs.
+        request: the keywords of a chart.
+        made: the records of all products on the way to the first table.
+    """
+    if picture.of_main_run:
+        from anchorscope.figures.figure_records import model_notes, no_answer_note
 
-
-def _view(view: str, tables: Tables, request: dict[str, Any], made: Mapping[str, Any]) -> Drawn:
+        request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
+        request["notes"] = model_notes(made, request["panels"])
+    drawn = [tables[name] for name in picture.tables]
+    if picture.drawn_by != FIGURE.drawn_by:
+        return picture.chart(*drawn, **request), tuple
     from anchorscope.figures.figure_data import at_readout
-    from anchorscope.figures.figure_main import chart, choices
-    from anchorscope.figures.figure_notes import model_notes
+    from anchorscope.figures.figure_main import choices
 
-    request["notes"] = model_notes(made, request["panels"])
-    if one := knockout.VIEWS.get(view):
-        drawn = [tables[name] for name in one.tables]
-        return one.chart(*drawn, **request | {"title": one.title}), tuple
-    site, position = view.split("-")
-    at = request | {"readout": (site, position)}
-    # the figure's own page switches between all read-outs
-    curve, crossing = at_readout(tables[""], (site, position)), tables["crossing"]
-    return chart(curve, crossing, **at), partial(choices, curve, crossing, **at)
-
-
-def _experiment(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
-    name, chart = registry.pictures()[view]
-    return registry.EXPERIMENTS[name].chart(chart)(*tables.values(), **request), tuple
-
-
-def _detection(view: str, tables: Tables, request: dict[str, Any], made: Any) -> Drawn:
-    return detection.VIEWS[view].chart(*tables.values(), **request), tuple
+    if view:  # the figure's own page switches between all read-outs
+        site, position = view.split("-")
+        request["readout"] = (site, position)
+        drawn[0] = at_readout(drawn[0], (site, position))
+    return picture.chart(*drawn, **request), partial(choices, *drawn, **request)

@@ -18,12 +18,14 @@ from workflow import SHIPPED, merged
 import anchorscope.experiments
 from anchorscope.calibration.experiments import of_experiment
 from anchorscope.config import config_docs
+from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
-from anchorscope.experiments.experiment import Experiment, NoSettings, SampledSettings
+from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, join, of_cell, per_sample
 from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
+from anchorscope.figures.figure_view import View
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
@@ -65,13 +67,13 @@ def rows(experiment: Experiment, small: SmallCell) -> pd.DataFrame:
 
 
 def test_settings_come_back_from_the_config_with_their_defaults(experiment: Experiment) -> None:
-    if experiment.settings is NoSettings:
+    if experiment.settings is Section:
         return
     defaults = experiment.settings().model_dump(mode="json")
     config = load(merged(SHIPPED, {"experiments": {experiment.name: defaults}}))
     assert config.settings_of(experiment.name) == load(SHIPPED).settings_of(experiment.name)
     assert config.settings_of(experiment.name).model_dump(mode="json") == defaults
-    names = [one.settings.__name__ for one in registry.RECORDS if one.settings is not NoSettings]
+    names = [one.settings.__name__ for one in registry.RECORDS if one.settings is not Section]
     assert len({*names}) == len(names), "the reference page names sections by their classes"
 
 
@@ -224,9 +226,9 @@ def test_every_view_draws_from_its_own_table(
 ) -> None:
     table = join([("m", "d")], [of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)])
     write_csv(table, tmp_path / "table.csv")
-    for view, title in experiment.views.items():
-        spec = drawn(experiment, view, read_csv(tmp_path / "table.csv"), width)
-        assert title in str(spec["title"]) or title.split()[0] in str(spec["title"])
+    for view in experiment.pictures.values():
+        spec = drawn(view, read_csv(tmp_path / "table.csv"), width)
+        assert view.title in str(spec["title"]) or view.title.split()[0] in str(spec["title"])
         assert size_of(as_svg(spec))[0] == pytest.approx(width, abs=10)
         assert "not measured" not in caption(spec).lower()
 
@@ -238,17 +240,17 @@ def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
     assert table.empty and list(table) == list(experiment.columns)
     assert per_sample(experiment, small.products(experiment, rows[:0])).empty
     write_csv(join([("m", "d")], [table]), tmp_path / "table.csv")
-    for view in experiment.views:
-        spec = drawn(experiment, view, read_csv(tmp_path / "table.csv"), 600)
+    for view in experiment.pictures.values():
+        spec = drawn(view, read_csv(tmp_path / "table.csv"), 600)
         assert "not measured" in caption(spec).lower()
 
 
-def drawn(experiment: Experiment, view: str, table: pd.DataFrame, width: int) -> dict[str, Any]:
+def drawn(view: View, table: pd.DataFrame, width: int) -> dict[str, Any]:
     """The specification of a view, so many pixels wide."""
     style = {"width_mm": round(width / PX_PER_MM)}
-    chart = experiment.chart(view)(
+    chart = view.chart(
         table,
-        title=experiment.views[view],
+        title=view.title,
         panels=[("m", "Model")],
         datasets=[("d", "Data")],
         readout=("mlp", "final"),
@@ -256,14 +258,3 @@ def drawn(experiment: Experiment, view: str, table: pd.DataFrame, width: int) ->
     )
     spec: dict[str, Any] = chart.to_dict()
     return spec
-
-
-def test_states_are_read_by_those_who_need_them_alone(small: SmallCell) -> None:
-    cell = scored.Cell(small.loaded, small.answers, small.probes, READOUTS)
-    with pytest.raises(ValueError, match="`states`"):
-        cell.states("mlp/final")
-    ids, states = replace(cell, activations=small.folder).states("mlp/final")
-    stored = small.probes.logits(states[:], "mlp/final", ids)
-    clean = small.scores.query("condition == probe == 'clean' and readout == 'mlp/final'")
-    wide = clean.pivot(index="layer", columns="id", values="s")[ids]
-    np.testing.assert_allclose(stored, wide.to_numpy(), atol=1e-4)

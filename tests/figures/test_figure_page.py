@@ -12,9 +12,8 @@ from figure_tables import DATASETS, MODELS, READOUTS, controls_of, crossing_of, 
 
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_files import narrowed, save
-from anchorscope.figures.figure_main import chart, choices, title_of
+from anchorscope.figures.figure_main import chart, choices, readouts_chart, title_of
 from anchorscope.figures.figure_page import interactive
-from anchorscope.figures.figure_readouts import readouts_chart
 
 TWO, LAYERS = DATASETS[:2], 4
 NAMED: Any = {"title": "T", "panels": MODELS, "datasets": TWO}

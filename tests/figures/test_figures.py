@@ -15,11 +15,9 @@ from figure_tables import READOUTS, caption, crossing_of, curve_of, details, dra
 from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_files import save
-from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_notes import model_notes
-from anchorscope.figures.figure_readouts import readouts_chart
+from anchorscope.figures.figure_main import chart, readouts_chart
+from anchorscope.figures.figure_notes import GROUPINGS
 from anchorscope.figures.figure_style import Style, style_of
-from anchorscope.figures.figure_verdict import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -301,27 +299,6 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
     assert "n = 812 to 1,000 samples per cell; 95 % intervals." in text
     assert "Intervals: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
-
-
-def test_details_say_what_a_chat_template_does_and_what_weights_were_before() -> None:
-    off, none = "thinking is switched off", "the chat template has no switch for thinking"
-    records: dict[str, dict[str, Any]] = {
-        "results/prompts/llama-3.2-1b/popqa.parquet": {"thinking": off},
-        "results/prompts/llama-3.2-3b/popqa.parquet": {"thinking": off},
-        "results/prompts/llama-3.2-3b/nq.parquet": {"thinking": none},
-        "results/prompts/another/nq.parquet": {"thinking": "no"},
-        "results/answers/llama-3.2-1b/popqa.parquet": {},
-        "results/models/llama-3.2-1b.json": {"model": {"dequantised_from": "Q4_1"}},
-        "results/models/llama-3.2-3b.json": {"model": {"path": "a folder"}},
-        "results/models/another.json": {"model": {"dequantised_from": "Q8_0"}},
-    }
-    notes = model_notes(records, LLAMA)
-    assert notes == [
-        f"Llama-3.2-1B, Llama-3.2-3B: {off}.",
-        "Llama-3.2-1B: weights dequantised from Q4_1.",
-        f"Llama-3.2-3B: {none}.",
-    ]
-    assert details(draw(table_of(), notes=notes)).endswith(" ".join(notes))
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, 8), (4, 2), (5, 1)])

@@ -19,7 +19,7 @@ from anchorscope.experiments.knockout.contrasts import NOT_INTERPRETABLE
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
 from anchorscope.storage import provenance
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_csv, write_json, write_parquet
 
@@ -314,9 +314,10 @@ def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page
     assert list(found["kept"].values()) == [98, 94, SAMPLES, SAMPLES, SAMPLES]
     assert found["rows"] - sum(count for *_, count in found["dropped"]) == SAMPLES
     assert found["dropped"][0] == ("questions", "equal question folded", 2)
-    noted = {"empty golds left out": 3, run_facts.UNSURE_SPANS: 2}
+    unsure = run_facts.NOTED[UNSURE]
+    noted = {"empty golds left out": 3, unsure: 2}
     assert found["noted"] == noted and "noted: 3 empty golds" in page.text
-    assert f"noted: 2 {run_facts.UNSURE_SPANS}" in page.text
+    assert f"noted: 2 {unsure}" in page.text
     (Path(run.root) / "benchmarks" / "crashed.tsv").touch()
     (spent,) = run_facts.timings(run.root)
     assert (spent["jobs"], spent["seconds"], spent["longest_job"]) == (2, 102.5, "hard")

@@ -1,6 +1,5 @@
 """From a recipe to the figure: a small world and a small model, every product looked at."""
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import product
@@ -183,17 +182,3 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(tiny_run, tmp_pat
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
     assert clone.planned(change=change) == {}
-
-
-def test_snakemakes_own_report_says_what_each_picture_shows(tiny_run, tmp_path):
-    page = tmp_path / "report.html"
-    tiny_run.build("--report", str(page))
-    said = page.read_text("utf-8")
-    shown = json.loads(re.search(r"var results = (\{.*?\});\n", said)[1])
-    pictures = {one["labels"]["picture"]: one["caption"] for one in shown.values()}
-    assert {"tiny", "tiny.controls", "tiny.probes"} <= set(pictures)
-    assert all("bootstrap intervals" in caption for caption in pictures.values())
-    assert {one["labels"]["samples per cell"] for one in shown.values()} == {str(SAMPLES)}
-    places = json.loads(re.search(r"var categories = (\{.*?\});\n", said)[1])
-    assert set(places) == {"Figures", "Controls and probes"}
-    assert "A-Anchored" in re.search(r"var workflow_desc = (.*);", said)[1]

@@ -57,7 +57,7 @@ def rows_of(table: pd.DataFrame, request: Request, name: str) -> pd.DataFrame:
 
     Raises AnchorscopeError: one of its columns is missing.
     """
-    rows = data.shown(table, request, TABLES[name], must=False)
+    rows = data.shown(table, request, TABLES[name])
     return rows.assign(label=rows["detector"].map(label_of))
 
 

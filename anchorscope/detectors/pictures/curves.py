@@ -76,7 +76,7 @@ def risk(curves: pd.DataFrame, request: Request) -> Picture:
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """AUC of each layer's probe, among Q-Anchored, A-Anchored and all answers, by cell."""
-    rows = data.shown(table, request, TABLES["detection-layers"], must=False)
+    rows = data.shown(table, request, TABLES["detection-layers"])
     points = data.numbered(rows[~rows["thin"]], "auc", n="n")
     lines = data.in_runs(data.in_series(points, "anchor", ANCHORS))
     heads = rows[rows["headline"]]

@@ -6,10 +6,11 @@ moves no position. It is passed again, in the same batches.
 
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
+    GROUP_COLUMNS,
     READOUT_COLUMNS,
-    SIZE_COLUMNS,
     Experiment,
     SampledSettings,
+    recurring,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY, Intervention
@@ -25,9 +26,7 @@ ANSWER_ONLY = Intervention(
 )
 COLUMNS = {
     **READOUT_COLUMNS,
-    "label": "`all`, `0` right or `1` wrong answers",
-    "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
-    **SIZE_COLUMNS,
+    **GROUP_COLUMNS,
     "n_paired": "samples counted: those whose prompt can leave the question out",
     **with_interval("flips", "share whose predicted class flips without the question"),
     **with_interval("question", "share whose predicted class flips under the control"),
@@ -35,7 +34,7 @@ COLUMNS = {
     **with_interval("delta_p", "mean ΔP without the question, in percentage points"),
     **with_interval("question_delta_p", "the same under the control"),
     **with_interval("delta_p_contrast", "the paired difference of the two"),
-    "signal": "whether the probe knows more than the text",
+    **recurring("signal"),
     **FLAG_COLUMNS,
 }
 
@@ -46,7 +45,6 @@ class AnswerOnly(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="answer-only",
-    label="Answer only",
     about="The question is left out of the prompt; the control blocks attention to all of its "
     "tokens, which hides as much and moves no position.",
     settings=AnswerOnly,

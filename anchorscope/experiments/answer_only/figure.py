@@ -15,13 +15,6 @@ WORDS = Words(
     columns=COLUMNS,
     what="Predictions that flip when the question is left out, or all of it is blocked",
     tokens={LEFT_OUT: "flips", BLOCKED: "question"},
-    how="The answer's own tokens stand behind a prompt without the question; the control "
-    "blocks attention to every token of the question.",
-    counted="It also counts only if its prompt can leave the question out.",
-)
-LEARNED = (
-    "A model that never saw an answer without a question may flip for that alone: equal bars for "
-    "both groups are no evidence about the question."
 )
 MEAN = "mean"
 TIPS = {"group": ("group", ""), "series": ("condition", ""), "value": ("value", ".1f")}
@@ -72,7 +65,7 @@ def _with_means(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What is drawn and what it does not say."""
+    """What is drawn, and how many samples do not count."""
     several = rows["dataset"].nunique() > 1
     return notes.caption(
         request,
@@ -81,11 +74,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         "A-Anchored answers at the headline layer",
         f"{notes.size_note(rows['n_paired'])} samples per group",
         ["Points: single datasets behind their mean." if several else ""],
-        [
-            f"{WORDS.how} Groups are formed by the knockout's flips. {WORDS.counted} "
-            f"{notes.left_out(rows, 'group')}",
-            LEARNED,
-        ],
+        [notes.left_out(rows, "group")],
         grey="Hollow: no signal",
         thin="Pale: too few samples to rely on.",
     )

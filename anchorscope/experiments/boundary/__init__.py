@@ -11,6 +11,7 @@ from anchorscope.experiments.experiment import (
     SIZE_COLUMNS,
     Experiment,
     SampledSettings,
+    recurring,
     with_interval,
 )
 from anchorscope.passes.interventions import REGISTRY
@@ -37,7 +38,7 @@ COLUMNS = {
         for name, meaning in MEASURES.items()
         for column, words in with_interval(name, meaning).items()
     },
-    "signal": "whether the probe knows more than the text",
+    **recurring("signal"),
     **FLAG_COLUMNS,
 }
 
@@ -54,7 +55,6 @@ class Boundary(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="boundary",
-    label="Knowledge boundary",
     about="Accuracy, confidence, popularity and refusals of the groups; the control forms the "
     "groups by the random knockout's own flips.",
     settings=Boundary,

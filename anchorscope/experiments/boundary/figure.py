@@ -22,10 +22,6 @@ TIPS = draw.LAYER | {
     "value": ("value", ".3~f"),
 }
 TIPS |= draw.INTERVAL
-CAUTION = (
-    "Groups by random flips also differ if uncertain samples flip more; only a difference beyond "
-    "theirs is about the question."
-)
 
 
 @as_chart
@@ -60,9 +56,4 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows if len(headline) else headline,
         "What the model knows, by layer and knockout group; dotted: groups by random flips",
         f"{notes.size_note(headline['n_paired'])} samples per group at the headline layer",
-        details=[
-            CAUTION,
-            "A sample counts if as many random tokens can be blocked as E_Q has. Refused: in a new "
-            "answer to a prompt that allows it; the other measures are of the answers themselves.",
-        ],
     )

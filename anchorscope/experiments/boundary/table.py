@@ -20,7 +20,7 @@ from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import Measured
 from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.intervals import Bootstrap
-from anchorscope.probes.samples import Readout, mismatch
+from anchorscope.probes.samples import Readout
 from anchorscope.questions import world
 
 Values = dict[str, np.ndarray]
@@ -88,17 +88,10 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def values_of(measured: Measured) -> Values:
-    """Every measure of every sample.
-
-    Raises AnchorscopeError: a sample was scored and its answer's probability was not measured.
-    """
+    """Every measure of every sample."""
     answers = measured.answers
     there = [name for name in MEASURES if name in measured.rows]
     values = {name: _numbers(measured.facts("clean", name)) for name in there}
-    passed = ~np.isnan(measured.values("clean")[0, 0])
-    if "logprob" not in values or np.isnan(values["logprob"][passed]).any():
-        what = "the rows do not say how likely an answer is"
-        raise mismatch(what, "rows of clean, column `logprob`", "rows")
     popularity = answers.get("popularity", pd.Series(np.nan, index=answers.index))
     return values | {"right": 1.0 - answers["label"].to_numpy(), "popularity": _numbers(popularity)}
 

@@ -29,7 +29,7 @@ def crossing_chart(crossing: pd.DataFrame, request: Request) -> Picture:
     AnchorscopeError: missing columns.
     """
     columns = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
-    rows = data.shown(crossing, request, [*figure_pathway.NEEDED, *columns], must=False)
+    rows = data.shown(crossing, request, [*figure_pathway.NEEDED, *columns])
     shares = data.stacked(rows, columns)
     shares = shares.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     panel = Panel("shares", shares, Axis("Shares (%)"), SHARE_TIPS, MIDDLES, figure_panel.shares)
@@ -46,10 +46,6 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         f"{request.where}; the answers of two questions are swapped",
         f"{pairs} right pairs per cell",
         ["What is missing to 100\u00a0% is noise of the probe.", figure_pathway.verdict(rows)],
-        [
-            "Shares of the terms of question, answer and pair in the mean squares of right "
-            "answers' scores.",
-            *figure_pathway.untold_notes(rows, request),
-        ],
+        figure_pathway.untold_notes(rows, request),
         intervals="",
     )

@@ -1,11 +1,23 @@
-"""The text imitator: how much of a probe's pair terms overlap of question and answer explains."""
+"""The text imitator: how much of a probe's pair terms overlap of question and answer explains.
+
+The text floors add up question and answer, so that their pair term is 0. The imitator's features
+read both together, as far as letters go: what passes for comparing the two must be above what they
+explain.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from anchorscope.anchors.asking import KINDS, answer_kind, kind_of
+from anchorscope.anchors.words import words_of
 from anchorscope.experiments.crossing.terms import PAIR, term
 
 PENALTY = 10.0
 """Of the squared weights of standardised features: next to nothing for a hundred pairs and more."""
+ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
+"""Sorts of questions; there are others, alike to this model."""
 
 
 def pair_terms(
@@ -20,7 +32,7 @@ def pair_terms(
 
     Args:
         scores: the probe's, [4, ..., pairs], see `terms`; none is NaN.
-        features: of question and answer, [4, pairs, features], see `overlap.features`.
+        features: of question and answer, [4, pairs, features], see `features`.
         kind: of the answers (right, wrong, gold), numbered, int64 [pairs].
         fold: the outer fold of each pair, int64 [pairs]; no text is in two of them.
     """
@@ -45,3 +57,43 @@ def _within(values: np.ndarray, kind: np.ndarray) -> np.ndarray:
     for one in np.unique(kind):
         centred[kind == one] = values[kind == one] - values[kind == one].mean(0)
     return centred
+
+
+def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+    """What letters tell of each question and answer together, float64 [n, features].
+
+    Lengths and their product and difference; letters, pairs and triples of letters, and words that
+    both share; whether both begin alike; the question word, the answer's kind, and both together.
+    """
+    return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
+
+
+@lru_cache(maxsize=2**14)  # every read-out of a cell asks for the same texts
+def _features(question: str, answer: str) -> tuple[float, ...]:
+    lengths = [np.log1p([len(text), len(text.split())]) for text in (question, answer)]
+    lower = question.lower(), answer.lower()
+    shared = [_shares(*(_grams(text, size) for text in lower)) for size in (1, 2, 3, 4)]
+    words = [[word.lower for word in words_of(text)] for text in (question, answer)]
+    first = [{word[0] for word in some} for some in words]
+    same_initials = len(first[0] & first[1]) / max(1, len(first[1]))
+    asks = answer_kind(words_of(question)) if words[0] else None
+    kind = kind_of(answer)
+    return (
+        *lengths[0], *lengths[1], *(lengths[0] * lengths[1]), *np.abs(lengths[0] - lengths[1]),
+        *(share for both in shared for share in both),
+        *_shares(set(words[0]), set(words[1])), same_initials,
+        float(bool(words[0] and words[1]) and words[0][0][0] == words[1][0][0]),
+        *(float(asks == one) for one in ASKS), *(float(kind == one) for one in KINDS),
+        *(float(asks == one and kind == other) for one in ASKS for other in KINDS),
+    )  # fmt: skip
+
+
+def _grams(text: str, size: int) -> set[str]:
+    letters = "".join(char if char.isalnum() else " " for char in text)
+    return {letters[place : place + size] for place in range(len(letters) - size + 1)}
+
+
+def _shares(some: set[str], others: set[str]) -> tuple[float, float]:
+    """What share of the others is among some, and of both together."""
+    both = len(some & others)
+    return both / max(1, len(others)), both / max(1, len(some | others))

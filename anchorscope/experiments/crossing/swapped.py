@@ -11,7 +11,7 @@ import pandas as pd
 
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.experiments.analysis import Analysis
-from anchorscope.experiments.crossing import imitator, overlap
+from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.claims import Answers
 from anchorscope.experiments.pairs import places
 from anchorscope.probes import samples
@@ -137,7 +137,7 @@ class Swapped:
         both = [(one, one), (other, one), (one, other), (other, other)]
         return np.stack(
             [
-                overlap.features([questions[i] for i in asked], [texts[i] for i in said])
+                imitator.features([questions[i] for i in asked], [texts[i] for i in said])
                 for asked, said in both
             ]
         )

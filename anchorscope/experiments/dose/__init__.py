@@ -10,11 +10,14 @@ from pydantic import AfterValidator, Field
 
 from anchorscope.config.sections import AsNumber, Listed, mistake
 from anchorscope.experiments.experiment import (
+    DELTA_COLUMNS,
     FLAG_COLUMNS,
+    FLIP_COLUMNS,
+    GROUP_COLUMNS,
     READOUT_COLUMNS,
-    SIZE_COLUMNS,
     Experiment,
     SampledSettings,
+    recurring,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -48,22 +51,16 @@ COLUMNS = {
     **READOUT_COLUMNS,
     "weight": "what attention to E_Q, or to the control's tokens, is multiplied by before the "
     "softmax; 0 is the knockout",
-    "label": "`all`, `0` right or `1` wrong answers",
-    "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
-    **SIZE_COLUMNS,
+    **GROUP_COLUMNS,
     "n_paired": "samples counted: those whose control weighs as many tokens as E_Q has",
-    **with_interval("flips", "share whose predicted class flips"),
-    **with_interval("random", "the same under the control, averaged over its draws"),
-    **with_interval("contrast", "the paired difference of `flips` and `random`"),
+    **FLIP_COLUMNS,
     **with_interval(
         "step",
         "the paired difference of `flips` and those at the next weight towards 1, at which nothing "
         "flips; flips fall monotonically where no step's interval lies below 0",
     ),
-    **with_interval("delta_p", "mean ΔP in percentage points"),
-    **with_interval("random_delta_p", "the same under the control"),
-    **with_interval("delta_p_contrast", "the paired difference of the two"),
-    "signal": "whether the probe knows more than the text",
+    **DELTA_COLUMNS,
+    **recurring("signal"),
     **FLAG_COLUMNS,
 }
 
@@ -86,7 +83,6 @@ class Dose(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="dose",
-    label="Dose",
     about="Attention to the exact question tokens (E_Q) is multiplied by several weights; the "
     "control multiplies attention to as many other question tokens.",
     settings=Dose,

@@ -112,13 +112,7 @@ def _caption(rows: pd.DataFrame, request: Request, where: str) -> Caption:
             f"within intervals, in {monotone.sum()} of {len(monotone)} cells (headline layer)."
         ],
         [
-            "log w is added to the attention scores of all later tokens, in all heads and layers, "
-            "before the softmax. All answers, whether or not they flip under the knockout.",
-            "Flips that fall with w say that the verdict depends on how much is read from the "
-            "question, not only on whether it is. They do not say what the model does at weights "
-            "that it never saw in training. Above 1 flips need not rise.",
-            "A sample counts if its control scales as many tokens. "
-            f"{notes.left_out(headline, 'cell')}",
+            notes.left_out(headline, "cell"),
             f"Flips do not fall steadily: {'; '.join(rising)}." if rising else "",
         ],
     )

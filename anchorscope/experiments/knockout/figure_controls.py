@@ -17,7 +17,6 @@ from anchorscope.figures.figure_axis import Axis, auc_axis
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 
-QUESTION_ONLY = "Flips: only with the whole question blocked"
 FLIPS = {
     "flip_share": draw.Series("Flips: knockout", draw.BLUE, [1, 0], "circle"),
     "crossed-knockout_flip_share": draw.Series(
@@ -25,7 +24,9 @@ FLIPS = {
     ),
     "random_flip_share": draw.Series("Flips: random", draw.ORANGE, [1.5, 2.5], "square"),
     "question_flip_share": draw.Series("Flips: question", draw.GREEN, [8, 3], "triangle-up"),
-    "question_only": draw.Series(QUESTION_ONLY, draw.RED, [2, 2], "triangle-left"),
+    "question_only": draw.Series(
+        "Flips: only with the whole question blocked", draw.RED, [2, 2], "triangle-left"
+    ),
     "offset_flip_share": draw.Series("Flips: offset refitted", draw.SKY, [4, 2], "triangle-down"),
     "null_share": draw.Series("Flips: Δlogit permuted", draw.SOFT, [1.5, 2.5], "cross"),
 }
@@ -41,7 +42,6 @@ AUCS = {
 NOT_OF_THE_PROBE = ("prompt_end_auc", "auc_shuffled", "floor_auc")
 BANDS = {"probe_auc": "auc", "question_only": "question_only"}
 """Column of a line with a band → what the columns of its ends begin with."""
-PERMUTED = "Δlogit permuted: flips when the samples' changes are shuffled."
 NEEDED = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high"
 )
@@ -59,10 +59,10 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
     has no line; layers without a signal are hollow and grey.
 
     Of the rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`; `grouping` tells
-    nothing here. Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
+    nothing here. Raises AnchorscopeError: missing columns.
     """
     rows = data.shown(controls, request, f"{NEEDED} flip_share".split())
-    pairs = data.shown(contrasts, request, CONTRAST.split(), must=False)
+    pairs = data.shown(contrasts, request, CONTRAST.split())
     series = [
         one for name, one in (FLIPS | AUCS).items() if name in rows and rows[name].notna().any()
     ]
@@ -94,7 +94,6 @@ def _headline(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
 
 def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Caption:
     """Read-out and n; what the knockout does beside itself behind the partner's question."""
-    permuted = "null_share" in rows and rows["null_share"].notna().any()
     told, details = _own(pairs)
     sizes = rows.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
@@ -103,13 +102,7 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
         request.where,
         f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
         [told],
-        [
-            "Intervals of AUCs: the probes held fixed.",
-            PERMUTED if permuted else "",
-            *_rerouted(rows),
-            _floor(rows),
-            *details,
-        ],
+        ["Intervals of AUCs: the probes held fixed.", _floor(rows), *details],
         intervals=notes.REFITTED,
     )
 
@@ -117,20 +110,6 @@ def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Capti
 def _cell(rows: pd.DataFrame) -> pd.Series:
     """The name of each row's cell."""
     return rows["model"] + " on " + rows["dataset"]
-
-
-def _rerouted(rows: pd.DataFrame) -> list[str]:
-    """What flips only when every question token is blocked, at the headline layers."""
-    if "question_only" not in rows or rows["question_only"].isna().all():
-        return []
-    heads = rows[rows["headline"]]
-    more = (heads["question_more_low"] > 0).sum()
-    return [
-        f"{QUESTION_ONLY}, not under the knockout: {notes.span(heads['question_only'], 100)} % at "
-        "the headline layer. Blocking every token flips more samples than the knockout, with an "
-        f"interval above 0, in {more} of {len(heads)} cells, by "
-        f"{notes.span(heads['question_more'], 100)} points."
-    ]
 
 
 def _floor(rows: pd.DataFrame) -> str:

@@ -1,6 +1,5 @@
 """The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
 
-from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -9,7 +8,6 @@ from anchorscope.experiments.knockout.figure_controls import NEEDED
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import PERCENT, Axis, auc_axis, axis_of, ticks_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
-from anchorscope.figures.figure_verdict import GROUPINGS
 
 CONTROLS = f"{NEEDED} floor_auc prompt_end_auc added_auc added_low added_high ece"
 DENSITY = "model dataset site position condition layer x density"
@@ -35,7 +33,7 @@ def probes_chart(
     measured at this read-out or grouping.
     """
     checked = data.shown(controls, request, CONTROLS.split())
-    changes = data.shown(density, request, DENSITY.split(), must=False)
+    changes = data.shown(density, request, DENSITY.split())
     groups, grouping = data.select(curve, request.readout, request.grouping)
     groups = data.labelled(groups[groups["condition"] == "knockout"], request)
     measure = partial(Panel, tips=TIPS, height=0.65)
@@ -106,36 +104,28 @@ def _caption(
     checked: pd.DataFrame, groups: pd.DataFrame, grouping: str, request: Request
 ) -> Caption:
     """Read-out and n, what is dotted, what the answer adds."""
-    cells, of_groups = (data.cells_of(rows, request) for rows in (checked, groups))
+    of_groups = data.cells_of(groups, request)
     measured = checked["prompt_end_auc"].notna().any()
     before = "; hollow markers: probe at the prompt's end" if measured else ""
-    added, added_detail = _added(cells)
     sizes = checked.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,
         checked,
-        f"{request.where}; {GROUPINGS.get(grouping, grouping)}",
+        f"{request.where}; {notes.GROUPINGS.get(grouping, grouping)}",
         f"{notes.size_note(sizes)} samples per cell",
-        [notes.cross_note(of_groups), f"Dotted AUC: hardest text model{before}.", added],
-        [HUMPS, COLOURS_DETAIL, *added_detail, *notes.thin_note(of_groups)],
+        [notes.cross_note(of_groups), f"Dotted AUC: hardest text model{before}.", _added(checked)],
+        [HUMPS, COLOURS_DETAIL, *notes.thin_note(of_groups)],
         intervals=notes.FIXED,
     )
 
 
-def _added(cells: Mapping[str, pd.DataFrame]) -> tuple[str, list[str]]:
-    """What reading the answer adds to the AUC at the headline layer, and that cell by cell."""
-    values, texts = [], []
-    for name, cell in cells.items():
-        head = cell[cell["headline"]].dropna(subset=["added_auc"])
-        for interval in head[["added_auc", "added_low", "added_high"]].to_numpy():
-            value, low, high = (_signed(end) for end in interval)
-            values.append(interval[0])
-            texts.append(f"{name} {value}\u00a0[{low},\u00a0{high}]")
-    if not values:
-        return "", []
-    ends = dict.fromkeys(_signed(value) for value in (min(values), max(values)))
-    verdict = f"At the headline layer reading the answer adds {' to '.join(ends)} to the AUC."
-    return verdict, [f"AUC that reading the answer adds at the headline layer: {'; '.join(texts)}."]
+def _added(checked: pd.DataFrame) -> str:
+    """What reading the answer adds to the AUC at the headline layers."""
+    values = checked["added_auc"][checked["headline"]].dropna()
+    if values.empty:
+        return ""
+    ends = dict.fromkeys(_signed(value) for value in (values.min(), values.max()))
+    return f"At the headline layer reading the answer adds {' to '.join(ends)} to the AUC."
 
 
 def _signed(value: float) -> str:

@@ -12,10 +12,10 @@ from pydantic import Field
 from anchorscope.config.sections import Listed, Section
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
+    FLIP_COLUMNS,
+    GROUP_COLUMNS,
     READOUT_COLUMNS,
-    SIZE_COLUMNS,
     Experiment,
-    with_interval,
 )
 from anchorscope.passes.interventions import Intervention
 
@@ -40,15 +40,11 @@ ARMS = {
 COLUMNS = {
     **READOUT_COLUMNS,
     "arm": "whose tokens replace the sample's, see above",
-    "label": "`all`, `0` right or `1` wrong answers",
-    "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
-    **SIZE_COLUMNS,
+    **GROUP_COLUMNS,
     "n_paired": "samples counted: those with a partner, a control that replaced as many tokens and "
     "changed at least one, and the partner's clean pass in the sample's class (`published`: called "
     "right)",
-    **with_interval("flips", "share whose predicted class flips under the arm"),
-    **with_interval("random", "share whose predicted class flips under the control"),
-    **with_interval("contrast", "the paired difference of `flips` and `random`"),
+    **FLIP_COLUMNS,
     "changed": "share of the control's replaced tokens that are not what they were",
     **FLAG_COLUMNS,
     "source": "where relations come from: `relations` of the dataset, or the questions' `wording`",
@@ -66,7 +62,6 @@ class Patching(Section):
 
 EXPERIMENT = Experiment(
     name="patching",
-    label="Patching",
     about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
     settings=Patching,

@@ -19,10 +19,6 @@ WORDS = Words(
     },
     columns=COLUMNS,
     what="Right answers that flip when question tokens are replaced",
-    how="The exact question tokens before the same answer are replaced by a partner's, or as many "
-    "others by those of a question of another relation or template.",
-    counted="The probe must class the partner's own clean pass as it classes the sample's, or in "
-    "`published` call the sample right.",
 )
 
 

@@ -12,10 +12,11 @@ from pydantic import Field
 
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
+    GROUP_COLUMNS,
     READOUT_COLUMNS,
-    SIZE_COLUMNS,
     Experiment,
     SampledSettings,
+    recurring,
     with_interval,
 )
 from anchorscope.passes.interventions import Intervention
@@ -39,17 +40,14 @@ SALIENCY = Intervention(
 )
 TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
 """Arm → the tokens to which attention flows."""
-PARTS = ("sum", "layer", "head", "density")
-"""What a row of the table is of, see its column `part`."""
 COLUMNS = {
     **READOUT_COLUMNS,
     "part": "`sum`: layers up to the headline layer, added up; `layer`: one of them; `head`: one "
     "head of one of them (`answer` only); `density`: one point of the density over samples",
     "arm": "`answer`: from E_Q to the exact answer tokens; `later`: to all later tokens",
     "head": "number of the head, of `head`",
-    "label": "`all`, `0` right or `1` wrong answers",
+    **GROUP_COLUMNS,
     "anchor": "`Q`, `A` or `all`, by the knockout's flips at the headline layer",
-    **SIZE_COLUMNS,
     "n_paired": "samples counted: those with a target, whose control has as many tokens as E_Q",
     **with_interval("flow", "mean saliency of the pairs of a token of E_Q and a target"),
     **with_interval("random", "the same of as many random question tokens, mean of the draws"),
@@ -67,7 +65,7 @@ COLUMNS = {
     "density": "share of samples for each factor of ten of the flow",
     "random_density": "the same for the random tokens, at `x`",
     **FLAG_COLUMNS,
-    "signal": "whether the probe demonstrably beats the text models",
+    **recurring("signal"),
 }
 
 
@@ -80,7 +78,6 @@ class Saliency(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="saliency",
-    label="Saliency",
     about="Attention from the exact question tokens (E_Q) to the answer, and to all later tokens, "
     "times the gradient of the probe's logit; the control takes as many random question tokens.",
     settings=Saliency,

@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, points_of
-from anchorscope.experiments.saliency import COLUMNS
+from anchorscope.experiments.saliency import COLUMNS, TARGETS
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -38,7 +38,6 @@ GROUPS = {
 DENSITIES = {EXACT: "density", RANDOM: "random_density"}
 AUCS = {EXACT: "auc", RANDOM: "random_auc"}
 LABELS = {"all": "", "0": "right answers", "1": "wrong answers"}
-TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
 UNITS = {"logit": "logits", "probe": "nats"}
 """What was differentiated → the unit of the flow."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
@@ -131,7 +130,7 @@ def _rows(table: pd.DataFrame, request: Request, arm: str) -> tuple[pd.DataFrame
     """The rows at the read-out that are of some sample, and the arm, or `later` in its place.
 
     Where a read-out has not read the answer, nothing flows to it. Raises AnchorscopeError: missing
-    columns, or another read-out.
+    columns.
     """
     rows = data.shown(table, request, COLUMNS)
     rows = rows[rows["n_paired"] > 0].assign(label=rows["label"].astype(str))
@@ -232,17 +231,7 @@ def _caption(
         f"{what}; {'/'.join(request.readout)}",
         f"{notes.size_note(sizes['n_paired'])} samples per cell",
         [_verdict(rows[(rows["part"] == "sum") & (rows["anchor"] == "all")]), CIRCULAR, loss, many],
-        [
-            "Saliency: |Σ over heads A ⊙ ∂L/∂A|, A the attention weights after the softmax, L "
-            f"the {'cross-entropy' if loss else 'logit'} of the probe at the headline layer; mean "
-            "over the pairs of a source and a target; layers up to the headline layer added up, "
-            "where none is named.",
-            "Targets: the exact answer tokens, or every later token outside the exact question "
-            "tokens that the read-out has seen. Random: as many other question tokens, to the "
-            "same targets, mean over the draws. Densities are for each factor of ten.",
-            f"{notes.left_out(sizes, 'cell')[:-1]}, whose question has too few other tokens for "
-            "the control.",
-        ],
+        [notes.left_out(sizes, "cell")],
         intervals=intervals,
     )
 

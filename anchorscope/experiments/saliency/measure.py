@@ -57,12 +57,9 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
         headline: `measured.COLUMNS`, the flow to each of `TARGETS`, and `head_<number>`, the flow
         of single heads to `answer`; and `loss`, in whose units they are.
 
-    Raises:
-        AnchorscopeError: see `runner.measure`; or a gradient is not finite.
-        ValueError: the model was not loaded with eager attention.
+    The model is one with eager attention. Raises AnchorscopeError: see `runner.measure`; or a
+    gradient is not finite.
     """
-    if cell.loaded.model.config._attn_implementation != "eager":
-        raise ValueError("attention can be read in a model with eager attention only")
     headlines = {readout: headline(cell, readout) for readout in cell.readouts}
     samples = [*cell.samples.values()]
     tokens = max(1, cell.loaded.batch_tokens // GRAPH)

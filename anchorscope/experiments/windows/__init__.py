@@ -6,12 +6,14 @@ Control: as many other question tokens blocked in the same window.
 from pydantic import Field
 
 from anchorscope.experiments.experiment import (
+    DELTA_COLUMNS,
     FLAG_COLUMNS,
+    FLIP_COLUMNS,
+    GROUP_COLUMNS,
     READOUT_COLUMNS,
-    SIZE_COLUMNS,
     Experiment,
     SampledSettings,
-    with_interval,
+    recurring,
 )
 from anchorscope.passes.interventions import Intervention
 
@@ -46,17 +48,13 @@ COLUMNS = {
     "first": "first layer of the window",
     "last": "last layer of the window",
     "centre": "the layer on which the window is centred, before it is clipped at the ends",
-    "label": "`all`, `0` right or `1` wrong answers",
+    **GROUP_COLUMNS,
     "anchor": "`Q`, `A` or `all`, by the flips at that layer of the knockout in all layers",
-    **SIZE_COLUMNS,
     "n_paired": "samples counted: those whose control blocks as many tokens as E_Q has",
-    **with_interval("flips", "share whose predicted class flips; 0 at layers before the window"),
-    **with_interval("random", "the same under the control, averaged over its draws"),
-    **with_interval("contrast", "the paired difference of `flips` and `random`"),
-    **with_interval("delta_p", "mean ΔP in percentage points"),
-    **with_interval("random_delta_p", "the same under the control"),
-    **with_interval("delta_p_contrast", "the paired difference of the two"),
-    "signal": "whether the probe knows more than the text",
+    **FLIP_COLUMNS,
+    "flips": "share whose predicted class flips; 0 at layers before the window",
+    **DELTA_COLUMNS,
+    **recurring("signal"),
     **FLAG_COLUMNS,
 }
 
@@ -71,7 +69,6 @@ class Windows(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="windows",
-    label="Windows",
     about="Attention to the exact question tokens (E_Q) is blocked in a window of layers only; the "
     "control blocks as many other question tokens in the same window.",
     settings=Windows,

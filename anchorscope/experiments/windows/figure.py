@@ -72,7 +72,7 @@ def contrast(table: pd.DataFrame, request: Request) -> Picture:
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
     """The rows of all answers at the read-out, at layers that a window can move.
 
-    Raises AnchorscopeError: missing columns, or another read-out.
+    Raises AnchorscopeError: missing columns.
     """
     rows = all_answers(data.shown(table, request, COLUMNS))
     return rows[rows["layer"] >= rows["first"]]
@@ -152,13 +152,7 @@ def _caption(rows: pd.DataFrame, request: Request, what: str, unsure: str) -> Ca
         f"{notes.size_note(headline['n_paired'])} samples",
         ["Blank: windows above the layer read, which cannot affect it.", unsure],
         [
-            "A dark cell says that reading the question in these layers alone decides verdicts at "
-            "the layer read. A pale one does not say that nothing is read there: other layers may "
-            "read the same again.",
-            "Attention is blocked for all later tokens, not only for the last position. Windows "
-            "are clipped at the first and the last layer.",
-            "All answers, whether or not they flip under the knockout. A sample counts if its "
-            f"control blocks as many tokens. {notes.left_out(headline, 'cell')}",
+            notes.left_out(headline, "cell"),
             f"Intervals (pointed at): {100 * request.level:g}\u00a0% {notes.CLUSTERED}.",
         ],
         intervals="",

@@ -209,12 +209,6 @@ def test_without_inner_folds_the_layer_is_the_main_runs_choice(llama: Loaded) ->
     assert measure.headline(given, "mlp/final") == 3
 
 
-def test_attention_that_cannot_be_read_is_refused(checkpoint: Any) -> None:
-    loaded = loading.load(checkpoint("llama", "metaspace"))
-    with pytest.raises(ValueError, match="eager"):
-        measure.measure(cell(loaded), Saliency())
-
-
 def test_a_gradient_that_is_not_finite_is_an_error(
     llama: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anchorscope.anchors.asking import kind_of
-from anchorscope.experiments.crossing import imitator, overlap
+from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.terms import PAIR, term
 
 PAIRS = 120
@@ -17,7 +17,7 @@ def explained(questions: list[str], answers: list[str]) -> np.ndarray:
     """What texts explain of the pair terms of a probe that has one of 1 in the pairs told of."""
     features = np.stack(
         [
-            overlap.features([questions[i] for i in asked], [answers[i] for i in said])
+            imitator.features([questions[i] for i in asked], [answers[i] for i in said])
             for asked, said in ((ONE, ONE), (OTHER, ONE), (ONE, OTHER), (OTHER, OTHER))
         ]
     )

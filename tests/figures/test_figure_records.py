@@ -1,0 +1,63 @@
+"""What a figure says of responses that were no answers, and of its models."""
+
+from typing import Any
+
+from figure_tables import caption, crossing_of, curve_of, details
+
+from anchorscope.figures.figure_main import chart
+from anchorscope.figures.figure_records import model_notes, no_answer_note
+
+MODELS = [("small", "Small"), ("large", "Large")]
+DATASETS = [("popqa", "PopQA"), ("nq", "NQ")]
+
+
+def record(dropped: dict[str, int], kept: int) -> dict[str, Any]:
+    return {"counts": {"dropped": dropped, "kept": kept}}
+
+
+RECORDS: dict[str, dict[str, Any]] = {
+    "results/answers/small/popqa.parquet": record(
+        {"no answer: refusal": 100, "no answer: unfinished": 20, "no answer anchor": 7}, 880
+    ),
+    "results/answers/small/nq.parquet": record({"no answer: refusal": 10}, 1990),
+    "results/answers/large/popqa.parquet": record({}, 1000),
+    "results/answers/another/popqa.parquet": record({"no answer: refusal": 1}, 1),
+    "results/prompts/small/popqa.parquet": record({"no answer: refusal": 1}, 1),
+}
+
+
+def test_no_answers_are_named_by_reason_where_there_are_some() -> None:
+    note = "Non-answers left out: 3\u00a0% of the responses (refusal 110, unfinished 20)."
+    assert no_answer_note(RECORDS, MODELS, DATASETS) == note
+    assert no_answer_note(RECORDS, MODELS[1:], DATASETS) == ""
+
+
+def test_details_say_what_a_chat_template_does_and_what_weights_were_before() -> None:
+    off, none = "thinking is switched off", "the chat template has no switch for thinking"
+    records: dict[str, dict[str, Any]] = {
+        "results/prompts/small/popqa.parquet": {"thinking": off},
+        "results/prompts/large/popqa.parquet": {"thinking": off},
+        "results/prompts/large/nq.parquet": {"thinking": none},
+        "results/prompts/another/nq.parquet": {"thinking": "no"},
+        "results/answers/small/popqa.parquet": {},
+        "results/models/small.json": {"model": {"dequantised_from": "Q4_1"}},
+        "results/models/large.json": {"model": {"path": "a folder"}},
+        "results/models/another.json": {"model": {"dequantised_from": "Q8_0"}},
+    }
+    notes = model_notes(records, MODELS)
+    assert notes == [
+        f"Small, Large: {off}.",
+        "Small: weights dequantised from Q4_1.",
+        f"Large: {none}.",
+    ]
+
+
+def test_the_caption_or_the_details_hold_the_notes() -> None:
+    note = no_answer_note(RECORDS, MODELS, DATASETS).replace("\u00a0", " ")
+    models, datasets = MODELS[:1], DATASETS[:1]
+    tables = curve_of(models, datasets, 4), crossing_of(models, datasets, 1).head(0)
+    drawn = chart(
+        *tables, title="ΔP", panels=models, datasets=datasets, no_answers=note, notes=["Last."]
+    )
+    spec = drawn.to_dict()
+    assert note in f"{caption(spec)} {details(spec)}" and details(spec).endswith("Last.")
