@@ -71,7 +71,7 @@ def test_no_view_has_a_caption_of_more_than_four_lines(view: str, theme: str, pa
     style = {"theme": theme, "width_mm": 0}
     keywords = {"title": "T", "panels": panels, "datasets": DATASETS, "style": style}
     spec = draw(*(tables()[name] for name in names), **keywords).to_dict()
-    lines, _details = spec["title"]["subtitle"], spec["usermeta"]["details"]
+    lines = spec["title"]["subtitle"]
     assert 1 <= len(lines) <= LINES
     assert any(word in lines[0] for word in ("Read-out", "read-outs", "Headline"))
 
