@@ -195,10 +195,13 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
-    if (places < 0).any():
-        first = part.iloc[(places < 0).argmax()]
-        what = "a sample is scored without answer"
-        raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
+    for what, bad in (
+        ("a sample is scored without answer", places < 0),
+        ("a score is not finite", ~np.isfinite(values)),
+    ):
+        if bad.any():
+            first = part.iloc[bad.argmax()]
+            raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
     s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
     s[layers, places] = values
     missing = np.isnan(s)

@@ -1,6 +1,6 @@
 """A registered condition has all that follows from its record."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from anchorscope.experiments.knockout import contrasts, controls, curve, strata
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import activations, interventions, planning
-from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention
+from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
 
@@ -27,7 +27,7 @@ CUT = Intervention(
 CONTROL = Intervention(
     "first-random", "as many random tokens blocked",
     "attention to as many random tokens is blocked",
-    "control", ("first-random",), "random",
+    "control", ("first-random",), "elsewhere",
 )  # fmt: skip
 CONDITIONS = {"knockout": {}, "random": {}, "first": {}, "first-random": {"draws": 2}}
 READOUT = "mlp/final"
@@ -37,7 +37,15 @@ READOUT = "mlp/final"
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The registry, to be changed; it is as it was afterwards."""
     before = dict(REGISTRY)
-    monkeypatch.setitem(TOKENS, "first", lambda question, exact, key: sorted(question)[:2])
+
+    def first(question: Sequence[int], *_: Any) -> list[int]:
+        return sorted(question)[:2]
+
+    def elsewhere(question: Sequence[int], _: Any, key: str) -> list[int]:
+        return random_tokens(question, first(question), key)
+
+    monkeypatch.setitem(TOKENS, "first", first)
+    monkeypatch.setitem(TOKENS, "elsewhere", elsewhere)
     yield
     REGISTRY.clear()
     REGISTRY.update(before)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from workflow import PROJECT, Workspace
 
-from anchorscope.config.shipped import catalogue, complete
+from anchorscope.config.shipped import complete
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.report import methods
@@ -207,7 +207,7 @@ def test_every_entry_is_whole_and_can_be_chosen(config: RunConfig) -> None:
     named = {*methods.ALWAYS, *methods.OF_MODEL.values(), *sum(methods.OF_DATASET.values(), ())}
     assert set(entries) == named
     assert all({"title", "author"} <= set(entry) for entry in entries.values())
-    known = {entry.get("hub") for entry in catalogue()["datasets"].values()}
+    known = {entry.hub for entry in config.datasets.values()}
     assert set(methods.OF_DATASET) <= known
 
 
