@@ -1,7 +1,8 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also those of the published model: hours
+make pictures ARGS="--data-folder <folder>"         also that of two published models: hours; it says
+                                                    that you accept the Gemma Terms of Use
 """
 
 from __future__ import annotations
@@ -25,12 +26,8 @@ PRODUCTS = {
 }
 """Picture → the workflow's figure that it shows."""
 FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
-"""The same of a figure that needs a model and rows which are not in the project."""
-FIRST_MODEL_FILE = "results/first-model/SmolLM2-135M-Instruct.Q4_1.gguf"
-FIRST_MODEL_CONFIG = ("resources/first-model.yaml", "resources/local-rows.yaml")
-FIRST_MODEL_ROWS = 2000
-"""Questions of each dataset in that figure."""
-WIDTH, ONE_PANEL = 1400, 700
+"""The same of a figure that needs models and rows which are not in the project."""
+WIDTH = 1400
 
 
 def build(products: Iterable[str], *more: str) -> None:
@@ -64,12 +61,9 @@ def main() -> None:
     build(PRODUCTS.values())
     write(PRODUCTS)
     if folder:
-        fetch = [sys.executable, "-m", "tools.first_model", FIRST_MODEL_FILE]
-        subprocess.run(fetch, cwd=ROOT, check=True)
-        files = ["--configfile", *FIRST_MODEL_CONFIG]
-        keys = [f"data_folder={folder}", f"sample_size={FIRST_MODEL_ROWS}"]
-        build(FIRST_MODEL.values(), *files, "--config", *keys)
-        write(FIRST_MODEL, ONE_PANEL)
+        rows = [f"ROWS={folder}", "N=2000", "GEMMA=1"]
+        subprocess.run(["make", "first-model", *rows], cwd=ROOT, check=True)
+        write(FIRST_MODEL)
 
 
 if __name__ == "__main__":
