@@ -1,8 +1,9 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of two published models: hours; it says
-                                                    that you accept the Gemma Terms of Use
+make pictures ARGS="--data-folder <folder>"         also that of two published models: hours
+
+The second accepts the Gemma Terms of Use, https://ai.google.dev/gemma/terms.
 """
 
 from __future__ import annotations

@@ -131,10 +131,13 @@ def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
     """A column of another table of the same samples, in the order of the answers, float64 [n].
 
-    Raises AnchorscopeError: the table has not one row for each answer.
+    Raises AnchorscopeError: the table has not one row for each answer, or one that is not finite.
     """
     rows = places(table["id"], answers["id"], where)
-    return table[column].to_numpy(dtype=np.float64)[rows]
+    values = table[column].to_numpy(dtype=np.float64)[rows]
+    if len(strange := answers["id"][~np.isfinite(values)]):
+        raise mismatch("a score is not finite", f"{where}, id {strange.iloc[0]}")
+    return values
 
 
 def places(

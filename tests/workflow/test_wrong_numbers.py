@@ -287,6 +287,10 @@ def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not
     for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
         with pytest.raises(AnchorscopeError, match="are not those of 6 samples"):
             samples.aligned(wrong, said, "s", "text")
+    text["s"] = text["s"].where(text["id"] != "id 2", np.nan)
+    with pytest.raises(AnchorscopeError, match="not finite") as caught:
+        samples.aligned(text, said, "s", "t")
+    assert "id 2" in str(caught.value.where)
 
 
 @pytest.mark.parametrize("label", [2, -1, None])
