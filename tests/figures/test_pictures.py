@@ -30,10 +30,11 @@ def test_those_figures_are_products_of_the_workflow(fresh: Workspace, tmp_path: 
         path = tmp_path / "rows" / f"{name}.jsonl"
         path.parent.mkdir(parents=True)
         path.touch()
-    files = ["--configfile", *pictures.FIRST_MODEL_CONFIG]
+    make = ["make", "-n", "first-model", f"ROWS={tmp_path / 'rows'}", "N=2000", "GEMMA=1"]
+    lines = subprocess.run(make, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    (options,) = re.findall(r"bin/snakemake .*?(--configfile .*sample_size=2000)", lines)
     done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-n", *pictures.FIRST_MODEL.values(), *files,
-         "--config", f"data_folder={tmp_path / 'rows'}"],
+        [sys.executable, "-m", "snakemake", "-n", *pictures.FIRST_MODEL.values(), *options.split()],
         cwd=clone.root, env=clone.environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
