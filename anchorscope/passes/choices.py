@@ -72,11 +72,12 @@ def of_plan(
             row for one in parts for row in _of_batch(loaded, plan, one, position, tokens, head)
         ]
 
-    with Progress(total=len(plan.batches), desc="choices") as progress:
+    total = sum(len(batch.rows) for batch in plan.batches)
+    with Progress(total=total, unit="choices") as progress:
         for batch in plan.batches:
             for part in room.run(batch.samples, batch.tokens, partial(passed, batch)):
                 yield from part
-            progress.update()
+            progress.update(len(batch.rows))
 
 
 @torch.inference_mode()
