@@ -140,7 +140,8 @@ def locate(reply: str, question: str = "") -> Anchor | None:
     for find in (_asked_for, _behind_copula):
         if question and (found := find(reply, start, question)):
             return found
-    more = _BEHIND_BRACKET.match(reply, last) or _HEDGED.search(reply, max(0, first - 20), first)
+    bracket = _BEHIND_BRACKET.match(reply, last, sentence_end(reply, last))
+    more = bracket or _HEDGED.search(reply, max(0, first - 20), first)
     sure = _sure(reply[first:last], question) and not more
     return Anchor(first, last, sure) if first < last else None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chats import CHATS, simple_chat, with_chat
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from instrument import greedy
 
 from anchorscope.anchors import answer_anchors, sentences, tokens
@@ -195,6 +195,7 @@ PIECES = [
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=8), st.lists(st.sampled_from(PIECES), max_size=4),
        st.sampled_from(["plain", "few_shot"]))  # fmt: skip
+@example(["Paris", " (", " .", " the", ")"], ["Paris"], "plain")
 def test_a_settled_answer_is_not_changed_by_what_follows(
     said: list[str], more: list[str], style: str
 ) -> None:
