@@ -21,6 +21,8 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from tools import first_model
 
+pytestmark = pytest.mark.long
+
 ROWS = PROJECT / ".." / "shared" / "data" / "popqa" / "test.jsonl"
 N, OWN, CHAT = 24, 4, 6
 """Rows whose responses are given, rows that the model answers, and those under its template."""
