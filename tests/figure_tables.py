@@ -19,6 +19,8 @@ from anchorscope.experiments.knockout.contrasts import (
     REPORTED,
     YES,
 )
+from anchorscope.figures.figure_picture import Picture
+from anchorscope.figures.figure_request import request_of
 
 Pairs = Sequence[tuple[str, str]]
 MODELS = [("one", "Model One"), ("two", "Model Two")]
@@ -193,6 +195,12 @@ def calibration_of(models: Pairs, datasets: Pairs, layers: int = 3) -> pd.DataFr
         row |= {"pathway_auc_low": math.nan, "pathway_auc_high": math.nan, "signal": True}
         rows.append(row | {"headline": layer == layers - 1})
     return pd.DataFrame(rows)
+
+
+def pictured(chart: Any, *tables: pd.DataFrame, **keywords: Any) -> Picture:
+    """What a chart function draws, before it is drawn."""
+    picture: Picture = chart.__wrapped__(*tables, request_of(**keywords))
+    return picture
 
 
 def views(node: Any, kind: str | None = None) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from figure_tables import pictured
 
 from anchorscope.experiments.tables import join
 
@@ -40,11 +41,25 @@ def floors(s: dict[str, float]) -> pd.DataFrame:
     return pd.concat([one.assign(floor=name) for name in FLOORS])
 
 
+NAMED: dict[str, Any] = {
+    "title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")],
+    "readout": ("mlp", "final"),
+}  # fmt: skip
+
+
 def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
     """The specification of a view of tables of a cell, or of a figure."""
-    tables = [table if "model" in table else join([("m", "d")], [table]) for table in tables]
-    named = {"title": "T", "panels": [("m", "Model")], "datasets": [("d", "Data")]}
-    return dict(chart(*tables, **named | {"readout": ("mlp", "final")} | more).to_dict())
+    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict())
+
+
+def told(chart: Callable[..., Any], *tables: pd.DataFrame) -> str:
+    """The caption and the details of a view of such tables."""
+    caption, details = pictured(chart, *_of_figure(tables), **NAMED).words
+    return " ".join([*caption, *details]).replace("\u00a0", " ")
+
+
+def _of_figure(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    return [table if "model" in table else join([("m", "d")], [table]) for table in tables]
 
 
 class MeanProbes:

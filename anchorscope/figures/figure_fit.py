@@ -58,16 +58,21 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
 
     Where they would be too narrow to read, fewer stand side by side.
     """
-    panel, before = look.panel_width, (0, 0.0)
+    panel, wanted = look.panel_width, width_mm * PX_PER_MM
     for _ in range(TRIES):
         figure = draw(look.model_copy(update={"panel_width": panel}))
         figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
-        width = size_of(as_svg(figure.to_dict()))[0]
-        slope = max(1.0, (width - before[1]) / (panel - before[0]))
-        more = round((width_mm * PX_PER_MM - width) / slope)
-        panel, before = max(NARROWEST, panel + more), (panel, width)
+        panels = _panels_width(figure)
+        beside = size_of(as_svg(figure.to_dict(validate=False)))[0] - panels
+        before, panel = panel, max(NARROWEST, round(panel * (wanted - beside) / panels))
         if panel < READABLE and look.columns > 1:
             return fit(draw, look.model_copy(update={"columns": look.columns - 1}), width_mm)
-        if panel == before[0]:
+        if panel == before:
             break
     return figure
+
+
+def _panels_width(figure: Figure) -> float:
+    """How wide the panels are that stand side by side, together, in CSS pixels."""
+    side_by_side = figure["concat"][: figure["columns"]]
+    return float(sum(column["vconcat"][0]["width"] for column in side_by_side))

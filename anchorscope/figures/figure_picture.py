@@ -137,6 +137,12 @@ class Picture:
     caption: Caption
     title: str = ""  # if not the one asked for
 
+    @property
+    def words(self) -> tuple[list[str], list[str]]:
+        """The lines of the caption at the picture's width, and the details."""
+        layout = self.layout
+        return self.caption.wrapped(draw.caption_characters(layout.look, layout.width))
+
 
 def as_chart(page: Callable[..., Picture]) -> Chart:
     """Turn a function of tables and a `Request`, which tells the picture, into one that draws it.
@@ -171,7 +177,7 @@ def figure(picture: Picture, request: Request) -> Figure:
     look, width = layout.look, layout.width
     shared = draw.encodings(picture.series, look, width)
     views = [_column(picture, place, shared) for place in range(len(layout.columns))]
-    lines, details = picture.caption.wrapped(draw.caption_characters(look, width))
+    lines, details = picture.words
     title = "" if look.title else picture.title or request.title
     lines = [] if look.caption else lines
     return Figure(

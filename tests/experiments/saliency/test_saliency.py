@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
-from figure_tables import caption, words
-from handmade import drawn, labelled
+from handmade import labelled, told
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
@@ -293,16 +292,16 @@ def test_densities_hold_all_samples_of_a_group() -> None:
             assert (line[column] * steps[0]).sum() == pytest.approx(1, abs=0.1), anchor
 
 
-def shown(view: str, **planted: Any) -> dict[str, Any]:
+def said(view: str, **planted: Any) -> str:
     table = of_cell(EXPERIMENT, made(**planted), Bootstrap(draws=5))
-    return drawn(getattr(figure, view), table)
+    return told(getattr(figure, view), table)
 
 
 def test_captions_say_what_fools_it() -> None:
     for view in EXPERIMENT.views:
-        assert "nearly circular" in words(shown(view))
-        assert "1 − p" not in str(shown(view)), "the loss is the logit"
-        assert "1 − p" in str(shown(view, loss="probe"))
-    assert "Left out: 4 of 40" in str(shown("density", few=4))
-    assert "AUC for the group: 0.98, random 0.50" in caption(shown("density"))
-    assert "select heads on held-out samples" in str(shown("heads"))
+        assert "nearly circular" in said(view)
+        assert "1 − p" not in said(view), "the loss is the logit"
+        assert "1 − p" in said(view, loss="probe")
+    assert "Left out: 4 of 40" in said("density", few=4)
+    assert "AUC for the group: 0.98, random 0.50" in said("density")
+    assert "select heads on held-out samples" in said("heads")
