@@ -7,8 +7,7 @@ import pandas as pd
 
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.experiments.crossing.claims import NO, SAYS, YES
-from anchorscope.probes.floors import FLOORS
-from anchorscope.probes.strength import LEAST_AUC
+from anchorscope.probes.strength import FLOORS, LEAST_AUC
 
 TEXTS = tuple(FLOORS)
 OUTPUT, PROBE = ("output",), ("probe",)

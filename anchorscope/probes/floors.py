@@ -21,6 +21,7 @@ from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, out_of_fold
 from anchorscope.probes.samples import kept
+from anchorscope.probes.strength import FLOORS
 
 COLUMNS = {
     "id": "the sample's id",
@@ -68,16 +69,6 @@ ANALYSERS: Mapping[str, Callable[[str], Iterable[str]]] = {
     "whole": lambda text: [text] if text else [],
 }
 """Kind → the features that a text holds: groups of letters, the order of words, itself."""
-QUESTION = (("question", "letters"), ("question", "order"))
-RESPONSE = (("response", "letters"), ("response", "order"))
-FLOORS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "answer": (("ea_text", "letters"), ("relation", "whole")),
-    "question": QUESTION,
-    "response": RESPONSE,
-    "text": (*QUESTION, *RESPONSE),
-}
-"""Floor → columns of the answers and kinds of features; lengths go with `letters`. `response` is
-all that was fed after the prompt; `text` adds up question and response."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,16 @@ from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.intervals import Bootstrap
 
 LEAST_AUC = 0.6
+QUESTION = (("question", "letters"), ("question", "order"))
+RESPONSE = (("response", "letters"), ("response", "order"))
+FLOORS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "answer": (("ea_text", "letters"), ("relation", "whole")),
+    "question": QUESTION,
+    "response": RESPONSE,
+    "text": (*QUESTION, *RESPONSE),
+}
+"""Floor → columns of the answers and kinds of their features, see `floors`. `response` is
+all that was fed after the prompt; `text` adds up question and response."""
 APPLY = {"prompt_end": ("question",)}
 """Floors at positions that have not read the whole text; elsewhere all apply."""
 Strength = Mapping[str, np.ndarray]

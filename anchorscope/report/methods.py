@@ -15,8 +15,7 @@ from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.knockout.contrasts import NO, UNCLEAR, YES
 from anchorscope.figures.figure_data import rows_at
-from anchorscope.probes.floors import FLOORS
-from anchorscope.probes.strength import APPLY
+from anchorscope.probes.strength import APPLY, FLOORS
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance
