@@ -13,15 +13,17 @@ from filelock import FileLock
 
 from anchorscope.models.families import FAMILIES
 
-LONGEST = (
-    "test_first_model", "test_published_figures", "test_end_to_end", "test_faults", "test_dag",
-    "test_bad_inputs", "test_docs", "test_shipped", "test_benchmarks",
+FIRST = (
+    "test_first_model", "test_published_figures", "test_end_to_end", "test_contract",
+    "test_figures", "test_figure_page", "test_faults", "test_dag", "test_bad_inputs", "test_docs",
+    "test_shipped", "test_benchmarks",
 )  # fmt: skip
-"""Files of tests that take longest, with few tests each."""
+"""Files that take longest. While `test_end_to_end` makes the run that `test_faults` and those after
+it share, other processes have files that need none."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: none is left to one process when the others are done.
+    """The longest files first, so that none is left to one process when the others are done.
 
     And long tests are left out, by name, unless `LONG_TESTS` is set.
     """
@@ -30,8 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason=reason))
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(FIRST)))
 
 
 CORPUS = [

@@ -134,21 +134,28 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         assert opened.wrong == opened.asked == []
 
 
+HEADINGS = """([labels, columns]) => {
+  const texts = [...document.querySelectorAll("#figure text")];
+  const found = labels.map((label) => texts.find((text) => text.textContent === label));
+  const places = found.filter(Boolean).map((one) => Math.round(one.getBoundingClientRect().x / 20));
+  return places.length === labels.length && new Set(places).size === columns;
+}"""
+
+
 @needs_browser
 def test_a_narrow_window_stacks_panels_and_switches_them_too(tmp_path: Path) -> None:
     both, asked = (table(), crossing()), LOOKS | {"style": {}}
     narrow = chart(*both, **narrowed(asked))
     path = save(chart(*both, **asked), tmp_path / "f", choices(*both, **asked), narrow)[1]
 
-    def columns(page: Any) -> int:
-        page.evaluate("window.drawn.then(() => 0)")
-        named = (page.locator("#figure text", has_text=label).first for _, label in MODELS)
-        return len({round(box["x"] / 20) for name in named if (box := name.bounding_box())})
+    def stand_in(page: Any, columns: int) -> None:
+        """Wait until the headings of the models do: a page is drawn anew after it was resized."""
+        page.wait_for_function(HEADINGS, arg=[[label for _, label in MODELS], columns])
 
     with driven(path, 1400) as opened:
-        assert columns(opened.page) == len(MODELS) > 1
+        stand_in(opened.page, len(MODELS))
         opened.page.set_viewport_size({"width": 500, "height": 900})
-        assert columns(opened.page) == 1
+        stand_in(opened.page, 1)
         opened.page.select_option("[name=condition]", "random")
         opened.page.locator("#figure text", has_text=title_of("random")[:20]).first.wait_for()
         assert opened.wrong == opened.asked == []
