@@ -49,7 +49,7 @@ NAMED: dict[str, Any] = {
 
 def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
     """The specification of a view of tables of a cell, or of a figure."""
-    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict())
+    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict(validate=False))
 
 
 def told(chart: Callable[..., Any], *tables: pd.DataFrame) -> str:

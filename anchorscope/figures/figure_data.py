@@ -230,7 +230,8 @@ def true(column: pd.Series) -> pd.Series:
 
 def cells_of(rows: pd.DataFrame, request: Request) -> dict[str, pd.DataFrame]:
     """Rows of every cell by its name in a caption; of `labelled` rows."""
+    cells = dict(iter(rows.groupby(["model", "dataset"])))
     return {
-        f"{model} on {dataset}": rows[(rows["model"] == model) & (rows["dataset"] == dataset)]
+        f"{model} on {dataset}": cells.get((model, dataset), rows.head(0))
         for (_, model), (_, dataset) in product(request.panels, request.datasets)
     }

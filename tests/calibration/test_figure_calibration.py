@@ -17,7 +17,7 @@ NAMES = [f"{site}/{position}" for site, position in READOUTS]
 
 def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"title": "Calibration", "panels": MODELS, "datasets": DATASETS}
-    return calibration_chart(table, **(settings | kwargs)).to_dict()
+    return calibration_chart(table, **(settings | kwargs)).to_dict(validate=False)
 
 
 @lru_cache

@@ -35,7 +35,7 @@ def crossing() -> pd.DataFrame:
 
 
 def draw(**kwargs: Any) -> dict[str, Any]:
-    return chart(table(), crossing(), **(LOOKS | kwargs)).to_dict()
+    return chart(table(), crossing(), **(LOOKS | kwargs)).to_dict(validate=False)
 
 
 def pixels(png: bytes) -> np.ndarray:

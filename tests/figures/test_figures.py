@@ -43,7 +43,7 @@ def draw(
     table: pd.DataFrame, crossing: pd.DataFrame = NOT_CROSSED, **kwargs: Any
 ) -> dict[str, Any]:
     settings = {"title": "ΔP under attention knockout", "panels": LLAMA, "datasets": DATASETS}
-    return chart(table, crossing, **(settings | kwargs)).to_dict()
+    return chart(table, crossing, **(settings | kwargs)).to_dict(validate=False)
 
 
 @lru_cache

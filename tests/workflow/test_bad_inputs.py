@@ -146,6 +146,7 @@ def test_a_job_that_could_not_say_why_it_failed_is_named_with_its_log(tmp_path):
         assert around.why_failed(group) == around.why_failed(job)
 
 
+@pytest.mark.long
 def test_a_mistaken_source_that_is_put_right_again_deletes_nothing(tiny_run, tmp_path):
     """Every product of a model depends on the record of where it lies."""
     clone = tiny_run.copy(tmp_path / "clone")
@@ -223,6 +224,7 @@ def test_answers_that_are_all_right_are_not_measured(unscored):
     refused(unscored, "activations", f"results/activations/{CELL}", said)
 
 
+@pytest.mark.long
 def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(unscored):
     """Partners are of a sample's own fold; passes without partners depend on no fold, and stay."""
     named, scores = ["112 samples", "113 folds", "sample_size"], f"results/scores/{CELL}.parquet"

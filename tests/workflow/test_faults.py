@@ -66,12 +66,10 @@ def batches(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.rglob("batch-*.safetensors")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stage", "product"),
-    [
-        pytest.param("answers", f"answers/{CELL}.parquet", marks=pytest.mark.long),
-        ("activations", f"activations/{CELL}"),
-    ],
+    [("answers", f"answers/{CELL}.parquet"), ("activations", f"activations/{CELL}")],
 )
 def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
     tiny_run, tmp_path, stage, product
