@@ -36,7 +36,7 @@ FIRST_KEYS = $(if $(ROWS),data_folder=$(ROWS)) $(if $(N),sample_size=$(N))
 
 first-model: $(FIRST_MODELS) ## measure SmolLM2-135M-Instruct on real questions, 20 minutes on two idle cores (ROWS=<folder> instead of the hub, N=300 of each dataset, GEMMA=1 beside Gemma 3 270M)
 	@$(if $(filter 1,$(GEMMA)),,echo 'GEMMA=1 adds Gemma 3 270M, if you accept its terms of use: $(TERMS)')
-	$(BIN)/snakemake --cores all $(FIGURE) --configfile $(FIRST_FILES) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(ARGS) $(QUIET)
+	$(BIN)/snakemake --cores all $(FIGURE) $(ARGS) --configfile $(FIRST_FILES) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(QUIET)
 
 $(FIRST_MODELS): $(READY)
 	$(BIN)/python -m tools.first_model $@ $(if $(filter 1,$(GEMMA)),--accept-terms)
