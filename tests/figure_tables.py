@@ -119,6 +119,7 @@ def crossing_of(
             row |= {f"{claim}_p": 0.001 if headline else math.nan}
         row |= {"share_question": 0.25, "share_answer": 0.2, "share_pair": 0.45 if deep else 0.1}
         row |= {"share_noise": 0.1, "follows": 0.4, "n_unlike": 3, "n_same_frame": 40}
+        row |= {"n_random": row["n_right"] + row["n_wrong"]}
         rows.append(row | {"source": "relations"})
     return pd.DataFrame(rows)
 

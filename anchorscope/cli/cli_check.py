@@ -61,6 +61,7 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in unbuilt}.values())
     models = list(dict.fromkeys(cell.model for cell in left))
     names = list(dict.fromkeys(cell.dataset for cell in left))
+    every = [cell for cells in work.values() for cell in cells]  # rows of built cells may change
     sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid: {', '.join(sizes)}")
     for name in models:
@@ -72,8 +73,10 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
     yield from gpu(config, models)
-    for name in (name for name in names if config.local_of(name) is not None):
-        askers = {config.models[c.model].answers_of or c.model for c in left if c.dataset == name}
+    for name in dict.fromkeys(cell.dataset for cell in every):
+        if config.local_of(name) is None:
+            continue
+        askers = {config.models[c.model].answers_of or c.model for c in every if c.dataset == name}
         styles = {config.models[model].prompt for model in askers}
         yield from dataset(config, name, styles)
     yield from access(config, models, names)
@@ -83,7 +86,8 @@ def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
     """What is left to do for a target."""
     left = [cell for cell in cells if not cell.built]
     if not left:
-        what = f"{target}: all {len(cells)} cells are there"
+        there = f"all {len(cells)} cells are there" if len(cells) > 1 else "its cell is there"
+        what = f"{target}: {there}"
         return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
 
     def work_left() -> str:

@@ -33,15 +33,16 @@ def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
         lines.append(f"It is not significantly better than AUROC {LEAST_AUC}: do not use it.")
     if unbeaten:
         lines.append(
-            f"It is not significantly better than the text alone: {', '.join(unbeaten)} does as "
-            "well. A classifier of the text is cheaper."
+            f"It is not shown to beat the text alone ({', '.join(unbeaten)}). A classifier of the "
+            "text is cheaper."
         )
     elif better:
         lines.append("It is significantly better than every model of the text.")
     if not beats(auc, ["before"]):
         lines.append(
-            "It only reads the question: at the end of the prompt, before the answer is read, a "
-            "probe does as well. It tells hard questions, not wrong answers."
+            "It is not shown to read more than the question: it is not significantly better than a "
+            "probe at the end of the prompt, before the answer is read. It may tell hard questions "
+            "instead of wrong answers."
         )
     return [*lines, _compares(interaction)]
 

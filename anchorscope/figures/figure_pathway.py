@@ -12,8 +12,8 @@ from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 
 NEEDED = (
     "model dataset site position layer n_right n_wrong n_gold pair_right pair_wrong pair_gold "
-    "pair_right_cut pair_right_random pair_wrong_cut pair_wrong_random headline interaction "
-    "own_answer truth through_eq"
+    "pair_right_cut pair_right_random pair_wrong_cut pair_wrong_random n_random headline "
+    "interaction own_answer truth through_eq"
 ).split()
 LEAST_PAIRS = 10
 """With fewer pairs of right answers those of wrong answers are drawn."""
@@ -96,7 +96,9 @@ def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
 
 
 def verdict(crossing: pd.DataFrame) -> str:
-    """In how many cells each claim holds at the headline layer; rows of one read-out."""
+    """In how many cells each claim holds at the headline layer, and how many are drawn by wrong
+    answers; rows of one read-out.
+    """
     heads = crossing[crossing["headline"]]
     if heads.empty:
         return ""
@@ -106,15 +108,19 @@ def verdict(crossing: pd.DataFrame) -> str:
         verdicts = heads[claim][heads[claim].isin(["yes", "no"])]
         if len(verdicts):
             held.append(f"{words} in {(verdicts == 'yes').sum()} of {len(verdicts)}")
+    wrong = int((heads["n_right"] < LEAST_PAIRS).sum())
+    drawn = f" Middle row: wrong answers in {wrong} of {len(heads)}." if wrong else ""
     if not held:
-        return "No claim could be judged: too few pairs."
-    return f"Cells in which claims hold: {', '.join(held)}."
+        return f"No claim could be judged: too few pairs.{drawn}"
+    return f"Cells in which claims hold: {', '.join(held)}.{drawn}"
 
 
 def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
-    """Details of claims that are not decided, and of cells drawn by wrong answers; one read-out."""
+    """Details of claims that are not decided, of cells drawn by wrong answers, and of pairs that do
+    not count where random tokens are blocked; one read-out.
+    """
     words = {"through_eq": "the pathway", "truth": "truth"}
-    parts, wrong = [], []
+    parts, wrong, few = [], [], []
     for name, cell in data.cells_of(crossing[crossing["headline"]], request).items():
         for claim, what in words.items():
             parts += [
@@ -124,5 +130,13 @@ def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
             ]
         if len(cell) and (cell["n_right"] < LEAST_PAIRS).all():
             wrong.append(name)
-    said = {"Undecided": parts, "Middle row shows wrong answers": wrong}
+        for counted, pairs in zip(cell["n_random"], cell["n_right"] + cell["n_wrong"], strict=True):
+            if counted < pairs:
+                few.append(f"{counted:,} of {pairs:,} in {name}")
+    said = {
+        "Undecided": parts,
+        "Middle row shows wrong answers": wrong,
+        "Pairs whose questions have as many other tokens as are blocked, on which the dotted lines "
+        "and the pathway rest": few,
+    }
     return [f"{about}: {notes.few(some, 12)}." for about, some in said.items() if some]

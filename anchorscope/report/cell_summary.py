@@ -144,7 +144,8 @@ def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
             "samples": int(own["n"]),
             "effect": own["effect"],
         }
-    shown = {"exact": random["under"] / 100, "random": random["beside"] / 100} if random else None
+    names = {"exact": "under", "random": "beside"}
+    shown = {name: _number(random[one], 100) for name, one in names.items()} if random else None
     return {"flips": flips, "published": shown}
 
 
@@ -165,7 +166,10 @@ def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
             for name in CLAIMS
         },
         **{name: _interval(row, name) for name in terms},
-        **{name: int(row[name]) for name in ("n_right", "n_wrong", "n_gold", "n_same_frame")},
+        **{
+            name: int(row[name])
+            for name in ("n_right", "n_wrong", "n_gold", "n_random", "n_same_frame")
+        },
         "follows": _number(row["follows"]),
         "shares": {name: _number(row[f"share_{name}"]) for name in ("question", "answer", "pair")},
     }

@@ -205,7 +205,7 @@ def test_a_target_is_sized_without_what_is_built(run, clone):
     assert said == f"mine: 1 of 1 cells to measure, at most 10 samples, activations about {size}"
     built(clone)
     ((_, said),) = run("check").about("target")
-    assert "all 1 cells are there" in said
+    assert "its cell is there" in said
 
 
 def test_the_passes_of_an_experiment_are_counted(run, clone):

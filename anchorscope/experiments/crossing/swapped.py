@@ -13,6 +13,7 @@ from anchorscope.anchors.labels import squad_normalise
 from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.claims import Answers
+from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.pairs import places
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
@@ -64,9 +65,17 @@ class Swapped:
         """The four scores of each pair, float64 [4, 1 + refits, layers, pairs].
 
         Logits towards *right*, in the order of `terms`; first the probe's, then each refit's. NaN
-        where not measured; draws are averaged.
+        where not measured, and with random tokens cut where that control is not complete; draws
+        are averaged.
         """
-        return np.stack([self._four(one, arm) for one in (self.readout, *self.refits)], axis=1)
+        four = np.stack([self._four(one, arm) for one in (self.readout, *self.refits)], axis=1)
+        return np.where(self.complete, four, np.nan) if arm == RANDOM else four
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """Where as many random tokens as E_Q has were cut in all four passes, bool [pairs]."""
+        counts = [complete(self.readout, self.answers, name) for name in CUT]
+        return np.all([one[self.members] for one in counts], axis=(0, 1))
 
     def _four(self, readout: Readout, arm: Arm) -> np.ndarray:
         own, moved = (

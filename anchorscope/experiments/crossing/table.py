@@ -28,12 +28,16 @@ BY_LAYER = {
     "gold_above_text": "P_G less that of the text imitator",
     "gold_wrong": "P_G − P_W, on the same questions",
     **{
-        f"pair_{side}_{cut}": f"P_R and P_W with {tokens} blocked in all four passes"
+        f"pair_{side}_{cut}": f"P_R and P_W {words}"
         for side in ("right", "wrong")
-        for cut, tokens in (("cut", "E_Q"), ("random", "as many random tokens"))
+        for cut, words in (
+            ("cut", "with E_Q blocked in all four passes"),
+            ("random", "less what blocking as many random tokens takes in the pairs of `n_random`"),
+        )
     },
     **{
-        f"{side}_random_cut": "P with random tokens blocked, less P with E_Q blocked"
+        f"{side}_random_cut": "P with random tokens blocked, less P with E_Q blocked, of the pairs "
+        "of `n_random`"
         for side in ("right", "wrong")
     },
 }
@@ -90,6 +94,8 @@ CROSSING = {
         ("clusters_right", "clusters_wrong", "clusters_gold"),
         "effective number of independent pairs",
     ),
+    "n_random": "pairs in whose questions as many random tokens as E_Q has could be blocked; "
+    "only these count where random tokens are",
     "n_same_frame": "pairs whose prompts differ only in E_Q",
     "n_unlike": "pairs whose answers are of different kinds, such as a date and a name",
     "follows": "share of right answers whose predicted class flips behind the partner's question",
@@ -173,9 +179,10 @@ def _by_layer(groups: Groups, level: float) -> Columns:
     for side in ("right", "wrong"):
         own, text = pair[side], groups[side].imitated
         values = {f"pair_{side}": own, f"{side}_above_text": own - text}
-        for cut in ("cut", "random"):
-            if f"{side}_{cut}" in pair:
-                values[f"pair_{side}_{cut}"] = pair[f"{side}_{cut}"]
+        if f"{side}_cut" in pair:
+            values[f"pair_{side}_cut"] = pair[f"{side}_cut"]
+        if f"{side}_random" in pair:
+            values[f"pair_{side}_random"] = own - _lost(own, pair[f"{side}_random"])
         if {f"{side}_cut", f"{side}_random"} <= pair.keys():
             values[f"{side}_random_cut"] = pair[f"{side}_random"] - pair[f"{side}_cut"]
         columns |= _means(values, groups[side], level)
@@ -185,6 +192,13 @@ def _by_layer(groups: Groups, level: float) -> Columns:
         values["gold_wrong"] = gold - wrong
         columns |= _means(values, groups["gold"], level, groups["wrong"].texts)
     return columns
+
+
+def _lost(clean: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """Values [..., pairs] whose mean is that of clean − cut over the pairs whose `cut` is known."""
+    known = np.isfinite(cut)
+    lost = np.where(known, clean - cut, 0.0)
+    return intervals.ratio(known.shape[-1] * lost, known.sum(-1, keepdims=True))
 
 
 def _means(
@@ -290,6 +304,7 @@ def _facts(analysis: Analysis, pairs: Swapped, groups: Groups) -> Columns:
         "clusters_right": _of(groups["right"]).clusters,
         "clusters_wrong": _of(groups["wrong"]).clusters,
         "clusters_gold": of_gold.clusters if of_gold else 0.0,
+        "n_random": int(pairs.complete.sum()) if pairs.measured(RANDOM) else 0,
         "n_same_frame": int(frames[one].sum()),
         "n_unlike": int((kinds[one] != kinds[other]).sum()),
         "follows": intervals.mean_known(1.0 * flips, -1),

@@ -129,6 +129,27 @@ def test_sums_of_question_and_answer_read_no_pair_however_strong() -> None:
         np.testing.assert_allclose(more, 0, atol=1e-9)
 
 
+@pytest.mark.parametrize("control", ["random", "crossed-random"])
+def test_pairs_without_as_many_other_tokens_do_not_count_where_random_tokens_are_cut(
+    control: str,
+) -> None:
+    few = np.arange(N) // 2 % 3 == 0  # one sample of a pair is enough
+    given = answers().assign(**{f"{control}_complete": ~(few & (np.arange(N) % 2 == 0))})
+    scores = reading(given["label"].to_numpy(), truth=1.0, through=0.5)
+    found = report(scores, given)
+    strange = {name: scores[name] + few * 9.0 * (name == control) for name in scores}
+    pd.testing.assert_frame_equal(report(strange, given), found)
+    assert (found["n_random"] == N // 2 - few.sum() // 2).all()
+    assert (report(strange, answers())["pair_right_random"] != found["pair_right_random"]).any()
+    some = found.set_index("layer").loc[2]
+    assert some["pair_right_random"] == pytest.approx(some["pair_right"], abs=0.15)
+    none = report(scores, given.assign(**{f"{control}_complete": False}))
+    head = none[none["headline"]].iloc[0]
+    assert head["n_random"] == 0 and head["through_eq"] == claims.TOO_FEW
+    assert "right: 0 of 10 pairs with as many other tokens" in head["through_eq_why"]
+    assert none[["pair_right_random", "right_random_cut"]].isna().all(axis=None)
+
+
 def own_less_crossed(scores: Scores, given: pd.DataFrame, side: str) -> np.ndarray:
     """By how much more the knockout moves the logit behind the own question, [layers]."""
     found = analysis.table(contrasts, long(scores), given, draws=2)
