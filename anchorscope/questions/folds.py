@@ -137,7 +137,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
         raise AnchorscopeError(what, where, do, see="too-few-samples")
     if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
-        do = "sample more questions, or ask a model that gets some right and some wrong"
+        do = "sample more questions, ask another model, or check the labels"
         raise AnchorscopeError(what, where, do, see="one-class")
     if (n_groups := len(np.unique(groups))) < n_folds:
         what = f"only {n_groups} groups of linked samples for {n_folds} folds"

@@ -208,6 +208,15 @@ def test_a_target_is_sized_without_what_is_built(run, clone):
     assert "its cell is there" in said
 
 
+def test_rows_of_a_cell_that_is_built_are_read_too(run, clone):
+    built(clone)
+    assert run("check").code == 0
+    (clone / "rows.jsonl").write_text("{", encoding="utf-8")
+    said = run("check")
+    ((status, text),) = said.about("dataset")
+    assert said.code == 1 and status == "error" and "broken JSON" in text
+
+
 def test_the_passes_of_an_experiment_are_counted(run, clone):
     # clean; five weights, each with one random draw; ten samples
     assert run("check", "dose").about("passes") == [

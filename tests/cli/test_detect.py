@@ -43,7 +43,7 @@ def test_rows_of_a_file_are_scored_by_a_detector_fitted_to_others(run, clone, fi
     test = write(clone / "test.jsonl", rows(12, first=52))
     found = run("detect", "eval", "detector", "--rows", test.name)
     assert found.code == 0, found.err
-    assert "4 answers" in found.out and "8 shares a question" in found.out
+    assert "4 answers" in found.out and "8 of a question or subject" in found.out
     for name in ("AUROC", "AUPRC", "Brier score", "accuracy at 80% coverage"):
         assert name in found.out
     as_json = run("detect", "eval", "detector", "--rows", test.name, "--json").json

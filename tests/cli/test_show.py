@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import contrasts_of, controls_of, crossing_of, curve_of
@@ -10,7 +11,7 @@ from anchorscope.experiments.crossing.table import CLAIMS
 from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
-from anchorscope.storage.files import write_csv
+from anchorscope.storage.files import read_csv, write_csv
 
 COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
 
@@ -112,6 +113,18 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     assert "Nothing of this cell's figure can be interpreted." in weak
     assert "difference not interpretable" in weak and "effect: " not in weak
     assert "no provenance" in weak
+
+
+def test_show_says_where_no_question_has_as_many_other_tokens(run, built):
+    contrasts, crossing = (read_csv(built / f"rows.{end}.csv") for end in ("contrasts", "crossing"))
+    none = contrasts["contrast"] == PUBLISHED
+    contrasts.loc[none, ["under", "beside", "estimate"]] = np.nan
+    write_csv(contrasts, built / "rows.contrasts.csv")
+    write_csv(crossing.assign(n_random=100), built / "rows.crossing.csv")
+    said = " ".join(run("show", "near", "rows").out.split())
+    assert "random tokens not measured: no question has as many other tokens" in said
+    assert "100 of all 400 pairs count, whose questions have as many other tokens" in said
+    assert "nan" not in said.replace("\u00a0", " ").split()
 
 
 def test_a_cell_that_is_not_built_names_the_command_that_builds_it(run, clone):

@@ -119,7 +119,7 @@ def test_rows_it_was_fitted_to_do_not_count_in_an_evaluation(detector, load):
     assert found.measures["auroc"].low <= found.measures["auroc"].value
     assert repr(found).startswith("10 answers, ") and repr(found).count("\n") == len(found.measures)
     respelled = [{**row, "subject": row["subject"].upper() + "!"} for row in rows(5)]
-    with pytest.raises(AnchorscopeError, match="no answer can be evaluated: 5 shares"):
+    with pytest.raises(AnchorscopeError, match="no answer can be evaluated: 5 of a question"):
         evaluate(detector, load, respelled)
 
 
@@ -140,8 +140,8 @@ def test_the_verdict_says_what_is_beaten_and_what_is_read():
     assert "significantly better than every model of the text" in said()
     assert f"The {SAYS['interaction'].removeprefix('the ')}." in said()
     weak = said(vs_text_low=-0.02)
-    assert "text does as well" in weak and "every model" not in weak
-    assert "only reads the question" in said(vs_before_low=-0.1)
+    assert "not shown to beat the text alone (text)" in weak and "every model" not in weak
+    assert "not shown to read more than the question" in said(vs_before_low=-0.1)
     assert "do not use it" in said(ci_low=0.55)
     assert "cannot be said" in said("too few")
     assert "cannot be said" in said(None)

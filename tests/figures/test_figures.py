@@ -269,7 +269,18 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_
         f"Undecided: the pathway in {name}: too few; truth in {name}: not measured. "
         f"Middle row shows wrong answers: {name}."
     ) in details(spec)
-    assert "through the exact tokens in 7 of 7, truth in 7 of 7." in caption(spec)
+    assert (
+        "through the exact tokens in 7 of 7, truth in 7 of 7. Middle row: wrong answers in 1 of 8."
+    ) in caption(spec)
+
+
+def test_pairs_that_do_not_count_where_random_tokens_are_blocked_are_named() -> None:
+    crossing = crossed()
+    assert "as many other tokens" not in details(draw(table_of(), crossing))
+    cell = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
+    crossing.loc[cell, "n_random"] = 120
+    rest = "on which the dotted lines and the pathway rest: 120 of 403 in Llama-3.2-3B on NQ."
+    assert rest in details(draw(table_of(), crossing))
 
 
 def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_named() -> None:

@@ -124,7 +124,7 @@ CHANGES = {
     ),
     "no signal": (
         {".controls": {"cell_signal": False}},
-        ["0 of 1 cell have one.", "Without a signal nothing is concluded from ΔP or flips"],
+        ["No cell has one.", "Without a signal nothing is concluded from ΔP or flips"],
         ["reverses the verdict"],
     ),
     "no signal at the headline layer": (

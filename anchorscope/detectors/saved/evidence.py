@@ -29,7 +29,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 OWN, VARIANT = "probe", "resid"
 """What the detector, of whatever method, and its variant are called among what is compared."""
-FITTED_TO = "shares a question or subject with what it was fitted to"
+FITTED_TO = "of a question or subject that it was fitted to"
 REPEATED = "equal question folded"
 
 
