@@ -49,7 +49,7 @@ def catalogue(config: Config) -> dict[str, list[Row]]:
 def source(entry: Model | Dataset) -> str:
     """Where an entry comes from: a hub id, a path, or what it is."""
     if getattr(entry, "train", None):
-        return "trained here"
+        return "trained from its recipe"
     return "calibration world" if getattr(entry, "world", None) else str(entry.hub or entry.local)
 
 

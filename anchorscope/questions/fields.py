@@ -157,7 +157,9 @@ def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
             existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
             what = f"column `{path}` (field `{name}`) is missing"
             where = f"{source}; its columns are {', '.join(existing)}"
-            do = nearest(path, existing, f"name an existing column under fields: {name}")
+            do = nearest(
+                path, existing, f"name an existing column under fields: {name}; or rename one"
+            )
             if len(existing) == 1 and {";", "\t"} & set("".join(existing)):
                 do = "separate the cells of the file with commas"
             raise AnchorscopeError(what, where, do, see="missing-column")

@@ -92,7 +92,9 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
         do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"
     elif isinstance(error, client.HFValidationError):
         what, see = "this is not a hub id", "no-such-repository"
-        do = "write `hub: owner/name`, or give files of your own with `local:`"
+        do = (
+            "write `owner/name`, or the path of a folder that exists (in the config under `local:`)"
+        )
     elif status is not None:
         what, do, see = f"the hub answered with status {status}", "run again later", "hub-status"
     elif _silent(error) or isinstance(error, client.LocalEntryNotFoundError):

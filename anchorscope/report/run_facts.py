@@ -132,7 +132,7 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
     """A model's facts: where it comes from, and which version of it."""
     entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
     record = read_json(path) if path.is_file() else {}
-    trained = f"trained here ({entry.train.architecture})" if entry.train else ""
+    trained = f"trained from its recipe ({entry.train.architecture})" if entry.train else ""
     revision = record.get("revision") or entry.revision or ""
     before = record.get("dequantised_from")
     return {

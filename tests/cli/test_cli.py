@@ -379,4 +379,4 @@ def test_list_says_what_is_built(run, clone):
     assert (by_name["mine"]["cells_built"], by_name["remote"]["cells_built"]) == (1, 0)
     assert by_name["mine"]["pictures"] == ["results/figures/mine.svg"]
     text = run("list").out
-    assert "owner/far" in text and "trained here" in text
+    assert "owner/far" in text and "trained from its recipe" in text
