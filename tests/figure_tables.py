@@ -1,6 +1,7 @@
 """Synthetic tables of the formats that figures draw, and ways to look at a specification."""
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -22,6 +23,9 @@ from anchorscope.experiments.knockout.contrasts import (
 from anchorscope.figures.figure_picture import Picture
 from anchorscope.figures.figure_request import request_of
 
+CHECKED = bool(os.environ.get("LONG_TESTS"))
+"""Whether specifications are held against the schema, which takes longer than to make them. Where
+pictures are saved they always are."""
 Pairs = Sequence[tuple[str, str]]
 MODELS = [("one", "Model One"), ("two", "Model Two")]
 DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]

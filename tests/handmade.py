@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from figure_tables import pictured
+from figure_tables import CHECKED, pictured
 
 from anchorscope.experiments.tables import join
 
@@ -49,7 +49,7 @@ NAMED: dict[str, Any] = {
 
 def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
     """The specification of a view of tables of a cell, or of a figure."""
-    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict(validate=False))
+    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict(validate=CHECKED))
 
 
 def told(chart: Callable[..., Any], *tables: pd.DataFrame) -> str:

@@ -96,9 +96,7 @@ def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
 
 
 def verdict(crossing: pd.DataFrame) -> str:
-    """In how many cells each claim holds at the headline layer, and how many are drawn by wrong
-    answers; rows of one read-out.
-    """
+    """In how many cells each claim holds, and how many show wrong answers; of one read-out."""
     heads = crossing[crossing["headline"]]
     if heads.empty:
         return ""
@@ -116,9 +114,7 @@ def verdict(crossing: pd.DataFrame) -> str:
 
 
 def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
-    """Details of claims that are not decided, of cells drawn by wrong answers, and of pairs that do
-    not count where random tokens are blocked; one read-out.
-    """
+    """Details: undecided claims, cells that show wrong answers, pairs that do not count."""
     words = {"through_eq": "the pathway", "truth": "truth"}
     parts, wrong, few = [], [], []
     for name, cell in data.cells_of(crossing[crossing["headline"]], request).items():

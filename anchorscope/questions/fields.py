@@ -158,7 +158,7 @@ def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
             what = f"column `{path}` (field `{name}`) is missing"
             where = f"{source}; its columns are {', '.join(existing)}"
             do = nearest(
-                path, existing, f"name an existing column under fields: {name}; or rename one"
+                path, existing, f"name an existing column under fields: {name}, or rename one"
             )
             if len(existing) == 1 and {";", "\t"} & set("".join(existing)):
                 do = "separate the cells of the file with commas"

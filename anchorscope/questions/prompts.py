@@ -136,9 +136,7 @@ def apart(ordered: pd.DataFrame, examples: int, relation: str | None) -> pd.Data
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
     """The candidates for worked examples; raises AnchorscopeError if there is none."""
     if few_shot is None or few_shot.empty:
-        what = (
-            "no few-shot example is left: none shares neither question nor subject with the sample"
-        )
+        what = "no few-shot example is left: they may share no question or subject with the sample"
         where = "the rows outside the sample"
         do = "take a smaller sample, rows of more subjects, or examples of your own (`few_shot`)"
         raise AnchorscopeError(what, where, do, see="few-shot")

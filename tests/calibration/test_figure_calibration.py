@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from figure_tables import READOUTS, calibration_of, drawing, points, views, words
+from figure_tables import CHECKED, READOUTS, calibration_of, drawing, points, views, words
 
 from anchorscope.calibration.figure_calibration import MEASURES, calibration_chart
 from anchorscope.calibration.requirements import FLOORS
@@ -17,7 +17,7 @@ NAMES = [f"{site}/{position}" for site, position in READOUTS]
 
 def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"title": "Calibration", "panels": MODELS, "datasets": DATASETS}
-    return calibration_chart(table, **(settings | kwargs)).to_dict(validate=False)
+    return calibration_chart(table, **(settings | kwargs)).to_dict(validate=CHECKED)
 
 
 @lru_cache

@@ -97,6 +97,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "noted: 3 empty golds left out",
         "behind the own question, 5.0 % behind the partner's",
         "of 900 samples with a partner",
+        "; effect: yes",
         "answers 1.90 logits [1.80, 2.00], 210 pairs, p = 0.001)",
         "gold answers 0.90 logits [0.80, 1.00], 0.50 [0.40, 0.60] above the model's own wrong ones",
         "150 pairs, p = 0.001); mere compatibility is not excluded.",

@@ -30,8 +30,6 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
 
-WIDTH = 600
-"""Of a figure, in pixels."""
 NAMES = [*registry.EXPERIMENTS, page.NAME]
 BOOTSTRAP = Bootstrap(draws=20, min_n=1, min_clusters=1)
 
@@ -222,15 +220,16 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
     assert judged["n_q"].sum() + judged["n_a"].sum() == len(counted) > 0
 
 
+@pytest.mark.parametrize("width", [pytest.param(1400, marks=pytest.mark.long), 600])
 def test_every_view_draws_from_its_own_table_as_wide_as_asked(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell, tmp_path: Path
+    experiment: Experiment, rows: pd.DataFrame, small: SmallCell, width: int, tmp_path: Path
 ) -> None:
     table = join([("m", "d")], [of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)])
     write_csv(table, tmp_path / "table.csv")
     for view in experiment.pictures.values():
-        spec = drawn(view, read_csv(tmp_path / "table.csv"), WIDTH)
+        spec = drawn(view, read_csv(tmp_path / "table.csv"), width)
         assert view.title in str(spec["title"]) or view.title.split()[0] in str(spec["title"])
-        assert size_of(as_svg(spec))[0] == pytest.approx(WIDTH, abs=10)
+        assert size_of(as_svg(spec))[0] == pytest.approx(width, abs=10)
         assert "not measured" not in caption(spec).lower()
 
 

@@ -153,6 +153,7 @@ def test_a_narrow_window_stacks_panels_and_switches_them_too(tmp_path: Path) -> 
         page.wait_for_function(HEADINGS, arg=[[label for _, label in MODELS], columns])
 
     with driven(path, 1400) as opened:
+        assert len(MODELS) > 1
         stand_in(opened.page, len(MODELS))
         opened.page.set_viewport_size({"width": 500, "height": 900})
         stand_in(opened.page, 1)

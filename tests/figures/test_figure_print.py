@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
-from figure_tables import DATASETS, MODELS, READOUTS, crossing_of, curve_of, views
+from figure_tables import CHECKED, DATASETS, MODELS, READOUTS, crossing_of, curve_of, views
 
 from anchorscope.figures.figure_axis import PERCENT
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
@@ -35,7 +35,7 @@ def crossing() -> pd.DataFrame:
 
 
 def draw(**kwargs: Any) -> dict[str, Any]:
-    return chart(table(), crossing(), **(LOOKS | kwargs)).to_dict(validate=False)
+    return chart(table(), crossing(), **(LOOKS | kwargs)).to_dict(validate=CHECKED)
 
 
 def pixels(png: bytes) -> np.ndarray:

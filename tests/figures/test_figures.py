@@ -10,7 +10,17 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import READOUTS, caption, crossing_of, curve_of, details, drawing, points, views
+from figure_tables import (
+    CHECKED,
+    READOUTS,
+    caption,
+    crossing_of,
+    curve_of,
+    details,
+    drawing,
+    points,
+    views,
+)
 
 from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_axis import axis_of
@@ -43,7 +53,7 @@ def draw(
     table: pd.DataFrame, crossing: pd.DataFrame = NOT_CROSSED, **kwargs: Any
 ) -> dict[str, Any]:
     settings = {"title": "ΔP under attention knockout", "panels": LLAMA, "datasets": DATASETS}
-    return chart(table, crossing, **(settings | kwargs)).to_dict(validate=False)
+    return chart(table, crossing, **(settings | kwargs)).to_dict(validate=CHECKED)
 
 
 @lru_cache

@@ -56,7 +56,7 @@ def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run, 
         found = [path for path in clone.results.rglob("*") if path.suffix in (".csv", ".parquet")]
         return {str(path): path.stat().st_mtime_ns for path in found}
 
-    before, picture = times(), clone.results / "figures" / "tiny.crossing.svg"
+    before, picture = times(), clone.results / "figures" / "tiny.svg"
     drawn = picture.read_bytes()
     picture.unlink()
     assert clone.planned() == {"picture": 1}

@@ -175,7 +175,7 @@ def through(
     lost = {f"{name}_random_cut": _mean(terms["random"] - terms["cut"], pairs, level)}
     steps = {**clean.steps, **lost}
     found = _judged(steps, int(known.sum()), pairs.clusters, LEAST_PAIRS, level)
-    if found.reason:
+    if found.reason:  # the claim itself has enough pairs
         found = replace(found, reason=f"{found.reason} with as many other tokens")
     share = _share_lost(terms["clean"], terms["cut"], pairs, level)
     return replace(found, steps={**lost, f"{name}_passes": share})

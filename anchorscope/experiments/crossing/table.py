@@ -94,8 +94,8 @@ CROSSING = {
         ("clusters_right", "clusters_wrong", "clusters_gold"),
         "effective number of independent pairs",
     ),
-    "n_random": "pairs in whose questions as many random tokens as E_Q has could be blocked; "
-    "only these count where random tokens are",
+    "n_random": "pairs whose questions have at least as many other tokens as E_Q; only these count "
+    "where random tokens are blocked",
     "n_same_frame": "pairs whose prompts differ only in E_Q",
     "n_unlike": "pairs whose answers are of different kinds, such as a date and a name",
     "follows": "share of right answers whose predicted class flips behind the partner's question",

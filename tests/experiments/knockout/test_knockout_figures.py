@@ -7,7 +7,7 @@ from typing import Any
 import figure_tables
 import pandas as pd
 import pytest
-from figure_tables import caption, details, drawing, points, views, words
+from figure_tables import CHECKED, caption, details, drawing, points, views, words
 
 from anchorscope.experiments.knockout.contrasts import NO, OWN
 from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, controls_chart
@@ -21,7 +21,7 @@ Spec = dict[str, Any]
 
 def draw(chart: Callable[..., Any], tables: Sequence[pd.DataFrame], **kwargs: Any) -> Spec:
     settings = {"title": "T", "panels": MODELS, "datasets": DATASETS, "readout": ("mlp", "final")}
-    return dict(chart(*tables, **settings | kwargs).to_dict(validate=False))
+    return dict(chart(*tables, **settings | kwargs).to_dict(validate=CHECKED))
 
 
 def tables() -> tuple[pd.DataFrame, ...]:
