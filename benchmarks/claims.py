@@ -1,55 +1,75 @@
-"""How often each claim of crossing is made where it is false, and where it is true.
+"""How often each claim is made where it is false, and where it is true.
 
     python benchmarks/claims.py [--seeds 400] [--worlds REGEX]
 
-Worlds of `claim_worlds`, and of `blind_worlds`, which were written without sight of the rules; 25
-right and 750 wrong pairs, and 200 of each. Printed for each: the share of data sets in which
-`interaction`, `own answer` and `truth` are claimed, and in which each step of `truth` alone is
-above 0; the rows of which docs/validity.md has a selection; then the same for `through E_Q`.
+Each world simulates data sets of one kind. A table per group of worlds says in which share of them
+each claim is made. Worlds of `blind_worlds` were written without sight of the rules. The summary
+lists the worlds in which a claim is made too often, and how often `through_eq` is made where it
+should be.
 """
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pandas as pd
+import torch
 from blind_worlds import BORDERLINE, CLEAN, TRUTH
 from claim_worlds import HOME, NULL, ROLES, TRUE, UNTELLABLE, Values, World, truth
+from form_worlds import CHOSEN, FORMS
+from passage_worlds import NOTHING, PASSES, SIDES, UNTELLABLE as DAMAGED
+from signal_worlds import MORE, SAME, Signal
 
 from anchorscope.experiments.crossing import claims, imitator
 from anchorscope.experiments.crossing.claims import Answers, Claim
+from anchorscope.experiments.crossing.swapped import bound_by_design
 
+Judge = Callable[..., dict[str, Claim]]
+"""Of world, size, seed and whether probes vary: claim → what is judged of one data set."""
 SIZES = ((25, 750), (200, 200))
+"""Right and wrong pairs."""
+FEW = ((16, 16), (16, 194), (50, 50), (194, 194))
 FOLDS, REFITS = 5, 20
-COLUMNS = ("interaction", "own answer", "truth")
-GROUPS: dict[str, dict[str, World]] = {
-    "no truth": NULL,
-    "no truth, written blind": {world.__name__: world for world in CLEAN},
-    "cannot be told": UNTELLABLE,
-    "a matter of definition, written blind": {world.__name__: world for world in BORDERLINE},
-    "truth": TRUE,
-    "truth, written blind": {world.__name__: world for world in TRUTH},
-}
+CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
+ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
+"""Worlds of `NULL` whose scores compare nothing, or nothing beyond what texts tell."""
+MOST = 0.05
+"""Share of the data sets in which a false claim may be made."""
+
+
+def swapped(
+    world: World, n: Sequence[int], seed: int, refits: bool, *, own_words: bool = True
+) -> dict[str, Claim]:
+    """Judge the claims on swapped answers. `own_words`: whether the model gave the answers."""
+    random = np.random.default_rng(seed)
+    of = answers(world(random, *n), random, refits)
+    return {
+        "interaction": claims.interaction(of["right"]),
+        "own_answer": claims.own_answer(of["wrong"], own_words=own_words),
+        "truth": claims.truth(of["wrong"], of["gold"], own_words=own_words),
+    }
 
 
 def answers(world: Values, random: np.random.Generator, refits: bool) -> dict[str, Answers]:
-    """The answers of a world by role, with the imitator's pair terms."""
+    """Return the answers of a world by role, with the imitator's pair terms."""
     names = {"right": "answers_right", "wrong": "answers_wrong", "gold": "golds"}
-    imitated = imitate(world, random)
-    scores = {role: world[role] for role in ROLES}
-    drawn: dict[str, np.ndarray | None] = dict.fromkeys(ROLES)
-    if refits:
-        probes = [probe(scores, random) for _ in range(REFITS + 1)]
-        scores = probes[0]
-        drawn = {role: np.stack([one[role] for one in probes[1:]], axis=1) for role in ROLES}
+    for role in ROLES[:2]:
+        some = random.integers(0, FOLDS, world[role].shape[1])
+        world.setdefault(f"fold_{role}", some)
+    world["fold_gold"], world["subjects_gold"] = world["fold_wrong"], world["subjects_wrong"]
+    imitated = imitate(world)
+    scores, drawn = refitted({role: world[role] for role in ROLES}, random, refits)
     return {
         role: Answers(
             scores=scores[role],
-            subjects=world["subjects_right" if role == "right" else "subjects_wrong"],
+            subjects=world[f"subjects_{role}"],
             texts=world[names[role]],
+            fold=world[f"fold_{role}"],
             imitated=imitated[role],
             log_p=world[f"logp_{role}"],
             refits=drawn[role],
@@ -58,10 +78,20 @@ def answers(world: Values, random: np.random.Generator, refits: bool) -> dict[st
     }
 
 
-def probe(scores: Values, random: np.random.Generator) -> Values:
-    """What a probe makes of the scores: a slope (sd .1), pair terms (.03) and noise (.3) more.
+def refitted(
+    scores: Values, random: np.random.Generator, refits: bool
+) -> tuple[Values, dict[str, np.ndarray | None]]:
+    """Return the scores of a probe, and those of its refits; without refits, they do not vary."""
+    if not refits:
+        return scores, dict.fromkeys(scores)
+    probes = [probe(scores, random) for _ in range(REFITS + 1)]
+    return probes[0], {name: np.stack([one[name] for one in probes[1:]], axis=1) for name in scores}
 
-    The pair terms of own and gold answers move each by itself.
+
+def probe(scores: Values, random: np.random.Generator) -> Values:
+    """Return what a probe makes of the scores: a slope (sd .1), pair terms (.03) and noise (.3).
+
+    The pair terms of each kind of answers move by themselves.
     """
     slope = np.exp(0.1 * random.normal())
     return {
@@ -72,101 +102,164 @@ def probe(scores: Values, random: np.random.Generator) -> Values:
     }
 
 
-def imitate(world: Values, random: np.random.Generator) -> Values:
-    """The imitator's pair terms by role; 0 where a world has no features."""
+def imitate(world: Values) -> Values:
+    """Return the imitator's pair terms by role; they are 0 where a world has no features."""
     if "features_gold" not in world:
         return {role: np.zeros(world[role].shape[1]) for role in ROLES}
     n = [world[role].shape[1] for role in ROLES]
-    right, wrong = (random.integers(0, FOLDS, size) for size in n[:2])
     found = imitator.pair_terms(
         np.concatenate([world[role] for role in ROLES], axis=-1),
         np.concatenate([world[f"features_{role}"] for role in ROLES], axis=1),
         kind=np.repeat([0, 1, 2], n),
-        fold=np.concatenate([right, wrong, wrong]),
+        fold=np.concatenate([world[f"fold_{role}"] for role in ROLES]),
     )
     return dict(zip(ROLES, np.split(found, np.cumsum(n)[:2]), strict=True))
 
 
-def judged(world: World, n: Sequence[int], seed: int, refits: bool) -> list[Claim]:
+def passage(world: World, n: Sequence[int], seed: int, refits: bool) -> dict[str, Claim]:
+    """Judge `through_eq` on clean and blocked scores."""
     random = np.random.default_rng(seed)
-    of = answers(world(random, *n), random, refits)
-    return [
-        claims.interaction(of["right"]),
-        claims.own_answer(of["wrong"]),
-        claims.truth(of["wrong"], of["gold"]),
-    ]
+    drawn = world(random, *n)
+    names = [f"{side}{end}" for side in SIDES for end in ("", "_blocked")]
+    scores, again = refitted({name: drawn[name] for name in names}, random, refits)
+    by_side = {}
+    for side, size in zip(SIDES, n, strict=True):
+        clean = Answers(
+            scores=scores[side],
+            subjects=drawn[f"subjects_{side}"],
+            texts=drawn[f"answers_{side}"],
+            fold=drawn[f"fold_{side}"],
+            imitated=np.zeros(size),
+            log_p=np.full((4, size), np.nan),
+            refits=again[side],
+        )
+        blocked = replace(clean, scores=scores[f"{side}_blocked"], refits=again[f"{side}_blocked"])
+        by_design = np.any(bound_by_design(clean.subjects, drawn[f"frames_{side}"]), axis=0)
+        by_side[side] = claims.through(clean, blocked, by_design)
+    return {"through_eq": claims.either(by_side)[1]}
 
 
-def rates(world: World, n: Sequence[int], seeds: int, refits: bool) -> dict[str, float]:
-    """How often each claim is made, and each step of `truth` is above 0."""
-    made = [judged(world, n, seed, refits) for seed in range(seeds)]
-    found = {
-        name: np.mean([one[place].verdict == claims.YES for one in made])
-        for place, name in enumerate(COLUMNS)
-    }
-    steps = made[0][-1].steps
-    return found | {step: np.mean([one[-1].steps[step].p < 0.05 for one in made]) for step in steps}
+def signal(world: Signal, _n: Sequence[int], seed: int, _refits: bool) -> dict[str, Claim]:
+    """Judge `signal` on trained probes and text models."""
+    p = world.p(seed)
+    return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
 
 
-def through(passes: float) -> Callable[[int], list[Claim]]:
-    """`through E_Q` where this share of the pair term passes through E_Q."""
+@dataclass(frozen=True)
+class Group:
+    """Worlds that are judged alike."""
 
-    def one(seed: int) -> list[Claim]:
-        random = np.random.default_rng(seed)
-        world = truth(random, *SIZES[0], size=0.35)
-        of = answers(world, random, refits=False)
-        found = []
-        for role, judge in (("right", claims.interaction), ("wrong", claims.own_answer)):
-            clean = of[role]
-            noise = 0.3 * random.normal(size=(2, *clean.scores.shape))
-            random_cut = replace(clean, scores=0.9 * clean.scores + noise[0])
-            lost = passes * HOME * (0.8 if role == "right" else 0.2)
-            cut = replace(clean, scores=0.9 * clean.scores - lost + noise[1])
-            three = {"clean": clean, "random": random_cut, "cut": cut}
-            found.append(claims.through(judge(clean), three, role))
-        return [claims.either(*found)]
+    worlds: Mapping[str, World | Signal]
+    false: Sequence[str] = ()  # claims that must not be made
+    true: Sequence[str] = ()  # claims that should be made
+    judge: Judge = swapped
+    sizes: Sequence[Sequence[int]] = SIZES
+    refits: Sequence[bool] = (False,)
 
-    return one
+    def expected(self, claim: str, world: str) -> str:
+        """Return whether the claim is `false` or `true` in a world; blank if neither."""
+        nothing_compared = world in ADDITIVE or world.startswith("overlap")
+        if claim in self.false or (nothing_compared and claim in ("interaction", "own_answer")):
+            return "false"
+        return "true" if claim in self.true else ""
 
 
-def table(seeds: int, chosen: str) -> pd.DataFrame:
-    """A row for each world and size, printed as it comes."""
-    rows: list[dict[str, object]] = []
-    for group, worlds in GROUPS.items():
-        for name, world in worlds.items():
-            planted = group.startswith("truth")
-            for n, refits in product(SIZES, (False, True) if planted else (False,)):
-                if re.search(chosen, name):
-                    found = rates(world, n, seeds, refits)
-                    rows.append({"group": group, "world": name, "wrong": n[1], "refits": refits})
-                    rows[-1] |= found
-                    shares = " ".join(f"{share:.3f}" for share in found.values())
-                    print(f"{name}, {n[1]} wrong{', refits' * refits}: {shares}", flush=True)
-    return pd.DataFrame(rows)
+SUMS = ("interaction", "own_answer", "truth")
+GIVEN = {"truth of .35, given responses": partial(truth, size=0.35)}
+BOTH = (False, True)
+GROUPS: dict[str, Group] = {
+    "no truth": Group(NULL, ["truth"]),
+    "no truth, written blind": Group({one.__name__: one for one in CLEAN}, ["truth"]),
+    "no truth, form and origin of answers": Group(FORMS, ["truth"]),
+    "sums at a chosen layer": Group(CHOSEN, SUMS),
+    "given responses": Group(GIVEN, SUMS[1:], SUMS[:1], partial(swapped, own_words=False)),
+    "truth cannot be told": Group(UNTELLABLE),
+    "a matter of definition, written blind": Group({one.__name__: one for one in BORDERLINE}),
+    "truth": Group(TRUE, true=["truth"], refits=BOTH),
+    "truth, written blind": Group({one.__name__: one for one in TRUTH}, (), ["truth"], refits=BOTH),
+    "nothing passes through E_Q": Group(NOTHING, ["through_eq"], (), passage, FEW),
+    "damage cannot be told": Group(DAMAGED, (), (), passage, FEW),
+    "passes through E_Q": Group(PASSES, (), ["through_eq"], passage, FEW, BOTH),
+    "no signal": Group(SAME, ["signal"], (), signal, [()]),
+    "signal": Group(MORE, (), ["signal"], signal, [()]),
+}
 
 
-def lines(found: pd.DataFrame) -> str:
-    """A row for each world, as in docs/validity.md: each claim's share at both sizes."""
-    rows = []
-    for (group, world, refits), part in found.groupby(["group", "world", "refits"], sort=False):
-        cells = ["; ".join(f"{share:.2f}".lstrip("0") for share in part[name]) for name in COLUMNS]
-        label = f"{world.replace('_', ' ')}{', refits' * refits}"
-        rows.append(" | ".join([group, label, *(cells[place] for place in (2, 0, 1))]))
-    return "\n".join(rows)
+def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, object]]:
+    """Return a row for each world of a group, size and claim."""
+    found: list[dict[str, object]] = []
+    for world, n, refits in product(group.worlds, group.sizes, group.refits):
+        if not re.search(chosen, world):
+            continue
+        made = [group.judge(group.worlds[world], n, seed, refits) for seed in range(seeds)]
+        for claim in made[0]:
+            verdicts = Counter(one[claim].verdict for one in made)
+            found.append(
+                {
+                    "group": name,
+                    "world": f"{world}{', refits' * refits}",
+                    "size": "; ".join(map(str, n)),
+                    "claim": claim,
+                    "expected": group.expected(claim, world),
+                    "made": verdicts[claims.YES] / seeds,
+                    "judged": (verdicts[claims.YES] + verdicts[claims.NO]) / seeds,
+                }
+            )
+    return found
+
+
+def table(found: pd.DataFrame) -> str:
+    """Return a line for each world and size, with the share in which each claim is made.
+
+    A share is marked `f` where the claim is false, `!` if it is then above `MOST`, and `t` where
+    the claim is true. In brackets stands the share of the data sets in which it is judged.
+    """
+
+    def cell(row: pd.Series) -> str:
+        wrong = row["expected"] == "false" and row["made"] > MOST
+        mark = "!" if wrong else row["expected"][:1]
+        judged = "" if row["judged"] == 1 else f" ({row['judged']:.2f})"
+        return f"{row['made']:.3f} {mark}{judged}".strip()
+
+    cells = found.assign(cell=found.apply(cell, axis=1))
+    wide = cells.pivot(index=["world", "size"], columns="claim", values="cell")
+    order = pd.MultiIndex.from_frame(found[["world", "size"]].drop_duplicates())
+    columns = [claim for claim in CLAIMS if claim in wide]
+    text = wide.loc[order, columns].reset_index().rename_axis(columns=None)
+    width = text["world"].str.len().max()
+    text["world"] = text["world"].str.ljust(width)
+    return text.to_string(index=False, justify="left")
+
+
+def summary(found: pd.DataFrame, seeds: int) -> str:
+    """Return how often claims are made over all worlds in which they are false, and true."""
+    error = {share: np.sqrt(share * (1 - share) / seeds) for share in (MOST, 0.5)}
+    text = [f"Standard error with {seeds} seeds: {error[MOST]:.3f} at .05, {error[0.5]:.3f} at .5"]
+    for expected in ("false", "true"):
+        some = found[(found["expected"] == expected) & (found["judged"] > 0)]
+        for (claim, group), part in some.groupby(["claim", "group"], sort=False):
+            shares = part["made"]
+            ends = f"{shares.min():.3f} to {shares.max():.3f}, mean {shares.mean():.3f}"
+            text.append(f"{claim}, {expected} in `{group}`: {ends} of {len(part)} worlds and sizes")
+    text.append(f"\nFalse claims in more than {MOST}:")
+    over = found[(found["expected"] == "false") & (found["made"] > MOST)]
+    for row in over.sort_values(["claim", "made"], ascending=[True, False]).itertuples():
+        text.append(f"{row.claim}: {row.made:.3f} {row.world} ({row.size})")
+    return "\n".join(text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=400)
     parser.add_argument("--worlds", default="", help="a regular expression")
-    chosen = parser.parse_args()
-    found = table(chosen.seeds, chosen.worlds)
-    print(lines(found))
-    print(found.groupby("group", sort=False)[[*COLUMNS]].agg(["mean", "max"]).round(3).to_string())
-    for passes in (0.0, 0.5, 1.0):
-        made = [through(passes)(seed)[0] for seed in range(chosen.seeds)]
-        share = np.mean([one.verdict == claims.YES for one in made])
-        print(f"through E_Q where {passes:g} passes: {share:.3f}")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    every: list[dict[str, object]] = []
+    for name, group in GROUPS.items():
+        if found := rows(name, group, asked.seeds, asked.worlds):
+            print(f"\n{name}\n{table(pd.DataFrame(found))}", flush=True)
+            every += found
+    print(f"\n{summary(pd.DataFrame(every), asked.seeds)}")
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ def crossed_pairs(
     ids = np.array([f"i{i:05}" for i in range(n)])
     columns = {"id": ids, "question": [f"q{i}" for i in range(n)], "label": z}
     columns |= {"subject": [f"s{i // 2}" for i in range(n)], "ea_text": [f"y{id_}" for id_ in ids]}
-    columns |= {"crossed_partner": ids[partner], "partner_source": "relations", "same_frame": True}
+    columns |= {"crossed_partner": ids[partner], "partner_source": "relations"}
     return pd.DataFrame(columns), clean, crossed
 
 
@@ -191,12 +191,15 @@ def pairs(
     scored, drawn = _scored(learned, states, Settings(**probe))
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
-        row = analysis.table(crossing.report, scored, answers, refits=refits, draws=1).iloc[0]
+        table = analysis.table(
+            lambda one: crossing.tables(one)["crossing"], scored, answers, refits=refits, draws=2
+        )
+        rows = table.set_index("quantity")
         for quantity in PAIRS:
-            ends = row[[quantity, f"{quantity}_low", f"{quantity}_high"]]
+            ends = rows.loc[quantity, ["estimate", "ci_low", "ci_high"]]
             records.append((quantity, name, *ends))
     found = pd.DataFrame(records, columns=["quantity", "probes", "estimate", "low", "high"])
-    return found.assign(seed=seed, **row.filter(like="share_"))
+    return found.assign(seed=seed, **rows["estimate"].filter(like="share_"))
 
 
 def coverage(found: pd.DataFrame) -> pd.DataFrame:

@@ -116,10 +116,10 @@ def nulls(tables: Path) -> str:
             CONTROLS[row.control][1],
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
-            ends(row, "own_crossed", 1),
             ends(row, "pair_right"),
             "–" if pd.isna(row.pair_gold) else signed(row.pair_gold),
             "none" if pd.isna(row.made) else f"**{row.made}**",
+            "none" if pd.isna(row.untested) else row.untested.replace("_", " "),
             f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
         ]
         for row in at_default(table).itertuples()
@@ -127,10 +127,13 @@ def nulls(tables: Path) -> str:
 
 
 def ends(row: Any, name: str, digits: int = 2) -> str:
-    """A number with its interval: `1.94 (1.52 to 2.39)`."""
+    """Return the number of a column with its interval."""
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    if pd.isna(value):
-        return "–"
+    return "–" if pd.isna(value) else interval(value, low, high, digits)
+
+
+def interval(value: float, low: float, high: float, digits: int = 2) -> str:
+    """Return a number with its interval: `1.94 (1.52 to 2.39)`."""
     value, low, high = (signed(number, digits) for number in (value, low, high))
     return f"{value} ({low} to {high})"
 
@@ -142,20 +145,23 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def crossing(tables: Path) -> str:
-    """The pair terms of the calibration's cells at the default read-out."""
+    """Return the pair terms and claims of the calibration's cells at the default read-out."""
     table = at_default(pd.read_csv(tables / "demo.crossing.csv"))
-    return rows(
-        [
-            f"{name(row.model)} on {name(row.dataset)}",
-            f"{row.n_right}; {row.n_wrong}; {row.n_gold}",
-            ends(row, "pair_right"),
-            f"{signed(row.pair_right_cut)}; {signed(row.pair_right_random)}",
-            ends(row, "pair_wrong"),
-            ends(row, "pair_gold"),
-            f"{row.interaction}, {row.own_answer}, {row.truth}, {row.through_eq}",
-        ]
-        for row in table[table["headline"]].itertuples()
-    )
+    claims = at_default(pd.read_csv(tables / "demo.claims.csv")).groupby(["model", "dataset"])
+    lines = []
+    for (model, dataset), cell in table[table["headline"]].groupby(["model", "dataset"]):
+        of = cell.set_index("quantity").rename(columns={"ci_low": "low", "ci_high": "high"})
+        terms = [of.loc[f"pair_{side}"] for side in ("right", "wrong", "gold")]
+        verdicts = claims.get_group((model, dataset)).set_index("claim")["verdict"]
+        lines.append(
+            [
+                f"{name(model)} on {name(dataset)}",
+                "; ".join(f"{one.n:.0f}" for one in terms),
+                *(interval(one.estimate, one.low, one.high) for one in terms),
+                ", ".join(verdicts),
+            ]
+        )
+    return rows(lines)
 
 
 def experiments(tables: Path) -> str:

@@ -44,7 +44,6 @@ rule calibration_cell:
         scores=paths.product("scores", ".parquet"),
         floors=paths.product("scores", ".floors.parquet"),
         controls=paths.product("delta_p", ".controls.csv"),
-        contrasts=paths.product("delta_p", ".contrasts.csv"),
         crossing=paths.product("delta_p", ".crossing.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
         answers=paths.product("answers", ".parquet"),

@@ -1,6 +1,7 @@
 # What all stages share: the checked config, where products lie, and what a job may use.
 
 import gc
+import atexit
 import os
 import re
 import sys
@@ -94,10 +95,16 @@ def before_run():
 
 
 def after_run():
-    """Where the figures lie."""
-    for job in workflow.dag.jobs:
-        if job.rule.name == "picture" and not job.wildcards.view:
-            print(f"{job.wildcards.figure}: {job.output.html}", file=sys.stderr)
+    """Say where the figures lie, and last the paragraphs for a paper, below Snakemake's own words."""
+    jobs = list(workflow.dag.jobs)
+    pictures = [job for job in jobs if job.rule.name == "picture" and not job.wildcards.view]
+    lines = [f"{job.wildcards.figure}: {job.output.html}" for job in pictures]
+    lines += [
+        f"{job.wildcards.figure}, for a paper: {job.output.text}"
+        for job in jobs
+        if job.rule.name == "methods"
+    ]
+    atexit.register(lambda: print(*lines, sep="\n", file=sys.stderr))
 
 
 def after_failure():

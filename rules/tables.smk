@@ -5,9 +5,10 @@
 # in:  scores, answers, the activations' index (how many tokens were blocked)
 #      results/{experiments,detection,calibration}/… of the cells; resources/published.yaml
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve (ΔP)
-#      results/delta_p/<model>/<dataset>.contrasts.csv   own less partner's question
+#      results/delta_p/<model>/<dataset>.contrasts.csv   exact less random tokens
 #      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
-#      results/delta_p/<model>/<dataset>.crossing.csv    pair terms and claims
+#      results/delta_p/<model>/<dataset>.crossing.csv    pair terms, by layer
+#      results/delta_p/<model>/<dataset>.claims.csv      a verdict for each claim
 #      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
 #      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 #      results/tables/<figure>.csv, and with each of these endings
@@ -114,7 +115,7 @@ OF_MANY = {
     "null_controls": (
         {
             name: paths.of_calibration("delta_p", TABLES[name], studies.null_cells(cfg))
-            for name in ("curve", "controls", "contrasts", "crossing")
+            for name in ("curve", "controls", "crossing", "claims")
         },
         dict(table="null-controls.csv"),
         dict(nulls=NULLS),
@@ -155,7 +156,6 @@ OF_MANY = {
         dict(
             published=f"{paths.resources}/published.yaml",
             curve=paths.built(".csv"),
-            contrasts=paths.built(".contrasts.csv"),
             others=[
                 path
                 for name in (*EXPERIMENTS, "detection", "self-awareness")

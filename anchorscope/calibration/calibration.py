@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.experiment import recurring, with_interval
-from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import auc
@@ -17,10 +16,9 @@ from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world
 
 CROSSED = (
-    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "pair_right_cut",
-    "pair_right_random", "share_pair", "truth", "through_eq",
+    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_pair",
 )  # fmt: skip
-"""Columns of the table of crossing."""
+"""Quantities of the table of crossing, and ends of their intervals."""
 COLUMNS = {
     **recurring("model", "dataset"),
     "seed": "training seed of the model",
@@ -45,8 +43,6 @@ COLUMNS = {
     "answer_auc": "AUC of the floor `answer`",
     **recurring("headline"),
     **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
-    "own_crossed": OWN_FLIPS,
-    "own_crossed_low": "lower end of the interval of `own_crossed`",
     **recurring("signal"),
     "seal": "how much of E_Q still reaches later tokens under the knockout; 0",
 }
@@ -85,7 +81,6 @@ def cell(
     truth: pd.DataFrame,
     answers: pd.DataFrame,
     controls: pd.DataFrame,
-    contrasts: pd.DataFrame,
     crossing: pd.DataFrame,
     floors: pd.DataFrame,
     *,
@@ -99,7 +94,7 @@ def cell(
     Args:
         scores: the table of `anchorscope.probes.scores`, at least clean and knockout.
         truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
-        answers, controls, contrasts, crossing: of the cell; dropped answers are left out.
+        answers, controls, crossing: of the cell; dropped answers are left out.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
 
@@ -124,7 +119,7 @@ def cell(
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
-        here = {**fixed, **_of_readout(readout, controls, contrasts, crossing)}
+        here = {**fixed, **_of_readout(readout, controls, crossing)}
         for grouping, moved in _moved(readout).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(kinds, ("all", "0", "1")):
@@ -160,23 +155,31 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 
 
 def _of_readout(
-    readout: Readout, controls: pd.DataFrame, contrasts: pd.DataFrame, crossing: pd.DataFrame
+    readout: Readout, controls: pd.DataFrame, crossing: pd.DataFrame
 ) -> dict[str, object]:
     """The columns that are the same for all samples of a read-out; arrays [layers] or values."""
     layers = np.arange(len(readout.clean))
     signal = rows_where(controls, **readout.key)["cell_signal"]
-    crossed = rows_where(crossing, **readout.key).set_index("layer").reindex(layers)
-    own = rows_where(contrasts, **readout.key, contrast=OWN, quantity="share")
-    own = own.set_index("layer").reindex(layers)
+    crossed = by_quantity(rows_where(crossing, **readout.key), layers)
     return {
         **readout.key,
         "signal": bool(signal.any()) if len(signal) else None,
         "layer": layers,
         "headline": layers == readout.headline,
         **{name: crossed[name].to_numpy() for name in CROSSED},
-        "own_crossed": own["estimate"].to_numpy(),
-        "own_crossed_low": own["ci_low"].to_numpy(),
     }
+
+
+def by_quantity(crossing: pd.DataFrame, layers: np.ndarray) -> pd.DataFrame:
+    """Return a row per layer, with the columns `CROSSED`, of a read-out's rows of crossing."""
+    named = {name: name for name in CROSSED if name in set(crossing["quantity"])}
+    columns = {"": "estimate", "_low": "ci_low", "_high": "ci_high"}
+    wide = {
+        f"{name}{end}": crossing[crossing["quantity"] == name].set_index("layer")[column]
+        for name in named
+        for end, column in columns.items()
+    }
+    return pd.DataFrame(wide, index=layers).reindex(columns=list(CROSSED))
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:

@@ -10,15 +10,14 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.knockout.contrasts import NO, RANDOM
 from anchorscope.experiments.tables import rows_where
 
 COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
 VERDICTS = {True: "within", False: "outside", None: "not run"}
 
 Curves = Mapping[tuple[Hashable, ...], pd.DataFrame]
-"""(model, dataset, anchor) → rows by layer; the anchor `random` stands for that control's rows of
-the contrasts."""
+"""(model, dataset, anchor) → rows by layer; the anchor `random` stands for all samples under random
+tokens."""
 Outcome = tuple[str, bool | None]
 """What was measured, in words, and whether the statement holds; None: cannot be told."""
 
@@ -83,7 +82,6 @@ class Case:
 def check(
     published: Mapping[str, Any],
     tables: Mapping[str, pd.DataFrame],
-    contrasts: Mapping[str, pd.DataFrame],
     readouts: Mapping[str, str],
     others: Mapping[tuple[str, str], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
@@ -91,7 +89,7 @@ def check(
 
     Args:
         published: that file.
-        tables, contrasts: of the figures that are built, by figure.
+        tables: of the figures that are built, by figure.
         readouts: the read-out that each figure draws, `mlp/final` if not given.
         others: tables of experiments and of detection that are built, by figure and name, such as
             `patching`.
@@ -106,7 +104,7 @@ def check(
     records = []
     for figure in published["figures"]:
         readout = readouts.get(figure, DEFAULT_READOUT)
-        built = _curves(tables[figure], contrasts[figure], readout) if figure in tables else {}
+        built = _curves(tables[figure], readout) if figure in tables else {}
         beside = {
             name: _at_readout(table, readout)
             for (of_figure, name), table in (others or {}).items()
@@ -159,16 +157,17 @@ def _at_readout(table: pd.DataFrame, readout: str) -> pd.DataFrame:
     return table[table["site"] + "/" + table["position"] == readout]
 
 
-def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
+def _curves(table: pd.DataFrame, readout: str) -> Curves:
     """The curves of a figure at a read-out, thin points as NaN."""
     here = Pair.of(readout)._asdict()
-    curve = rows_where(table, **here, condition="knockout", grouping="per_layer")
+    rows = rows_where(table, **here, grouping="per_layer")
+    curve, random = (rows_where(rows, condition=name) for name in ("knockout", "random"))
+    random = rows_where(random, anchor="all").assign(anchor="random")
     thin = curve["thin"].astype(bool)
     curve = curve.assign(**{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")})
-    random = rows_where(contrasts, **here, contrast=RANDOM, quantity="delta_p")
     return {
         key: rows.sort_values("layer")
-        for part in (curve, random.assign(anchor="random"))
+        for part in (curve, random)
         for key, rows in part.groupby(["model", "dataset", "anchor"])
     }
 
@@ -251,9 +250,9 @@ def _no_effect(case: Case) -> Outcome:
     rows = case.curves.get((case.model, case.datasets[0], "random"))
     if rows is None:
         return "", None
-    none = rows["effect"] == NO
-    low, high = rows["ci90_low"].min(), rows["ci90_high"].max()
-    words = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
+    none = (rows["ci_low"] <= 0) & (rows["ci_high"] >= 0)
+    low, high = rows["ci_low"].min(), rows["ci_high"].max()
+    words = f"at {none.sum()} of {len(rows)} layers, intervals {low:.1f} to {high:.1f}"
     return words, bool(none.all())
 
 

@@ -9,10 +9,8 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.crossing.claims import YES
-from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.experiments.crossing.claims import NO, ON_PAIRS, YES
 from anchorscope.experiments.experiment import recurring, with_interval
-from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS, PART
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
@@ -83,12 +81,6 @@ FLOORS = (
     Floor("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
     Floor("share of the pair", "share_pair", low=0.3),
     Floor("pair term of gold answers", "pair_gold", low=0.6),
-    Floor("truth", "says_truth", low=1.0),
-    Floor("through E_Q", "says_through_eq", low=1.0),
-    Floor("pair term with E_Q cut", "pair_right_cut", -0.05, 0.05),
-    Floor("part of the pair term with random tokens cut", "random_part", low=0.85),
-    Floor("flips, own less partner's question", "own_crossed", mean_low=18.0),
-    Floor("flips, own less partner's question, lower end", "own_crossed_low", low=0.0),
     *(
         Floor(f"{name} at layer {layer}", column, -0.05, 0.05, where={"layer": layer})
         for name, column in (
@@ -107,10 +99,6 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
     """
     place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
     chosen = rows_where(table, **place).astype({"z": str})
-    chosen = chosen.assign(
-        random_part=chosen["pair_right_random"] / chosen["pair_right"],
-        **{f"says_{name}": 1.0 * (chosen[name] == YES) for name in ("truth", "through_eq")},
-    )
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
         cells = [(str(model), dataset) for dataset in datasets.unique()]
@@ -168,7 +156,8 @@ def missed(floors: pd.DataFrame) -> list[str]:
     return sentences
 
 
-CROSSED = ("pair_right", "pair_right_low", "pair_right_high", "pair_gold", *CLAIMS)
+TABLES = ("controls", "curve", "crossing", "claims")
+"""Tables of a cell that say whether it came out empty."""
 OF_CONTROLS = (
     "probe_auc", "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high",
 )  # fmt: skip
@@ -184,11 +173,11 @@ NULL_COLUMNS = {
     "forbids": "claims that would be false positives in this cell",
     "empty": "whether none of them is made",
     "made": "which of them are made",
+    "untested": "which of them cannot be judged in this cell",
     **recurring("flip_share", "random_flip_share"),
-    **with_interval("own_crossed", OWN_FLIPS),
-    "effect": "whether this contrast in logits, for right or for wrong answers, excludes 0 and is "
-    "not within a quarter of its ceiling; with or without a signal",
-    **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
+    **with_interval("pair_right", "as in [crossing](#crossing)"),
+    "pair_gold": "as in [crossing](#crossing)",
+    **dict.fromkeys(ON_PAIRS, "as in [claims](#claims)"),
 }
 """Column of the table → what it holds."""
 PLACE = ["site", "position", "layer"]
@@ -204,53 +193,48 @@ CELL = {
 """Columns of the controls, of probes that learned shuffled labels and of the read-out as a whole,
 and their names here."""
 PER_LAYER = {"condition": "knockout", "grouping": "per_layer", "anchor": "Q"}
+PAIR = {"estimate": "pair_right", "ci_low": "pair_right_low", "ci_high": "pair_right_high"}
 BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("curve", PER_LAYER | {"anchor": "all"}, {"n": "n"}),
     ("curve", PER_LAYER, {"share": "flip_share"}),
     ("curve", PER_LAYER | {"condition": "random"}, {"share": "random_flip_share"}),
-    (
-        "contrasts",
-        {"contrast": OWN, "quantity": "share"},
-        {"estimate": "own_crossed", "ci_low": "own_crossed_low", "ci_high": "own_crossed_high"},
-    ),
-    ("crossing", {}, {name: name for name in CROSSED}),
+    ("crossing", {"quantity": "pair_right"}, PAIR),
+    ("crossing", {"quantity": "pair_gold"}, {"estimate": "pair_gold"}),
+    *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
 )
 """Table, rows of it, and their columns with their names here."""
-LOGITS = ("logit_right", "logit_wrong")
 
 
 def null_controls(
-    nulls: Mapping[str, Mapping[str, Any]],
-    controls: Sequence[pd.DataFrame],
-    curves: Sequence[pd.DataFrame],
-    contrasts: Sequence[pd.DataFrame],
-    crossings: Sequence[pd.DataFrame],
+    nulls: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Sequence[pd.DataFrame]]
 ) -> pd.DataFrame:
     """Say of every null control whether it came out empty: none of the claims that it forbids.
 
-    `made` names those that are made all the same. `effect` is a claim, too: the interval of own −
-    crossed logits of right or of wrong answers lies beyond 0, and not within a quarter of the
-    ceiling. At `prompt_end` a signal is none of what is forbidden: the answer to come is there.
+    AUCs, floor, gain and `signal` are those of the read-out as a whole, each sample scored at its
+    own fold's layer. At `prompt_end` a signal is none of what is forbidden, because the answer to
+    come can be read there. A control of shuffled labels is judged by the probes that learned them:
+    it has a signal where `auc_low` lies above 0.6, and no floor and no flips.
 
-    `nulls` are their entries in the config by name; the tables are those of their cells, in the
-    same order. A row for each control and read-out with the columns `NULL_COLUMNS`
-    (docs/products.md), at the headline layer. AUCs, floor, gain and `signal` are those of the
-    read-out as a whole, each sample scored at its own fold's layer. A control of shuffled labels is
-    judged by the probes that learned them: its AUCs are theirs, it has a signal where `auc_low`
-    lies above 0.6, and no floor and no flips. Raises AnchorscopeError: a probe's AUC has no
-    interval, or no probe learned shuffled labels.
+    Args:
+        nulls: The controls' entries in the config, by name.
+        tables: Name (of `TABLES`) → the tables of the controls' cells, in the same order.
+
+    Returns:
+        One row per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
+
+    Raises:
+        AnchorscopeError: A probe's AUC has no interval, or no probe learned shuffled labels.
     """
     frames = []
-    for (name, null), known, curve, contrast, crossing in zip(
-        nulls.items(), controls, curves, contrasts, crossings, strict=True
-    ):
+    for place, (name, null) in enumerate(nulls.items()):
+        of_cell = {kind: some[place] for kind, some in tables.items()}
         judged = SHUFFLED if null["shuffled"] else CELL
-        readouts = rows_where(known, headline=True)[[*PLACE, *judged]].rename(columns=judged)
+        known = rows_where(of_cell["controls"], headline=True)
+        readouts = known[[*PLACE, *judged]].rename(columns=judged)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
             readouts["signal"] = readouts["auc_low"] > LEAST_AUC
         else:
-            tables = {"curve": curve, "contrasts": contrast, "crossing": crossing}
-            readouts = _with_groups(readouts, tables)
+            readouts = _with_groups(readouts, of_cell)
         if readouts["auc_low"].isna().any():
             what = "the probe's AUC has no interval"
             what += ": no labels were shuffled" * null["shuffled"]
@@ -258,32 +242,29 @@ def null_controls(
             raise stale(what, where, "the cell's tables of ΔP")
         named = {key: null[key] for key in ("expectation", "model", "dataset")}
         named |= {"control": name, "forbids": ", ".join(null["forbids"])}
-        made = _made(readouts, null["forbids"])
-        frames.append(readouts.assign(made=made, empty=made == "", **named))
+        made, untested = _made(readouts, null["forbids"])
+        frames.append(readouts.assign(made=made, empty=made == "", untested=untested, **named))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 
 
-def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> pd.Series:
-    """Which of these claims each read-out makes, of those that were measured."""
-    measured = [claim for claim in forbids if claim in readouts]
-    says = readouts[measured].map(lambda told: told is True or told == YES)
-    if "signal" in says:
-        says["signal"] &= readouts["position"] != "prompt_end"
-    return says.apply(lambda row: ", ".join(row.index[row]), axis=1)
+def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[pd.Series, pd.Series]:
+    """Return which of these claims each read-out makes, and which cannot be judged."""
+    told = readouts.reindex(columns=list(forbids))
+    made = told.isin([True, YES])
+    judged = told.isin([True, False, YES, NO])
+    if "signal" in made:
+        made["signal"] &= readouts["position"] != "prompt_end"
+
+    def names(chosen: pd.DataFrame) -> pd.Series:
+        return chosen.apply(lambda row: ", ".join(row.index[row]), axis=1)
+
+    return names(made), names(~judged)
 
 
 def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The read-outs and what their groups and pairs do, blank where it was not measured."""
+    """Return the read-outs and what their groups and pairs do, blank where not measured."""
     readouts["signal"] = readouts["signal"].astype(bool)
     for name, where, columns in BESIDE:
         rows = rows_where(tables[name], **where)[[*PLACE, *columns]].rename(columns=columns)
         readouts = readouts.merge(rows, how="left", on=PLACE, validate="1:1")
-    return readouts.join(_effect(tables["contrasts"]), on=PLACE)
-
-
-def _effect(contrasts: pd.DataFrame) -> pd.Series:
-    """Whether own − crossed logits are beyond 0 and not within a quarter of the ceiling."""
-    logits = contrasts[(contrasts["contrast"] == OWN) & contrasts["quantity"].isin(LOGITS)]
-    low, high, margin = logits["ci_low"], logits["ci_high"], PART * logits["ceiling"].abs()
-    effect = ((low > 0) | (high < 0)) & ~((low >= -margin) & (high <= margin))
-    return effect.groupby([logits[name] for name in PLACE]).any().rename("effect")
+    return readouts

@@ -8,7 +8,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.experiment import recurring, with_interval
-from anchorscope.experiments.knockout.contrasts import OWN, OWN_FLIPS
+from anchorscope.experiments.knockout.contrasts import PUBLISHED
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -28,7 +28,7 @@ COLUMNS = {
     "n_exact": "mean number of exact question tokens",
     "n_paired": "samples whose random control is complete",
     **recurring("probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share"),
-    **with_interval("contrast", f"{OWN_FLIPS}, in percentage points"),
+    **with_interval("contrast", "flips, exact less random tokens, in percentage points"),
     "delta_p_q": AS_IN_CONTROLS,
     "delta_p_all": "mean ΔP of all samples",
     **with_interval("question_only", AS_IN_CONTROLS),
@@ -90,12 +90,12 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
     """The quantities of one study that are compared, a row for each row of its controls.
 
     The mean ΔP over all samples, their number and that of exact question tokens are the curve's;
-    the paired contrast of shares, own less partner's question, is blank where none was swapped.
+    the paired contrast of shares is the published one, exact less random tokens.
     """
     everyone = rows_where(curve, condition="knockout", anchor="all", grouping="per_layer")
     of_all = {"delta_p": "delta_p_all", "n_blocked": "n_exact"}
     everyone = everyone[[*KEY, "n", "n_paired", *of_all]].rename(columns=of_all)
-    paired = rows_where(contrasts, contrast=OWN, quantity="share")
+    paired = rows_where(contrasts, contrast=PUBLISHED, quantity="share")
     names = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
     paired = paired[[*KEY, *names]].rename(columns=names)
     compared = controls[[*KEY, "headline", *CONTROLS]]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     Readout = Literal[READOUTS]
     StyleName = Literal[tuple(STYLES)]
-Claim = Literal["signal", "effect", "interaction", "own_answer", "truth", "through_eq"]
+Claim = Literal["signal", "interaction", "own_answer", "truth", "through_eq"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
     "null-closer", "null-additive", "null-order", "null-type", "null-familiar",

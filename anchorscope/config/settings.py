@@ -60,17 +60,18 @@ class Conditions(Section):
 
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
     random: RandomControl | None = key(None, "Block as many other question tokens.")
+    rest: Plain | None = key(None, "Block every question token but the exact ones.")
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
-    """Swap the answers of two questions with the same relation and fold, without blocking and,
-    where these are run, with `knockout` and `random`: the controls of the knockout."""
+    """Swap the answers of two questions with the same relation and fold: without blocking, and
+    with `knockout` and `rest` where these are run."""
     gold: Plain | None = None
     """With `crossed`: also swap the gold answers of wrongly answered questions."""
 
 
 def _all_conditions() -> Conditions:
-    plain = {name: Plain() for name in ("knockout", "question", "crossed", "gold")}
+    plain = {name: Plain() for name in ("knockout", "rest", "question", "crossed", "gold")}
     return Conditions(**plain, random=RandomControl(), noop=Noop())
 
 
@@ -166,8 +167,7 @@ class Null(Section):
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
     forbids: Listed[Claim] = Field(list(get_args(Claim)))
     """Claims that would be false positives in the cell: `signal`, the probe beats the text-only
-    baselines; `effect`, the knockout does more behind the own question than behind the partner's;
-    and those of crossing."""
+    baselines; and those of crossing."""
     expectation: Text = Field(description="Why they would be false positives, in words.")
 
 

@@ -68,9 +68,11 @@ class Analysis:
     def cell_strength(self) -> Strength:
         """Of the read-out as a whole, each sample scored at its own fold's layer.
 
-        No sample has a say in the choice of the layer that scores it.
+        No sample has a say in the choice of the layer that scores it. `signal` is the claim: p of
+        the margin is below .05 at the level .95.
         """
-        return self._strength(lambda readout: readout.own[None])
+        found = self._strength(lambda readout: readout.own[None])
+        return {**found, "signal": found["margin_p"] < 1 - self.level}
 
     def _strength(self, scores: Callable[[Readout], np.ndarray]) -> Strength:
         """Of the scores [layers, n] of a read-out."""

@@ -42,20 +42,31 @@ def title_of(condition: str) -> str:
 
 
 @as_chart
-def chart(table: pd.DataFrame, crossing: pd.DataFrame, request: Request) -> Picture:
-    """The figure of one read-out: a column per model, ΔP above the pathway above truth.
+def chart(
+    table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, request: Request
+) -> Picture:
+    """Draw the figure of one read-out: a column per model, ΔP above the pathway above truth.
 
-    `table` holds rows of `results/tables/<figure>.csv`, `crossing` of `<figure>.crossing.csv`; the
-    lower rows are left out where it has none. Points marked `thin` are crosses beside the line;
-    layers without `signal` are hollow and grey.
-    Raises AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    Points marked `thin` are crosses beside the line. Layers without `signal` are hollow and grey.
+
+    Args:
+        table: Rows of `results/tables/<figure>.csv`.
+        crossing: Rows of `<figure>.crossing.csv`. Without any, the lower rows are left out.
+        claims: Rows of `<figure>.claims.csv`.
+        request: See `figure_picture.as_chart`.
+
+    Raises:
+        AnchorscopeError: Columns are missing, or nothing was measured at this read-out or grouping.
     """
     data.require(crossing, figure_pathway.NEEDED)
-    crossed = len(_crossed(crossing, request)) > 0
-    return _picture(table, crossing, request, "knockout", crossed=crossed)
+    data.require(claims, figure_pathway.OF_CLAIMS)
+    crossed = len(_of_request(crossing, request)) > 0
+    return _picture(table, crossing, claims, request, "knockout", crossed=crossed)
 
 
-def choices(table: pd.DataFrame, crossing: pd.DataFrame, **keywords: Any) -> list[Choice]:
+def choices(
+    table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
+) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
     The figure itself comes first, conditions follow in the order of the registry. Arguments and
@@ -67,50 +78,62 @@ def choices(table: pd.DataFrame, crossing: pd.DataFrame, **keywords: Any) -> lis
     places = table[["site", "position", "grouping", "condition"]].drop_duplicates()
     measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
     measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
-    crossed = len(_crossed(crossing, request)) > 0
+    crossed = len(_of_request(crossing, request)) > 0
     made = []
     for site, position, grouping, condition in dict.fromkeys([first, *measured]):
         here = replace(request, readout=(site, position), grouping=grouping)
-        picture = _picture(table, crossing, here, condition, crossed=crossed)
+        picture = _picture(table, crossing, claims, here, condition, crossed=crossed)
         made.append(Choice(f"{site}/{position}", condition, grouping, picture))
     return made
 
 
 def _picture(
-    table: pd.DataFrame, crossing: pd.DataFrame, request: Request, condition: str, *, crossed: bool
+    table: pd.DataFrame,
+    crossing: pd.DataFrame,
+    claims: pd.DataFrame,
+    request: Request,
+    condition: str,
+    *,
+    crossed: bool,
 ) -> Picture:
-    """A condition's curves at a read-out; below them swapped answers, if `crossed`."""
+    """Draw a condition's curves at a read-out; below them swapped answers, if `crossed`."""
     rows, grouping = data.select(table, request.readout, request.grouping)
     rows = data.labelled(rows[rows["condition"] == condition], request)
-    swapped, cells = _crossed(crossing, request), data.cells_of(rows, request)
-    below = figure_pathway.panels(swapped, request.look) if crossed else []
-    claims = [figure_pathway.verdict(swapped)]
-    details = _of_pairs(cells, swapped, request)
+    swapped, judged = (_of_request(each, request) for each in (crossing, claims))
+    cells = data.cells_of(rows, request)
+    below = figure_pathway.panels(swapped, judged, request.look) if crossed else []
     title = request.title if condition == "knockout" else title_of(condition)
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
         [delta_panel(curves(rows), rows[rows["headline"]]), *below],
-        notes.delta_p_caption(request, rows, request.where, grouping, claims, details),
+        notes.delta_p_caption(
+            request,
+            rows,
+            request.where,
+            grouping,
+            [figure_pathway.verdict(swapped, judged)],
+            _of_pairs(cells, swapped, judged, request),
+        ),
         f"{title}{' (preview)' if notes.is_preview(cells) else ''}",
     )
 
 
-def _crossed(crossing: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """The request's cells of the table of crossing, at its read-out."""
-    return data.labelled(data.rows_at(crossing, request.readout), request)
+def _of_request(table: pd.DataFrame, request: Request) -> pd.DataFrame:
+    """Return the rows of the request's cells at its read-out."""
+    return data.labelled(data.rows_at(table, request.readout), request)
 
 
 def _of_pairs(
-    cells: Mapping[str, pd.DataFrame], swapped: pd.DataFrame, request: Request
+    cells: Mapping[str, pd.DataFrame], swapped: pd.DataFrame, claims: pd.DataFrame, request: Request
 ) -> list[str]:
-    """The details on swapped pairs."""
+    """Return the details on swapped pairs and claims."""
+    details = figure_pathway.untold_notes(swapped, claims, request)
     if swapped.empty:
-        return [figure_pathway.NOT_CROSSED]
+        return [*details, figure_pathway.NOT_CROSSED]
     by_cell = data.cells_of(swapped, request)
     none = [name for name in by_cell if len(cells[name]) and by_cell[name].empty]
-    unswapped = [f"No two answers could be swapped: {notes.few(none, 12)}."] if none else []
-    return figure_pathway.untold_notes(swapped, request) + unswapped
+    return details + ([f"No two answers could be swapped: {notes.few(none, 12)}."] if none else [])
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:

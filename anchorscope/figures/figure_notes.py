@@ -123,10 +123,10 @@ def delta_p_caption(
     claims: Sequence[str] = (),
     details: Sequence[str] = (),
 ) -> Caption:
-    """Of pictures of ΔP: `subject`, grouping, n and the verdict, and what all pictures say alike.
+    """Of pictures of ΔP: `subject`, grouping, n and the claims, and what all pictures say alike.
 
-    `rows` are labelled rows of `figure_data.select`, of one condition. `claims` stand before the
-    verdict, `details` before the other details.
+    `rows` are labelled rows of `figure_data.select`, of one condition. `details` stand before the
+    other details.
     """
     cells = cells_of(rows, request)
     measured = [cell for cell in cells.values() if len(cell)]
@@ -142,7 +142,7 @@ def delta_p_caption(
             f"{missing} cells were not measured." if missing else "",
         ],
         [*details, *thin_note(cells)],
-        claims=[*claims, verdict(rows), request.no_answers],
+        claims=[*claims, request.no_answers],
         intervals=REFITTED if refitted else FIXED,
         thin=cross_note(cells),
     )
@@ -165,18 +165,6 @@ def small_note(everyone: pd.DataFrame) -> str:
         return ""
     cells = "1 cell has" if len(small) == 1 else f"{len(small)} cells have"
     return f"{cells} too few right or wrong answers to detect a signal of typical size."
-
-
-def verdict(rows: pd.DataFrame) -> str:
-    """In how many cells the probe beats the text models at the headline layer."""
-    heads = rows[(rows["anchor"] == "all") & rows["headline"]]
-    by_cell = heads.groupby(["model", "dataset", "site", "position"])["signal"].any()
-    if by_cell.empty:
-        return ""
-    if not by_cell.any():
-        return "No cell has a signal at the headline layer: ΔP cannot be interpreted."
-    where = f"{by_cell.sum()} of {len(by_cell)} cells"
-    return f"At the headline layer the probe beats the text models in {where}."
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:

@@ -123,7 +123,7 @@ def _crosses(
 LINES: Mapping[str, Sequence[float]] = {
     "clean": [1, 0],
     "exact tokens blocked": [6, 4],
-    "random tokens blocked": DOTTED,
+    "rest blocked": DOTTED,
 }
 """Looks of the lines of `claims`, by the rows' `dash`."""
 

@@ -1,7 +1,9 @@
 """The rows of panels on swapped answers: what passes through the question, and what is truth."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
@@ -11,17 +13,17 @@ from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 
 NEEDED = (
-    "model dataset site position layer n_right n_wrong n_gold pair_right pair_wrong pair_gold "
-    "pair_right_cut pair_right_random pair_wrong_cut pair_wrong_random n_random headline "
-    "interaction own_answer truth through_eq"
+    "model dataset site position layer quantity estimate ci_low ci_high n signal headline"
 ).split()
+OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
 LEAST_PAIRS = 10
-"""With fewer pairs of right answers those of wrong answers are drawn."""
-PATHS = {"clean": "", "exact tokens blocked": "_cut", "random tokens blocked": "_random"}
-"""What is blocked in all four passes of a pair → the end of the column's name."""
+"""With fewer pairs of right answers, pairs of wrong answers are drawn."""
+PATHS = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
+"""What is blocked in all four passes of a pair → the end of the quantity's name."""
 TRUTHS = {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"}
 AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
+    "signal": "signal",
     "interaction": "interaction",
     "own_answer": "own answer",
     "through_eq": "through the exact tokens",
@@ -31,9 +33,9 @@ CLAIMED = {
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
 HEADINGS = {
-    "pathway": "Pair term of the model's own answers (dashed: exact tokens blocked; dotted: random "
-    "tokens blocked)",
-    "truth": "Pair term of gold answers (solid) and own wrong answers (dashed)",
+    "pathway": "Comparison of answer and question (dashed: exact tokens blocked; dotted: all other "
+    "question tokens blocked)",
+    "truth": "Right answers above own wrong ones (solid: gold answers; dashed: own wrong answers)",
 }
 NOT_CROSSED = (
     "There are no rows of swapped answers: the condition `crossed` was not measured, or no two "
@@ -43,42 +45,63 @@ TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTER
 KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", *TIPS)
 
 
-def pathway(crossing: pd.DataFrame) -> pd.DataFrame:
-    """Lines of the pair term clean and with tokens blocked, of labelled rows of the crossing table.
+def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the pair term, clean and with tokens blocked.
 
-    Of the pairs answered right; of those answered wrongly in cells with fewer than `LEAST_PAIRS`.
+    A cell shows right answers if it has enough pairs of them, else wrong answers. It shows the
+    pairs that `through_eq` counts. Where these are too few, it shows all pairs, with nothing
+    blocked.
     """
-    right = crossing["n_right"] >= LEAST_PAIRS
     parts = []
-    for side, rows in (("right", crossing[right]), ("wrong", crossing[~right])):
+    for _, cell in crossing.groupby(["model", "dataset"], sort=False):
+        side = _side(cell)
+        counted = f"through_{side}" in set(cell["quantity"])
+        first = f"through_{side}" if counted else f"pair_{side}"
         for cut, end in PATHS.items():
-            lines = data.numbered(rows, f"pair_{side}{end}", n=f"n_{side}")
-            claimed = (rows["through_eq"] == "yes") & rows["headline"] & (not end)
-            lines = lines.assign(quantity=f"own {side}, {cut}", dash=cut, claimed=claimed)
-            parts.append(lines.assign(banded=end != "_random"))
-    return _lines(pd.concat(parts))
+            rows = cell[cell["quantity"] == f"{first}{end}"]
+            lines = _claimed(rows, claims, "through_eq" if counted else "interaction")
+            lines["claimed"] &= not end
+            lines = lines.assign(quantity=f"{side} answers, {cut}", dash=cut)
+            parts.append(lines.assign(banded=cut != "rest blocked"))
+    return _lines(parts, crossing)
 
 
-def truth(crossing: pd.DataFrame) -> pd.DataFrame:
-    """Lines of the pair terms of gold and of own wrong answers, of the same rows."""
+def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the pair terms of gold and of own wrong answers."""
     parts = []
-    for quantity, column in TRUTHS.items():
-        gold = column == "pair_gold"
-        lines = data.numbered(crossing, column, n="n_gold" if gold else "n_wrong")
-        claimed = (crossing["truth"] == "yes") & crossing["headline"] & gold
-        look = {"dash": "clean" if gold else "exact tokens blocked", "banded": True}
-        parts.append(lines.assign(quantity=quantity, claimed=claimed, **look))
-    return _lines(pd.concat(parts))
+    for quantity, name in TRUTHS.items():
+        gold = name == "pair_gold"
+        lines = _claimed(crossing[crossing["quantity"] == name], claims, "truth")
+        lines["claimed"] &= gold
+        dash = "clean" if gold else "exact tokens blocked"
+        parts.append(lines.assign(quantity=quantity, dash=dash, banded=True))
+    return _lines(parts, crossing)
 
 
-def _lines(rows: pd.DataFrame) -> pd.DataFrame:
+def _side(cell: pd.DataFrame) -> str:
+    """Return whose pairs a cell shows, `right` or `wrong`."""
+    right = cell["n"][cell["quantity"] == "pair_right"]
+    return "right" if right.max() >= LEAST_PAIRS else "wrong"
+
+
+def _claimed(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFrame:
+    """Return the rows with `claimed`, true at the headline layer where the claim is made."""
+    made = claims[(claims["claim"] == claim) & (claims["verdict"] == "yes")]
+    cells = set(zip(made["model"], made["dataset"], strict=True))
+    own = [cell in cells for cell in zip(rows["model"], rows["dataset"], strict=True)]
+    lines = data.numbered(rows, "estimate", n="n", ends="ci")
+    return lines.assign(claimed=rows["headline"] & np.array(own, dtype=bool))
+
+
+def _lines(parts: Sequence[pd.DataFrame], crossing: pd.DataFrame) -> pd.DataFrame:
+    rows = pd.concat(parts) if parts else _claimed(crossing.head(0), crossing.head(0), "")
     rows = data.by_group(rows, ANCHORS[0])
     drawn = rows[rows["value"].notna()].sort_values(["offset", "quantity", "layer"])
     return drawn.filter(KEPT).round(4)
 
 
-def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
-    """The rows of panels, of labelled rows of the crossing table at one read-out."""
+def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Panel]:
+    """Return the rows of panels, of labelled tables of crossing and claims at one read-out."""
     low, unnamed = look.share_height / look.panel_height, replace(LAYERS, title=None)
     return [
         Panel(
@@ -91,48 +114,52 @@ def panels(crossing: pd.DataFrame, look: Style) -> list[Panel]:
             low,
             HEADINGS[name],
         )
-        for name, lines in (("pathway", pathway(crossing)), ("truth", truth(crossing)))
+        for name, lines in (
+            ("pathway", pathway(crossing, claims)),
+            ("truth", truth(crossing, claims)),
+        )
     ]
 
 
-def verdict(crossing: pd.DataFrame) -> str:
-    """In how many cells each claim holds, and how many show wrong answers; of one read-out."""
-    heads = crossing[crossing["headline"]]
-    if heads.empty:
-        return ""
-
-    held = []
+def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> str:
+    """Say in how many cells each claim is made, and how many cells show wrong answers."""
+    made, untold = [], []
     for claim, words in CLAIMED.items():
-        verdicts = heads[claim][heads[claim].isin(["yes", "no"])]
-        if len(verdicts):
-            held.append(f"{words} in {(verdicts == 'yes').sum()} of {len(verdicts)}")
-    wrong = int((heads["n_right"] < LEAST_PAIRS).sum())
-    drawn = f" Middle row: wrong answers in {wrong} of {len(heads)}." if wrong else ""
-    if not held:
-        return f"No claim could be judged: too few pairs.{drawn}"
-    return f"Cells in which claims hold: {', '.join(held)}.{drawn}"
+        verdicts = claims["verdict"][claims["claim"] == claim]
+        judged = verdicts[verdicts.isin(["yes", "no"])]
+        if len(judged):
+            made.append(f"{words} in {(judged == 'yes').sum()} of {len(judged)}")
+        elif len(verdicts):
+            untold.append(words)
+    sentences = [f"Shown: {', '.join(made)} cells."] if made else []
+    if untold:
+        sentences.append(f"Cannot be judged: {', '.join(untold)}.")
+    sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
+    if wrong := sides.count("wrong"):
+        sentences.append(f"Middle row: wrong answers in {wrong} of {len(sides)} cells.")
+    return " ".join(sentences)
 
 
-def untold_notes(crossing: pd.DataFrame, request: Request) -> list[str]:
-    """Details: undecided claims, cells that show wrong answers, pairs that do not count."""
-    words = {"through_eq": "the pathway", "truth": "truth"}
-    parts, wrong, few = [], [], []
-    for name, cell in data.cells_of(crossing[crossing["headline"]], request).items():
-        for claim, what in words.items():
-            parts += [
-                f"{what} in {name}: {said}"
-                for said in cell[claim].astype(str)
-                if said not in ("yes", "no")
+def untold_notes(crossing: pd.DataFrame, claims: pd.DataFrame, request: Request) -> list[str]:
+    """Return the details: claims that are not made, with reasons, and cells with wrong answers."""
+    names = claims["model"] + " on " + claims["dataset"]
+    details = []
+    for claim, words in CLAIMED.items():
+        of_claim = claims["claim"] == claim
+        judged = claims["verdict"].isin(["yes", "no"])
+        for said, rows in (
+            ("Not shown", of_claim & (claims["verdict"] == "no")),
+            ("Cannot be judged", of_claim & ~judged),
+        ):
+            reasons = claims["reason"].fillna("").astype(str)[rows]
+            parts = [
+                f"{notes.few(list(some), 12)} ({why})"
+                for why, some in names[rows].groupby(reasons, sort=False)
             ]
-        if len(cell) and (cell["n_right"] < LEAST_PAIRS).all():
-            wrong.append(name)
-        for counted, pairs in zip(cell["n_random"], cell["n_right"] + cell["n_wrong"], strict=True):
-            if counted < pairs:
-                few.append(f"{counted:,} of {pairs:,} in {name}")
-    said = {
-        "Undecided": parts,
-        "Middle row shows wrong answers": wrong,
-        "Pairs whose questions have as many other tokens as are blocked, on which the dotted lines "
-        "and the pathway rest": few,
-    }
-    return [f"{about}: {notes.few(some, 12)}." for about, some in said.items() if some]
+            if parts:
+                details.append(f"{said}, {words}: {'; '.join(parts)}.")
+    of_pairs = data.cells_of(crossing, request)
+    wrong = [name for name, cell in of_pairs.items() if len(cell) and _side(cell) == "wrong"]
+    if wrong:
+        details.append(f"Middle row shows wrong answers: {notes.few(wrong, 12)}.")
+    return details

@@ -16,6 +16,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import parse
 from anchorscope.passes import interventions
+from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
 from anchorscope.storage.errors import stale
 from anchorscope.storage.files import read_parquet, write_parquet
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from anchorscope.passes.features import Features
 
 
-PARTNER_COLUMNS = ("crossed_partner", "gold_partner", "same_frame", "partner_source")
+PARTNER_COLUMNS = ("crossed_partner", "gold_partner", "frame", "partner_source")
 """The columns of the index that tell whose prompt stood before an answer, see `index`."""
 OUTPUTS = "outputs.parquet"
 """The file of token probabilities in a folder of activations."""
@@ -134,8 +135,9 @@ def index(planned: Plan) -> pd.DataFrame:
     condition is not run); for each control `<name>_complete` (every draw found as many tokens as
     the condition that it controls acts on; False where either is not run).
     Where crossing is run, `crossed_partner`: the id of the sample whose prompt stood before the
-    answer, None where there is none; `gold_partner`, the same of the gold answer; `same_frame`,
-    whether their prompts differ in E_Q alone; and partner_source, see `partners.Crossing`.
+    answer, None where there is none; `gold_partner`, the same of the gold answer; `frame`, a digest
+    of the own prompt's tokens outside E_Q, equal where prompts differ in E_Q alone; and
+    partner_source, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -152,23 +154,22 @@ def index(planned: Plan) -> pd.DataFrame:
         wanted, placed = mean.get(one.name, unmeasured), least.get(control.name, unmeasured)
         done[complete_column(control.name)] = placed >= wanted
     if planned.partner_source is not None:
-        both = [(sample, sample.others.get(interventions.CROSSED)) for sample in planned.samples]
-        partners = [None if other is None else other.partner for _, other in both]
+        crossed = [sample.others.get(interventions.CROSSED) for sample in planned.samples]
+        partners = [None if other is None else other.partner for other in crossed]
         has_gold = [interventions.GOLD in sample.others for sample in planned.samples]
-        alike = [None if other is None else _frame(one) == _frame(other) for one, other in both]
         done["crossed_partner"] = pd.Series(partners, dtype=object)
         of_golds = [id_ if gold else None for id_, gold in zip(partners, has_gold, strict=True)]
         done["gold_partner"] = pd.Series(of_golds, dtype=object)
-        done["same_frame"] = pd.Series(alike, dtype=object)
+        done["frame"] = pd.Series([_frame(one) for one in planned.samples], dtype=object)
         done["partner_source"] = pd.Series([planned.partner_source] * len(done), dtype=object)
     return done
 
 
-def _frame(sample: Sample) -> list[int]:
-    """The tokens of a prompt outside E_Q."""
+def _frame(sample: Sample) -> str:
+    """Digest a prompt's tokens outside E_Q."""
     exact = set(sample.eq_tokens)
     prompt = enumerate(sample.input_ids[: sample.answer_start])
-    return [id_ for place, id_ in prompt if place not in exact]
+    return digest(*(str(id_) for place, id_ in prompt if place not in exact))[:16]
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:

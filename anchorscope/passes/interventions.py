@@ -49,7 +49,7 @@ class Intervention:
     against: str = "clean"
     # the condition that does as much to other tokens, reported beside
     control: str | None = None
-    # the condition that does the same behind the partner's question: contrasts are against it
+    # the condition that does the same behind the partner's question; both are an arm of crossing
     crossed: str | None = None
     # the condition drawn beside it where it has no control: it acts on more tokens, or on none
     beside: str | None = None
@@ -132,6 +132,7 @@ def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -
 TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
     "exact": lambda question, exact, key: sorted(set(exact)),
     "question": lambda question, exact, key: sorted(set(question)),
+    "rest": lambda question, exact, key: sorted(set(question) - set(exact)),
     "random": random_tokens,
 }
 """Name → the tokens, from the question's tokens, E_Q and a key that decides random choices.
@@ -143,14 +144,17 @@ CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Prompts and answers in `Sample.others`: the own answer behind the partner's question; the gold
 answer behind the own question, and behind the partner's."""
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
+REST = "every other question token"
 RECORDS = (
-    Intervention("clean", "nothing blocked", "nothing is blocked", "clean"),
+    Intervention("clean", "nothing blocked", "nothing is blocked", "clean", crossed="crossed"),
     Intervention("knockout", "exact question tokens blocked",
                  f"attention to {EXACT} is blocked", "cut",
                  ("knockout",), "exact", control="random", crossed="crossed-knockout"),
     Intervention("random", "as many random question tokens blocked",
-                 f"attention to {AS_MANY} is blocked", "control",
-                 ("random",), "random", crossed="crossed-random"),
+                 f"attention to {AS_MANY} is blocked", "control", ("random",), "random"),
+    Intervention("rest", "every other question token blocked",
+                 f"attention to {REST} is blocked", "cut",
+                 ("rest",), "rest", crossed="crossed-rest"),
     Intervention("question", "every question token blocked",
                  "attention to every question token is blocked", "cut",
                  ("question",), "question", beside="random"),
@@ -159,13 +163,12 @@ RECORDS = (
                  "arm", ("crossed",), prompt=CROSSED),
     Intervention("crossed-knockout", "exact question tokens blocked, partner's question",
                  f"attention to {EXACT} of the partner's question is blocked",
-                 "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, against="crossed",
-                 control="crossed-random"),
-    Intervention("crossed-random", "as many random question tokens blocked, partner's question",
-                 f"attention to {AS_MANY} of the partner's question is blocked",
-                 "control", ("crossed", "random"), "random", prompt=CROSSED, against="crossed"),
+                 "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, against="crossed"),
+    Intervention("crossed-rest", "every other question token blocked, partner's question",
+                 f"attention to {REST} of the partner's question is blocked",
+                 "cut", ("crossed", "rest"), "rest", prompt=CROSSED, against="crossed"),
     Intervention("gold", "gold answer", "the gold answer stands in the answer's place",
-                 "gold", ("crossed", "gold"), prompt=GOLD),
+                 "gold", ("crossed", "gold"), prompt=GOLD, crossed="crossed-gold"),
     Intervention("crossed-gold", "gold answer, partner's question",
                  "the gold answers of two questions are swapped",
                  "gold", ("crossed", "gold"), prompt=CROSSED_GOLD, against="gold"),
@@ -188,15 +191,9 @@ def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
     return [(one, REGISTRY[one.control]) for one in of_role("cut") if one.control]
 
 
-def swapped() -> list[tuple[Intervention, Intervention]]:
+def arms() -> list[tuple[Intervention, Intervention]]:
     """Every condition that is also measured behind the partner's question, and that condition."""
     return [(one, REGISTRY[one.crossed]) for one in REGISTRY.values() if one.crossed]
-
-
-def in_contrasts() -> tuple[str, ...]:
-    """The conditions that contrasts compare, in the registry's order."""
-    names = {one.name for pair in [*swapped(), *controlled_cuts()] for one in pair}
-    return tuple(name for name in REGISTRY if name in names)
 
 
 def pairing_control(condition: str) -> Intervention | None:

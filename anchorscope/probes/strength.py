@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr, stdtrit
 
 from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.intervals import Bootstrap
@@ -65,7 +66,10 @@ def of_scores(
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
         smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
-        `gain_high`, the AUC above that floor, paired; `signal`.
+        `gain_high`, the AUC above that floor, paired; `signal`. By these a claim is judged:
+        `hardest`, the name of the floor, or `0.6`, that is hardest to beat; `margin`,
+        `margin_error`, `margin_low`, `margin_high` and `margin_p`, the AUC above it, with the
+        bootstrap's standard error and Student's t over clusters.
 
     Raises:
         AnchorscopeError: the floors are not of the same samples.
@@ -74,7 +78,9 @@ def of_scores(
     aucs = drawn.aucs(s, z)  # [1 + draws, layers]
     columns = {"probe_auc": aucs[0], **intervals.ends("auc", aucs[1:], level)}
     columns["signal"] = columns["auc_low"] > LEAST_AUC
+    least = aucs[:, None] - LEAST_AUC
     if floors is None:
+        columns |= _margin(least, [str(LEAST_AUC)], drawn, level)
         none = np.full(len(s), np.nan)
         names = ("floor_auc", "gain", "gain_low", "gain_high")
         return columns | {"floor": np.full(len(s), "", dtype=object)} | dict.fromkeys(names, none)
@@ -88,6 +94,8 @@ def of_scores(
         gains[1:] = gains[0] + _inflation(fixed, again, applying, z) * (gains[1:] - gains[0])
     gain_low, gain_high = intervals.percentile(gains[1:], level)
     hardest, layers = gain_low.argmin(0), np.arange(len(s))
+    every = np.concatenate([least, gains], axis=1)
+    columns |= _margin(every, [str(LEAST_AUC), *applying], drawn, level)
     return columns | {
         "floor": np.array(applying, dtype=object)[hardest],
         "floor_auc": of_floors[0, hardest],
@@ -96,6 +104,26 @@ def of_scores(
         "gain_high": gain_high[hardest, layers],
         "signal": columns["signal"] & (gain_low.min(0) > 0),
     }
+
+
+def _margin(
+    margins: np.ndarray, names: Sequence[str], drawn: Bootstrap, level: float
+) -> dict[str, np.ndarray]:
+    """Return the columns of the margin with the largest p.
+
+    `margins` are [1 + draws, names, layers].
+    """
+    error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies is sure
+    value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
+    width = error * stdtrit(freedom, (1 + level) / 2)
+    p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
+    hardest = np.nan_to_num(p, nan=2.0).argmax(0)
+    columns = {"": value, "_error": error, "_low": value - width, "_high": value + width, "_p": p}
+    found = {
+        f"margin{end}": np.take_along_axis(one, hardest[None], axis=0)[0]
+        for end, one in columns.items()
+    }
+    return found | {"hardest": np.array(names, dtype=object)[hardest]}
 
 
 def _gains(drawn: Bootstrap, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:

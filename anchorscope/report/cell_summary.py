@@ -14,9 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS
-from anchorscope.experiments.crossing.table import CLAIMS
-from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
+from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS, YES
+from anchorscope.experiments.knockout.contrasts import PUBLISHED
 from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.probes.strength import LEAST_AUC
@@ -41,15 +40,15 @@ def summary(
     figure: str | None = None,
     files: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The main numbers of a cell; shares are fractions, ΔP percentage points.
+    """Return the main numbers of a cell; shares are fractions, ΔP percentage points.
 
-    `signal`, `probe_auc`, `floor` and `gain` are those of the cell, where each sample is scored at
-    its own fold's layer; all other numbers are those of the headline layer.
+    Claims, `probe_auc`, `floor` and `gain` score each sample at the layer of its fold. All other
+    numbers are those of the headline layer.
 
     Args:
         readout: `<site>/<position>`, by default the first of the config that was measured.
-        figure: whose tables are read, in which p of the claims are corrected for its cells; by
-            default the cell's own.
+        figure: The figure whose tables are read, where p is corrected for the figure's cells. By
+            default the cell's own tables.
         files: config files, which the command in an error names.
 
     Raises:
@@ -60,15 +59,15 @@ def summary(
     )
     curve, *others = (
         _of_cell(_table(f"{stem}{name}.csv", files), model, dataset)
-        for name in ("", ".controls", ".contrasts", ".crossing")
+        for name in ("", ".controls", ".contrasts", ".crossing", ".claims")
     )
     measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
     pair = Pair.of(readout)
     curve, grouping = at_grouping(at_readout(curve, pair), config.grouping)
-    controls, contrasts, crossing = (rows_at(table, pair) for table in others)
-    require(contrasts, ["effect"])
+    controls, contrasts, crossing, claims = (rows_at(table, pair) for table in others)
+    require(claims, ["claim", "verdict"])
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
     floor = "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"]
@@ -81,7 +80,8 @@ def summary(
         "samples": run_facts.funnel(config.root, model, dataset),
         "n": int(headline["n"]),
         "share_wrong": _number(headline["share_wrong"]),
-        "signal": bool(headline["cell_signal"]),
+        "claims": (judged := _claims(claims)),
+        "signal": judged["signal"]["verdict"] == YES,
         "probe_auc": _interval(headline, "cell_auc", "cell"),
         "floor": {"name": floor, "auc": _number(headline["cell_floor_auc"])},
         "gain": _interval(headline, "cell_gain"),
@@ -89,7 +89,8 @@ def summary(
         "layers_without_signal": [int(k) for k in controls["layer"][~true(controls["signal"])]],
         "prompt_end": _interval(headline, "prompt_end_auc", "prompt_end"),
         "added": _interval(headline, "added_auc", "added"),
-        **_contrasts(contrasts[contrasts["layer"] == layer]),
+        "flips": _flips(headline, curve[curve["layer"] == layer]),
+        "published": _published(contrasts[contrasts["layer"] == layer]),
         "crossing": _crossing(crossing[crossing["layer"] == layer]),
         "grouping": grouping,
         "delta_p": _delta_p(curve[curve["layer"] == layer]),
@@ -127,51 +128,61 @@ def _interval(
     return {name: _number(row[one], factor) for name, one in zip(ENDS, columns, strict=True)}
 
 
-def _contrasts(contrasts: pd.DataFrame) -> dict[str, Any]:
-    """Shares of flips as fractions, own and behind the partner's question, and random ones.
-
-    `contrasts` are those of one layer, as are the tables below; None for what was not measured.
-    """
-    shares = contrasts[contrasts["quantity"] == "share"]
-    rows = {row["contrast"]: row for row in shares.to_dict("records")}
-    own, random = rows.get(OWN), rows.get(PUBLISHED)
-    flips = None
-    if own:
-        flips = {
-            "own": _number(own["under"], 100),
-            "partner": _number(own["beside"], 100),
-            "difference": _interval(own, "estimate", "ci", factor=100),
-            "samples": int(own["n"]),
-            "effect": own["effect"],
+def _claims(claims: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the rows of the table of claims, by claim."""
+    rows = {row["claim"]: row for row in claims.to_dict("records")}
+    return {
+        name: {
+            "verdict": row["verdict"],
+            "p": _number(row["p"]),
+            **_interval(row, "estimate", "ci"),
+            "n": int(row["n"]),
+            "reason": "" if pd.isna(row["reason"]) else row["reason"],
         }
+        for name, row in rows.items()
+    }
+
+
+def _flips(headline: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
+    """Return the shares that flip under the knockout, behind the own and the partner's question.
+
+    `partner` is None where no answers were swapped. Each share has its own number of samples.
+    """
+    crossed = curve[(curve["condition"] == "crossed-knockout") & (curve["anchor"] == "all")]
+    return {
+        "own": _number(headline["flip_share"]),
+        "n": int(headline["n"]),
+        "partner": _number(headline.get("crossed-knockout_flip_share")),
+        "n_partner": int(crossed["n"].sum()),
+    }
+
+
+def _published(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
+    """Return the shares of flips under the knockout and under random tokens, of one layer.
+
+    Both are of the samples where as many random tokens were blocked. None where not measured.
+    """
+    shares = contrasts[(contrasts["quantity"] == "share") & (contrasts["contrast"] == PUBLISHED)]
+    if shares.empty:
+        return None
+    row = shares.to_dict("records")[0]
     names = {"exact": "under", "random": "beside"}
-    shown = {name: _number(random[one], 100) for name, one in names.items()} if random else None
-    return {"flips": flips, "published": shown}
+    return {name: _number(row[one], 100) for name, one in names.items()} | {"n": int(row["n"])}
 
 
 def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
-    """What swapping answers shows, in logits; None where not measured."""
+    """Return what swapping answers shows at one layer; None where no answers were swapped."""
     if here.empty:
         return None
-    row = here.to_dict("records")[0]
-    terms = ("pair_right", "pair_wrong", "pair_gold", "gold_wrong", "right_passes", "wrong_passes")
+    rows = {row["quantity"]: row for row in here.to_dict("records")}
+
+    def estimate(name: str) -> float | None:
+        return _number(rows[name]["estimate"]) if name in rows else None
+
     return {
-        "source": row["source"],
-        "claims": {
-            name: {
-                "verdict": row[name],
-                "p": _number(row[f"{name}_p"]),
-                "why": "" if pd.isna(row[f"{name}_why"]) else row[f"{name}_why"],
-            }
-            for name in CLAIMS
-        },
-        **{name: _interval(row, name) for name in terms},
-        **{
-            name: int(row[name])
-            for name in ("n_right", "n_wrong", "n_gold", "n_random", "n_same_frame")
-        },
-        "follows": _number(row["follows"]),
-        "shares": {name: _number(row[f"share_{name}"]) for name in ("question", "answer", "pair")},
+        "source": "wording" if estimate("by_wording") else "relations",
+        "follows": estimate("follows"),
+        "shares": {name: estimate(f"share_{name}") for name in ("question", "answer", "pair")},
     }
 
 

@@ -38,7 +38,7 @@ PICTURES = 4_500_000
 CAPS = (200, 100, 50, 25, 10, 1)
 """Most samples of a cell on the page; fewer are tried if the page would get too large."""
 SCRIPTS = ("tables.js", "samples.js")
-TABLES = ("contrasts", "controls", "crossing", "curve")
+TABLES = ("claims", "contrasts", "controls", "crossing", "curve")
 DETECTORS = (
     "How likely each answer is wrong by several methods, each tried on answers that it was not "
     "fitted to; see docs/detectors.md."

@@ -26,9 +26,8 @@ DETECTOR_SETTINGS = (
 )  # fmt: skip
 """Keys of the config that a detector depends on, beside `batch_tokens`."""
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
-TABLES = {"curve": ".csv"} | {
-    name: f".{name}.csv" for name in ("contrasts", "controls", "crossing", "strata", "density")
-}
+BESIDE = ("contrasts", "controls", "crossing", "claims", "strata", "density")
+TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Tables of a cell, and of a figure, with the ends of their names."""
 
 

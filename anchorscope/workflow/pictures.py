@@ -14,17 +14,17 @@ from anchorscope.detectors.pictures import views as detection
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_view import View
 
-FIGURE = View("", "figures.figure_main:chart", ("", "crossing"))
+FIGURE = View("", "figures.figure_main:chart", ("", "crossing", "claims"))
 BESIDE = {
     "controls": View(
         "Controls: what else flips, and how good the probes are",
         "experiments.knockout.figure_controls:controls_chart",
-        ("controls", "contrasts"),
+        ("controls",),
     ),
     "crossing": View(
         "What the probes read: question, answer, pair",
         "experiments.crossing.figure:crossing_chart",
-        ("crossing",),
+        ("crossing", "claims"),
     ),
     "probes": View(
         "The probes", "experiments.knockout.figure_probes:probes_chart", ("controls", "", "density")

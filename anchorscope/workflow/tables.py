@@ -68,7 +68,6 @@ def calibration_cell(job: Any) -> Made:
         read_parquet(given.truth),
         measured(read_parquet(given.answers), given.activations),
         read_csv(given.controls),
-        read_csv(given.contrasts),
         read_csv(given.crossing),
         read_parquet(given.floors),
         fixed={
@@ -96,7 +95,9 @@ def joined(job: Any) -> Made:
 def of_figure(job: Any) -> Made:
     """The tables of a figure, p of the claims corrected for its cells."""
     made, facts = joined(job)
-    return {**made, "crossing": crossing.corrected(made["crossing"], job.params.level)}, facts
+    claims = crossing.corrected(made["claims"], job.params.level)
+    own = {name: crossing.with_signal(made[name], claims) for name in ("curve", "controls")}
+    return {**made, **own, "claims": claims}, facts
 
 
 def samples(job: Any) -> Made:
@@ -143,9 +144,8 @@ def null_controls(job: Any) -> Made:
 
     given = job.input
     check_settings(given.curve)
-    tables_of = (given.controls, given.curve, given.contrasts, given.crossing)
-    kinds = (list(map(read_csv, paths)) for paths in tables_of)
-    return {"table": requirements.null_controls(job.params.nulls, *kinds)}, {}
+    kinds = {name: list(map(read_csv, given[name])) for name in requirements.TABLES}
+    return {"table": requirements.null_controls(job.params.nulls, kinds)}, {}
 
 
 def experiments_held(job: Any) -> Made:
@@ -203,10 +203,6 @@ def reproduction_table(job: Any) -> Made:
     found = reproduction.check(
         yaml.safe_load(Path(given.published).read_text(encoding="utf-8")),
         {Path(path).name.removesuffix(".csv"): read_csv(path) for path in given.curve},
-        {
-            Path(path).name.removesuffix(".contrasts.csv"): read_csv(path)
-            for path in given.contrasts
-        },
         job.params.readouts,
         others,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -9,21 +11,20 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.crossing.swapped import OWN, Swapped
+from anchorscope.experiments.crossing.swapped import OWN, Swapped, linked
 from anchorscope.experiments.crossing.terms import term
-from anchorscope.experiments.knockout.contrasts import linked
 from anchorscope.probes import intervals
 
-OF_CROSSING = (
-    "n_right", "n_wrong",
-    *(f"{name}{end}" for name in ("pair_right", "right_above_text", "pair_wrong",
-                                  "wrong_above_text") for end in ("", "_low", "_high")),
-    "interaction", "interaction_p", "own_answer", "own_answer_p", "n_unlike", "clusters_right",
-    "clusters_wrong", "source",
-)  # fmt: skip
-"""Columns that are those of the table of crossing."""
+ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
+"""Quantities of crossing, with their intervals."""
+JUDGED = ("interaction", "own_answer")
 SHARES = tuple(f"share_{term}{end}" for term in crossing.TERMS for end in ("", "_low", "_high"))
-COLUMNS = ("detector", *SHARES, *OF_CROSSING, "site", "position")
+COLUMNS = (
+    "detector", *SHARES, "n_right", "n_wrong",
+    *(f"{name}{end}" for name in ESTIMATES for end in ("", "_low", "_high")),
+    *(f"{claim}{end}" for claim in JUDGED for end in ("", "_p")),
+    "n_unlike", "clusters_right", "clusters_wrong", "source", "site", "position",
+)  # fmt: skip
 
 
 def table(
@@ -49,15 +50,41 @@ def table(
     analysis = _analysis(
         rows[rows["detector"].isin(detectors)], detectors, answers, bootstrap, seed
     )
-    claims = crossing.report(analysis, every_layer=True)
-    if claims.empty:
+    pairs = Swapped.of(analysis)
+    if not pairs.members.size:
         return pd.DataFrame(columns=list(COLUMNS))
-    of_terms = _shares(analysis)
-    return claims.assign(
-        detector=[detectors[number] for number in claims["layer"]],
-        **Pair.of(readout)._asdict(),
-        **of_terms,
-    )[list(COLUMNS)]
+    groups = crossing.groups_of(pairs)
+    rows_by_layer = list(crossing.by_layer(groups, pairs, analysis.level))
+    made = [
+        _row(groups, rows_by_layer, pairs, number, analysis.level)
+        for number in range(len(detectors))
+    ]
+    facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
+    facts["n_unlike"] = int(crossing.unlike(pairs).sum())
+    facts["source"] = analysis.answers["partner_source"].iloc[0]
+    return facts.assign(**_shares(analysis))[list(COLUMNS)]
+
+
+def _row(
+    groups: crossing.Groups,
+    estimated: Sequence[crossing.Row],
+    pairs: Swapped,
+    number: int,
+    level: float,
+) -> dict[str, object]:
+    """Return the pair terms and claims of one detector."""
+    row: dict[str, object] = {}
+    for one in estimated:
+        if one.quantity in ESTIMATES:
+            for end, values in (("", "value"), ("_low", "low"), ("_high", "high")):
+                row[f"{one.quantity}{end}"] = getattr(one.estimate, values)[number]
+            if one.quantity in ("pair_right", "pair_wrong"):
+                row[one.quantity.replace("pair", "n")] = one.n
+    found = crossing.judge(groups, pairs, number, level)
+    for claim, side in zip(JUDGED, crossing.SIDES, strict=True):
+        row |= {claim: found[claim].verdict, f"{claim}_p": found[claim].p}
+        row[f"clusters_{side}"] = found[claim].clusters
+    return row
 
 
 def _analysis(
@@ -71,7 +98,6 @@ def _analysis(
     measured = answers[answers["id"].isin(rows["id"].unique())]
     with_partners = measured.assign(
         crossed_partner=measured["id"].astype(str).map(partner),
-        same_frame=None,
         partner_source=pairs["source"].iloc[0],
     )
     (analysis,) = analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed)

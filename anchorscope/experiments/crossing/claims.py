@@ -1,10 +1,10 @@
-"""What may be claimed of a read-out's pairs: each claim's steps, verdict and reason.
+"""The claims on a read-out's pairs: the conditions of each, its verdict and the reason.
 
 A score that adds up something read off the question and something read off the answer has a pair
-term of 0. `interaction` and `own answer` say that it has one, in pairs answered right and wrongly;
-`truth`, that right answers which the model did not give score above the wrong ones which it gave,
-behind the questions they belong to; `through E_Q`, that the pair term passes through the tokens
-that name subject and property.
+term of 0. `interaction` and `own_answer` claim that it has one, in pairs answered right and in
+pairs answered wrongly. `truth` claims that right answers which the model did not give score above
+the wrong ones that it gave, behind the questions they belong to. `through_eq` claims that the pair
+term passes through the tokens that name subject and property.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from anchorscope.experiments.crossing import adjustment
+from anchorscope.experiments.crossing.damage import LEAST_PART, Damaged
 from anchorscope.experiments.crossing.estimates import (
     Dependence,
     Estimate,
@@ -24,34 +25,51 @@ from anchorscope.experiments.crossing.estimates import (
 )
 from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
 
-YES, NO, TOO_FEW, NOT_MEASURED = "yes", "no", "too few", "not measured"
-"""The verdicts of a claim."""
+YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
+"""The verdicts of a claim. `by design`: it could not fail."""
 SAYS = {
-    "interaction": "the probe's score is no sum of what it reads of question and answer",
-    "own_answer": "the probe prefers the model's own answers behind the question they were given "
-    "to",
+    "signal": "the probe knows more than models of the text",
+    "interaction": "the probe compares question and answer, instead of adding two separate scores",
+    "own_answer": "the probe prefers the model's own wrong answers behind the question that they "
+    "were given to",
     "truth": "the probe scores right answers that the model did not give above the wrong ones that "
     "it gave, behind the questions they belong to, beyond the model's log-probability",
-    "through_eq": "the comparison of answer and question passes through the exact question tokens",
+    "through_eq": "blocking the exact question tokens takes more than a fifth of this comparison, "
+    "beyond general damage as judged by the answer term",
 }
 """Claim → what it says, wherever a verdict is put into words."""
+ON_PAIRS = tuple(SAYS)[1:]
+"""The claims that rest on swapped answers."""
 LEAVES_OPEN = {
     "own_answer": "truth and likelihood are not told apart",
     "truth": "mere compatibility is not excluded",
+    "through_eq": "damage that hits the comparison far more than the answer term is not excluded",
 }
 """Claim → what has to be said with it."""
 LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
 """A claim needs as many pairs, `truth` as many with gold answers, and clusters of them."""
 LEVEL = 0.95
 POWERS = (1, 2, 3)
-"""Of the log-probability, whose curve a score may follow."""
+"""Powers of the log-probability, to whose sum a score may be proportional."""
 NOTHING = Estimate(*np.full(5, np.nan))
-"""What is not estimated, since pairs are too few or it has no meaning."""
+"""An estimate that is not made, because pairs are too few or it has no meaning."""
+NOT_OWN = "the answers are not the model's own"
+NOTHING_ELSE = "the questions differ in nothing else"
+NOT_READ = "with tokens blocked the score no longer reads the answer"
+REVERSED = "reversed: own wrong answers score lower behind their own question"
+EXPLAINED = {
+    "pair": "the pair term is not significantly above 0",
+    "above_text": "the overlap of question and answer may explain it",
+    "gold_wrong_equal": "other differences of gold and own answers may explain it",
+    "gold_unexplained": "the log-probability may explain it",
+    "beyond_damage": "general damage may explain it",
+}
+"""Condition of a claim → the reason where it is the one that fails most clearly."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Two answers of each pair, behind both questions, at one layer.
+    """Two answers of each pair, behind both questions, at one layer or at each pair's own.
 
     Scores are calibrated logits towards *right*, in the order of `terms`. A pair with a score that
     is NaN is left out.
@@ -60,6 +78,7 @@ class Answers:
     scores: np.ndarray  # float64 [4, pairs]
     subjects: np.ndarray  # of the questions, int64 [2, pairs]
     texts: np.ndarray  # the answers, int64 [2, pairs]: equal texts are one
+    fold: np.ndarray  # outer fold of the probes, int64 [pairs]
     imitated: np.ndarray  # pair terms of the text imitator, float64 [pairs]
     log_p: np.ndarray  # sums over each answer's tokens, float64 [4, pairs]; NaN where unknown
     refits: np.ndarray | None = None  # as refitted probes score them, float64 [4, refits, pairs]
@@ -76,20 +95,26 @@ class Answers:
         return np.isfinite(self.scores).all((0, 1))
 
     def of(self, rows: np.ndarray) -> Answers:
-        """Those of some pairs."""
+        """Return the answers of some pairs."""
         return Answers(
             scores=self.scores[:, rows],
             subjects=self.subjects[:, rows],
             texts=self.texts[:, rows],
+            fold=self.fold[rows],
             imitated=self.imitated[rows],
             log_p=self.log_p[:, rows],
             refits=None if self.refits is None else self.refits[..., rows],
         )
 
-    def term(self, which: np.ndarray) -> np.ndarray:
-        """A term of the scores, and then of each refit: [1 + refits, pairs]."""
+    @property
+    def every(self) -> np.ndarray:
+        """The scores of the probe, then those of each refit, [4, 1 + refits, pairs]."""
         refits = np.empty((4, 0, *self.scores.shape[1:])) if self.refits is None else self.refits
-        return term(which, np.concatenate([self.scores[:, None], refits], axis=1))
+        return np.concatenate([self.scores[:, None], refits], axis=1)
+
+    def term(self, which: np.ndarray) -> np.ndarray:
+        """Return a term of `every`, [1 + refits, pairs]."""
+        return term(which, self.every)
 
 
 @dataclass(frozen=True)
@@ -97,108 +122,124 @@ class Claim:
     """One claim of one read-out."""
 
     verdict: str
-    p: float = np.nan  # the largest of the steps'; NaN if there is no answer
-    steps: Mapping[str, Estimate] = field(default_factory=dict)
+    reason: str = ""  # why it is not made, or cannot be judged
+    p: float = np.nan  # the largest of the conditions'; NaN if it cannot be judged
+    estimate: Estimate = NOTHING  # what the claim is about
+    steps: Mapping[str, Estimate] = field(default_factory=dict)  # its conditions
     n: int = 0  # pairs
-    clusters: float = 0.0
-    reason: str = ""  # why there is no answer
+    clusters: float = 0.0  # effective number of independent pairs
 
 
 def interaction(right: Answers, level: float = LEVEL) -> Claim:
-    """The pair term of answers that are right is above 0, and above the imitator's."""
-    return _claim(right.of(right.known), "right", level)
+    """Judge whether the pair term of right answers is above 0, and above the imitator's."""
+    return _own(right, level)
 
 
-def own_answer(wrong: Answers, level: float = LEVEL) -> Claim:
-    """The pair term of answers that are wrong is above 0, and above the imitator's."""
-    return _claim(wrong.of(wrong.known), "wrong", level)
+def own_answer(wrong: Answers, level: float = LEVEL, *, own_words: bool = True) -> Claim:
+    """Judge whether the pair term of wrong answers is above 0, and above the imitator's.
 
-
-def _claim(own: Answers, name: str, level: float) -> Claim:
-    pairs = dependence(own.subjects, own.texts)
-    steps = _above_text(own, pairs, name, level)
-    return _judged(steps, own.scores.shape[1], pairs.clusters, LEAST_PAIRS, level)
-
-
-def truth(wrong: Answers, gold: Answers | None, level: float = LEVEL) -> Claim:
-    """Gold answers have a pair term that own wrong ones of the same pairs lack, other things equal.
-
-    That of the golds is above 0, above the imitator's, and above that of the own answers, also
-    `at_equal` mean, product of question and answer term, log-probability and imitator. And it is
-    not read off the log-probability with a slope or curve of its own: that leaves something
-    `unexplained`, or the own answers' pair term, which it would make positive, is below 0. Pairs
-    without log-probability are left out.
+    The claim is one-sided. A pair term below 0 is named in the reason. `own_words`: whether the
+    model gave the answers itself.
     """
+    if not own_words:
+        return Claim(NOT_MEASURED, NOT_OWN)
+    found = _own(wrong, level)
+    reversed_ = found.verdict == NO and found.estimate.high < 0
+    return replace(found, reason=REVERSED) if reversed_ else found
+
+
+def _own(answers: Answers, level: float) -> Claim:
+    own = answers.of(answers.known)
+    pairs = dependence(own.subjects, own.texts)
+    steps = _above_text(own, pairs, level)
+    about = _mean(own.term(PAIR), pairs, level)
+    return _judged({"pair": about, **steps}, about, pairs, LEAST_PAIRS, level)
+
+
+def truth(
+    wrong: Answers, gold: Answers | None, level: float = LEVEL, *, own_words: bool = True
+) -> Claim:
+    """Judge whether gold answers have a pair term that own wrong answers lack, other things equal.
+
+    The golds' pair term is above the imitator's, and above that of the own answers `at_equal` mean,
+    product of question and answer term, log-probability and imitator. The golds' log-probability
+    leaves part of it `unexplained`. Pairs without log-probability are left out.
+    """
+    if not own_words:
+        return Claim(NOT_MEASURED, NOT_OWN)
     if gold is None:
-        return Claim(NOT_MEASURED, reason="gold answers were not scored")
+        return Claim(NOT_MEASURED, "gold answers were not scored")
     scored = wrong.known & gold.known
     rows = scored & np.isfinite(wrong.log_p + gold.log_p).all(0)
     if scored.any() and not rows.any():
-        return Claim(NOT_MEASURED, reason="log-probabilities are not known")
+        return Claim(NOT_MEASURED, "log-probabilities are not known")
     wrong, gold = wrong.of(rows), gold.of(rows)
     pairs = dependence(gold.subjects, gold.texts, wrong.texts)
-    above = gold.term(PAIR) - wrong.term(PAIR)
-    steps = _above_text(gold, pairs, "gold", level)
-    steps["gold_wrong"] = _mean(above, pairs, level)
-    n = int(rows.sum())
-    few = shortage(n, pairs.clusters, LEAST_GOLD)
+    steps = _above_text(gold, pairs, level)
+    few = bool(shortage(int(rows.sum()), pairs.clusters, LEAST_GOLD))
     steps["gold_wrong_equal"] = NOTHING if few else _at_equal(wrong, gold, pairs, level)
-    found = _judged(steps, n, pairs.clusters, LEAST_GOLD, level)
-    unexplained = NOTHING if few else _unexplained(gold, pairs, level)
-    one_of = min(float(unexplained.p), float(_mean(-wrong.term(PAIR), pairs, level).p))
-    p = float(max(found.p, min(1.0, 2 * one_of)))  # Bonferroni
-    verdict = found.verdict if few else YES if p < 1 - level else NO
-    return replace(found, verdict=verdict, p=p, steps={**steps, "gold_unexplained": unexplained})
+    steps["gold_unexplained"] = NOTHING if few else _unexplained(gold, pairs, level)
+    above = _mean(gold.term(PAIR) - wrong.term(PAIR), pairs, level)
+    return _judged(steps, above, pairs, LEAST_GOLD, level)
 
 
-def through(
-    clean: Claim, answers: Mapping[str, Answers] | None, name: str, level: float = LEVEL
-) -> Claim:
-    """A claim's pair term is smaller with E_Q cut than with random tokens cut, over the same pairs.
+def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: float = LEVEL) -> Claim:
+    """Judge whether blocking E_Q takes more than a fifth of the pair term, beyond damage.
 
-    `name` is that of the pairs, "right" or "wrong". The step `<name>_passes` is the share of the
-    pair term that passes through E_Q, 1 − P_cut / P_clean, and no condition; it is NaN unless
-    P_clean is above 0.
+    The pair term is above 0 and above the imitator's, and .8 λP is above the pair term with E_Q
+    blocked; see `damage`. The estimate is the share taken, in percent.
 
     Args:
-        clean: `interaction` or `own_answer`.
-        answers: of the same pairs: "clean", "random" and "cut"; None if they were not scored.
+        clean, blocked: The same pairs, with nothing and with E_Q blocked.
+        by_design: Pairs whose pair term is 0 with E_Q blocked by design, bool [pairs]. They are
+            left out.
     """
-    if answers is None:
-        return Claim(NOT_MEASURED, reason="pairs were not scored with tokens cut")
-    if clean.verdict not in (YES, NO):
-        return clean
-    known = np.all([one.known for one in answers.values()], axis=0)
-    some = {key: one.of(known) for key, one in answers.items()}
-    pairs = dependence(some["cut"].subjects, some["cut"].texts)
-    terms = {key: one.term(PAIR) for key, one in some.items()}
-    lost = {f"{name}_random_cut": _mean(terms["random"] - terms["cut"], pairs, level)}
-    steps = {**clean.steps, **lost}
-    found = _judged(steps, int(known.sum()), pairs.clusters, LEAST_PAIRS, level)
-    if found.reason:  # the claim itself has enough pairs
-        found = replace(found, reason=f"{found.reason} with as many other tokens")
-    share = _share_lost(terms["clean"], terms["cut"], pairs, level)
-    return replace(found, steps={**lost, f"{name}_passes": share})
+    known = clean.known & blocked.known
+    clean, blocked, free = clean.of(known), blocked.of(known), ~by_design[known]
+    if len(free) >= LEAST_PAIRS > free.sum():
+        return Claim(BY_DESIGN, NOTHING_ELSE, n=int(free.sum()))
+    clean, blocked = clean.of(free), blocked.of(free)
+    pairs = dependence(clean.subjects, clean.texts)
+    if reason := shortage(int(free.sum()), pairs.clusters, LEAST_PAIRS):
+        return Claim(TOO_FEW, reason, n=int(free.sum()), clusters=pairs.clusters)
+    damaged = Damaged.of(clean.every, blocked.every, clean.fold)
+    if not damaged.readable:
+        return Claim(NOT_MEASURED, NOT_READ, n=int(free.sum()), clusters=pairs.clusters)
+    steps = {"pair": _mean(clean.term(PAIR), pairs, level), **_above_text(clean, pairs, level)}
+    steps["beyond_damage"] = damaged.beyond(LEAST_PART, pairs, level)
+    return _judged(steps, damaged.taken(pairs, level), pairs, LEAST_PAIRS, level)
 
 
-def either(right: Claim, wrong: Claim, level: float = LEVEL) -> Claim:
-    """One of two claims holds: the p is twice the smaller one (Bonferroni)."""
-    judged = [one for one in (right, wrong) if one.verdict in (YES, NO)]
-    if not judged:
-        return replace(right, reason=f"right: {right.reason}; wrong: {wrong.reason}")
-    best = min(judged, key=lambda one: one.p)
-    p = min(1.0, len(judged) * best.p)
-    steps = {**right.steps, **wrong.steps}
-    return replace(best, verdict=YES if p < 1 - level else NO, p=p, steps=steps)
+def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Claim]:
+    """Judge whether one of several claims holds: the smallest p, times their number (Bonferroni).
+
+    Returns:
+        The name of the claim with the smallest p, and this claim with the corrected p.
+    """
+    judged = {name: one for name, one in claims.items() if np.isfinite(one.p)}
+    if judged:
+        name = min(judged, key=lambda name: judged[name].p)
+        return name, _verdict(judged[name], min(1.0, len(judged) * judged[name].p), level)
+    for name, one in claims.items():
+        if one.verdict == BY_DESIGN:
+            return name, one
+    name, first = next(iter(claims.items()))
+    reasons = {name: one.reason for name, one in claims.items()}
+    if len(set(reasons.values())) == 1:
+        return name, first
+    return name, replace(first, reason="; ".join(f"{key}: {why}" for key, why in reasons.items()))
 
 
-def _above_text(
-    answers: Answers, pairs: Dependence, name: str, level: float
-) -> dict[str, Estimate]:
-    """The mean pair term, and by how much it is above the text imitator's."""
-    pair = answers.term(PAIR)
-    above = _mean(pair - answers.imitated, pairs, level)
-    return {f"pair_{name}": _mean(pair, pairs, level), f"{name}_above_text": above}
+def _verdict(claim: Claim, p: float, level: float) -> Claim:
+    """Return a claim with another p, and the verdict and reason that follow from it."""
+    made = p < 1 - level
+    fails = max(claim.steps, key=lambda name: claim.steps[name].p)
+    return replace(claim, p=p, verdict=YES if made else NO, reason="" if made else EXPLAINED[fails])
+
+
+def _above_text(answers: Answers, pairs: Dependence, level: float) -> dict[str, Estimate]:
+    """Estimate by how much the mean pair term is above the text imitator's."""
+    return {"above_text": _mean(answers.term(PAIR) - answers.imitated, pairs, level)}
 
 
 def _mean(values: np.ndarray, pairs: Dependence, level: float) -> Estimate:
@@ -239,29 +280,19 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) ->
     return estimate(values[0], adjustment.parts(columns[0]), pairs, level, values[1:])
 
 
-def _share_lost(clean: np.ndarray, cut: np.ndarray, pairs: Dependence, level: float) -> Estimate:
-    """1 − P_cut / P_clean of pair terms [1 + refits, pairs], its error by linearisation."""
-    whole = _mean(clean, pairs, level)
-    if not whole.low > 0:
-        return NOTHING
-    left = cut.mean(-1) / clean.mean(-1)
-    errors = (left[0] * clean[0] - cut[0]) / clean[0].sum()
-    return estimate(1 - left[0], errors, pairs, level, 1 - left[1:])
-
-
 def _judged(
-    steps: Mapping[str, Estimate], n: int, clusters: float, least: int, level: float
+    steps: Mapping[str, Estimate], about: Estimate, pairs: Dependence, least: int, level: float
 ) -> Claim:
-    """The claim whose steps must all be above 0; none where pairs or clusters are too few."""
-    reason = shortage(n, clusters, least)
-    if reason:
-        return Claim(TOO_FEW, steps=steps, n=n, clusters=clusters, reason=reason)
-    p = float(max(step.p for step in steps.values()))
-    return Claim(YES if p < 1 - level else NO, p, steps, n, clusters)
+    """Judge a claim whose conditions must all be above 0, unless pairs or clusters are too few."""
+    n, clusters = pairs.n, pairs.clusters
+    if reason := shortage(n, clusters, least):
+        return Claim(TOO_FEW, reason, steps=steps, n=n, clusters=clusters)
+    p = max(float(step.p) for step in steps.values())
+    return _verdict(Claim(NO, "", p, about, steps, n, clusters), p, level)
 
 
 def shortage(n: int, clusters: float, least: int) -> str:
-    """What is missing: "12 of 50 pairs", "3.4 of 10 clusters"; empty if nothing is."""
+    """Say what is missing: "12 of 50 pairs", "3.4 of 10 clusters"; empty if nothing is."""
     if n < least:
         return f"{n} of {least} pairs"
     return f"{clusters:.3g} of {LEAST_CLUSTERS} clusters" if clusters < LEAST_CLUSTERS else ""

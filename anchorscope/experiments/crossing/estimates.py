@@ -36,6 +36,7 @@ class Dependence:
     links: tuple[sparse.csr_array, ...]
     """[pairs, pairs], 1 where two are linked: each to itself; by subject; by anything."""
     clusters: float
+    n: int = 0  # pairs
 
     def variance(self, parts: np.ndarray) -> np.ndarray:
         """The variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
@@ -62,7 +63,7 @@ def dependence(subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray) -
     own = sparse.eye_array(n, format="csr")
     links = (own, _sharing(subjects), _sharing(subjects, answers, *others))
     shares = np.unique(answers, return_counts=True)[1] / answers.size
-    return Dependence(links, float(min(n, len(np.unique(subjects)), 1 / (shares**2).sum())))
+    return Dependence(links, float(min(n, len(np.unique(subjects)), 1 / (shares**2).sum())), n)
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:

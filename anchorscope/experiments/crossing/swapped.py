@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.claims import Answers
-from anchorscope.experiments.knockout.curve import complete
 from anchorscope.experiments.pairs import places
-from anchorscope.probes import samples
+from anchorscope.passes import interventions
+from anchorscope.probes import intervals, samples
 from anchorscope.probes.samples import Readout
+from anchorscope.questions import folds
 
-OWN, GOLD = ("clean", "crossed"), ("gold", "crossed-gold")
-CUT, RANDOM = ("knockout", "crossed-knockout"), ("random", "crossed-random")
-"""Conditions of the answers behind their own question, and behind the partner's."""
-Arm = tuple[str, str]
+ARMS = {one.name: (one.name, other.name) for one, other in interventions.arms()}
+"""Arm → its conditions behind the own question, and behind the partner's."""
+OWN, GOLD = "clean", "gold"
+"""The arms in which nothing is blocked, with the model's answers and with gold answers."""
+BLOCKED = tuple(one.name for one, _ in interventions.arms() if one.role == "cut")
+"""The arms in which question tokens are blocked, in the order of the registry."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Swapped:
         partner, readout = partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
         alike = (partner > first) & (readout.fold == readout.fold[partner])
-        conditions = [name for arm in (OWN, CUT, RANDOM, GOLD) for name in arm]
+        conditions = [name for arm in ARMS.values() for name in arm]
         found = None
         if analysis.refits is not None:
             found = analysis.refits.refits(readout, analysis.answers, conditions)
@@ -57,50 +62,73 @@ class Swapped:
         """Whether both answers of a pair are right, bool [pairs]; both are wrong elsewhere."""
         return self.answers["label"].to_numpy(dtype=np.int64)[self.members[0]] == 0
 
-    def measured(self, arm: Arm) -> bool:
-        """Whether the conditions of an arm were measured."""
-        return {name for name in arm if name != "clean"} <= self.readout.effects.keys()
+    @cached_property
+    def own_words(self) -> bool:
+        """Whether the model gave all answers itself; False where they came with the rows."""
+        return not self.answers.get("from_user", pd.Series(dtype=bool)).astype(bool).any()
 
-    def scores(self, arm: Arm) -> np.ndarray:
-        """The four scores of each pair, float64 [4, 1 + refits, layers, pairs].
-
-        Logits towards *right*, in the order of `terms`; first the probe's, then each refit's. NaN
-        where not measured, and with random tokens cut where that control is not complete; draws
-        are averaged.
-        """
-        four = np.stack([self._four(one, arm) for one in (self.readout, *self.refits)], axis=1)
-        return np.where(self.complete, four, np.nan) if arm == RANDOM else four
+    @property
+    def arms(self) -> list[str]:
+        """The arms that were measured."""
+        known = {OWN, *self.readout.effects}
+        return [name for name, conditions in ARMS.items() if known.issuperset(conditions)]
 
     @cached_property
-    def complete(self) -> np.ndarray:
-        """Where as many random tokens as E_Q has were cut in all four passes, bool [pairs]."""
-        counts = [complete(self.readout, self.answers, name) for name in CUT]
-        return np.all([one[self.members] for one in counts], axis=(0, 1))
+    def layer(self) -> np.ndarray:
+        """The layer that each pair's outer fold chose, int64 [pairs]."""
+        return self.readout.layer_of_fold[self.fold]
 
-    def _four(self, readout: Readout, arm: Arm) -> np.ndarray:
+    @property
+    def fold(self) -> np.ndarray:
+        """Outer fold of each pair, int64 [pairs]."""
+        return self.readout.fold[self.members[0]]
+
+    @cached_property
+    def bound(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs whose prompts differ in E_Q alone, and those that others mirror, bool [pairs].
+
+        None where the frames of the prompts are not known.
+        """
+        frames = self.answers.get("frame", pd.Series(None, index=self.answers.index))
+        if frames.isna().any():
+            none = np.zeros(self.members.shape[1], dtype=bool)
+            return none, none
+        numbered = pd.factorize(frames)[0][self.members]
+        return bound_by_design(self.subjects[self.members], numbered)
+
+    def scores(self, arm: str) -> np.ndarray:
+        """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
+
+        Logits towards *right*, in the order of `terms`; the probe's, then each refit's. NaN where
+        not measured.
+        """
+        return np.stack([self._four(one, arm) for one in (self.readout, *self.refits)], axis=1)
+
+    def _four(self, readout: Readout, arm: str) -> np.ndarray:
         own, moved = (
-            readout.clean if name == "clean" else readout.effects[name].s.mean(0) for name in arm
+            readout.clean if name == OWN else readout.effects[name].s.mean(0) for name in ARMS[arm]
         )
         one, other = self.members
         return -np.stack([own[:, one], moved[:, one], moved[:, other], own[:, other]])
 
-    def log_p(self, arm: Arm) -> np.ndarray:
+    def log_p(self, arm: str) -> np.ndarray:
         """The summed log-probabilities of the same, [4, pairs]; NaN where they are not known."""
         blank = pd.Series(np.nan, index=self.answers.index)
         own, moved = (
-            self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64) for name in arm
+            self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64)
+            for name in ARMS[arm]
         )
         one, other = self.members
         return np.stack([own[one], moved[one], moved[other], own[other]])
 
-    def texts(self, arm: Arm) -> list[str]:
+    def texts(self, arm: str) -> list[str]:
         """The answer of each sample in an arm, [n]."""
         if arm == GOLD:
             return [str(golds[0]) if len(golds) else "" for golds in self.answers["golds"]]
         return list(self.answers["ea_text"].astype(str))
 
     def answered(
-        self, arm: Arm, rows: np.ndarray, scores: np.ndarray, imitated: np.ndarray
+        self, arm: str, rows: np.ndarray, scores: np.ndarray, imitated: np.ndarray
     ) -> Answers:
         """What `claims` takes of some pairs, bool [pairs], at all layers.
 
@@ -112,18 +140,19 @@ class Swapped:
             subjects=self.subjects[members],
             texts=_numbers(self.texts(arm))[members],
             imitated=imitated[:, rows],
+            fold=self.fold[rows],
             log_p=self.log_p(arm)[:, rows],
             refits=some[:, 1:] if some.shape[1] > 1 else None,
         )
 
-    def imitated(self, scores: Mapping[Arm, np.ndarray]) -> dict[Arm, np.ndarray]:
+    def imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Pair terms of the text imitator in each arm, [layers, pairs]; NaN without scores.
 
         It is fitted to own and gold answers together, see `imitator.pair_terms`.
         """
         known = {arm: np.isfinite(four[:, 0]).all((0, 1)) for arm, four in scores.items()}
         kinds = {arm: np.where(self.right, 0, 1) if arm == OWN else 2 for arm in scores}
-        fold = self.readout.fold[self.members[0]]
+        fold = self.fold
         pair = imitator.pair_terms(
             np.concatenate([scores[arm][:, 0][..., some] for arm, some in known.items()], axis=-1),
             np.concatenate([self._features(arm, some) for arm, some in known.items()], axis=1),
@@ -139,7 +168,7 @@ class Swapped:
             start += some.sum()
         return found
 
-    def _features(self, arm: Arm, rows: np.ndarray) -> np.ndarray:
+    def _features(self, arm: str, rows: np.ndarray) -> np.ndarray:
         """Overlap features of some pairs' four texts in an arm, [4, pairs, features]."""
         texts, questions = self.texts(arm), list(self.answers["question"].astype(str))
         one, other = self.members[:, rows]
@@ -164,6 +193,41 @@ def partners_of(analysis: Analysis) -> np.ndarray:
         first = analysis.answers["id"][strange].iloc[0]
         raise samples.mismatch(f"{what}, id {first} first", f"read-out {readout.name}, crossed")
     return partner
+
+
+def linked(analysis: Analysis) -> Analysis:
+    """Return the analysis with draws of clusters that hold all samples which pairs link."""
+    partner = places(analysis.answers, analysis.answers["crossed_partner"])
+    pair = np.where(partner >= 0, np.minimum(np.arange(len(partner)), partner), -1)
+    pairs = [str(one) if one >= 0 else None for one in pair]
+    clusters = folds.components(analysis.drawn.clusters.tolist(), pairs)
+    drawn = intervals.bootstrap(clusters, len(analysis.drawn.weights), analysis.drawn.seed)
+    return replace(analysis, drawn=drawn)
+
+
+def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the pairs whose pair term is 0 with E_Q blocked, whatever the probe reads.
+
+    A frame is a prompt without E_Q. With E_Q blocked, a score depends on frame and answer alone. So
+    two questions of one frame have a pair term of 0, and the pair terms of two subjects whose
+    frames form a circle, such as two wordings of both, add up to 0.
+
+    Args:
+        subjects, frames: Of both questions of each pair, numbered, int64 [2, pairs].
+
+    Returns:
+        Which pairs share their frame, and which others lie on a circle, bool [pairs] each.
+    """
+    turned = np.where(subjects[0] > subjects[1], frames[::-1], frames)
+    _, of_pair = np.unique(np.sort(subjects, axis=0), axis=1, return_inverse=True)
+    size = 1 + max(frames.max(initial=0), 0)
+    start, end = of_pair.ravel() * size + turned
+    nodes, places = np.unique(np.concatenate([start, end]), return_inverse=True)
+    start, end = np.split(places, 2)
+    links = sparse.csr_array((np.ones(len(start)), (start, end)), shape=(len(nodes), len(nodes)))
+    _, component = connected_components(links, connection="strong")
+    same = frames[0] == frames[1]
+    return same, (component[start] == component[end]) & ~same
 
 
 def _numbers(texts: Sequence[str]) -> np.ndarray:

@@ -1,316 +1,391 @@
-"""The table of crossing: what is no sum of question and answer, layer by layer, and the claims."""
+"""The tables of crossing: what is no sum of question and answer, layer by layer; and the claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.anchors.asking import kind_of
-from anchorscope.experiments.analysis import Analysis, Columns
+from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.crossing import claims, estimates
 from anchorscope.experiments.crossing.claims import Answers, Claim
-from anchorscope.experiments.crossing.estimates import Dependence, Estimate, dependence
-from anchorscope.experiments.crossing.swapped import CUT, GOLD, OWN, RANDOM, Arm, Swapped
+from anchorscope.experiments.crossing.damage import Damaged
+from anchorscope.experiments.crossing.estimates import Estimate, dependence
+from anchorscope.experiments.crossing.swapped import BLOCKED, GOLD, OWN, Swapped
 from anchorscope.experiments.crossing.terms import ANSWER, PAIR, QUESTION, term
-from anchorscope.experiments.experiment import recurring, with_interval
+from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.probes import intervals
+from anchorscope.probes.strength import FLOORS
 
-ENDS = ("", "_low", "_high", "_p")
-BY_LAYER = {
+SIDES = ("right", "wrong")
+TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
+CROSSING = {
+    **recurring("site", "position", "layer"),
+    "quantity": "what is estimated, see below",
+    "estimate": "the estimate: logits, or a share or slope",
+    **interval_of("estimate", "ci"),
+    "p": "p of `estimate` not being above 0, not corrected for cells",
+    "n": "pairs",
+    **recurring("signal", "headline"),
+}
+"""Column of the table → what it holds."""
+QUANTITIES = {
     "pair_right": "P_R: the mean pair term of right answers",
     "right_above_text": "P_R less that of the text imitator",
-    "pair_wrong": "P_W: the mean pair term of the model's own wrong answers",
+    "pair_wrong": "P_W: the mean pair term of wrong answers",
     "wrong_above_text": "P_W less that of the text imitator",
     "pair_gold": "P_G: the mean pair term of the gold answers of wrongly answered questions",
     "gold_above_text": "P_G less that of the text imitator",
     "gold_wrong": "P_G − P_W, on the same questions",
-    **{
-        f"pair_{side}_{cut}": f"P_R and P_W {words}"
-        for side in ("right", "wrong")
-        for cut, words in (
-            ("cut", "with E_Q blocked in all four passes"),
-            ("random", "less what blocking as many random tokens takes in the pairs of `n_random`"),
-        )
-    },
-    **{
-        f"{side}_random_cut": "P with random tokens blocked, less P with E_Q blocked, of the pairs "
-        "of `n_random`"
-        for side in ("right", "wrong")
-    },
-}
-AT_HEADLINE = {
-    "gold_unexplained": "the part of P_G that neither the golds' log-probability nor the imitator "
-    "explains; at the headline layer",
+    "through_<side>": "P of the `right` or `wrong` pairs that `through_eq` counts",
+    "through_<side>_<condition>": "the same with `knockout` or `rest` in all four passes, over λ",
+    "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
+    "one",
+    "taken_<side>_<condition>": "percent of P that the condition takes, 100 (1 − P_blocked / λP); "
+    "at the headline layer, each pair scored at the layer of its fold",
     "gold_wrong_equal": "P_G − P_W where score, product of question and answer term, "
-    "log-probability and imitator are equal for gold and own answer; at the headline layer",
-    **dict.fromkeys(
-        ("right_passes", "wrong_passes"),
-        "share of P that passes through E_Q, 1 − P_blocked/P, where P is above 0; at the headline "
-        "layer",
-    ),
-}
-"""Column of an estimate → what it holds."""
-CLAIMS = tuple(claims.SAYS)
-BY_CONSTRUCTION = 0.9
-"""Share of pairs that differ in E_Q alone from which on `through_eq` says nothing."""
-TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
-
-
-def _with_test(name: str, meaning: str) -> dict[str, str]:
-    """The columns of an estimate: itself, the ends of its interval, and its p."""
-    return with_interval(name, meaning) | {f"{name}_p": f"p of `{name}`"}
-
-
-def _of_claim(claim: str) -> dict[str, str]:
-    """The columns of a claim; blank where it is not judged: except at the headline layer."""
-    return {
-        claim: "the claims, at the headline layer: `yes`, `no`, `too few` or `not measured`",
-        f"{claim}_p": f"p of `{claim}`",
-        f"{claim}_why": "what is missing for an answer",
-    }
-
-
-CROSSING = {
-    **recurring("site", "position", "layer"),
-    "n_right": "pairs of right answers",
-    "n_wrong": "pairs of wrong answers",
-    "n_gold": "pairs of wrong answers with gold answers",
-    **{
-        column: words
-        for name, meaning in (BY_LAYER | AT_HEADLINE).items()
-        for column, words in _with_test(name, meaning).items()
-    },
-    **dict.fromkeys(
-        (f"share_{name}" for name in (*TERMS, "noise")),
-        "shares of the mean squares of each term over pairs of right answers; noise is the "
-        "variance over refitted probes",
-    ),
-    **recurring("signal", "headline"),
-    **{column: words for claim in CLAIMS for column, words in _of_claim(claim).items()},
-    **dict.fromkeys(
-        ("clusters_right", "clusters_wrong", "clusters_gold"),
-        "effective number of independent pairs",
-    ),
-    "n_random": "pairs whose questions have at least as many other tokens as E_Q; only these count "
-    "where random tokens are blocked",
-    "n_same_frame": "pairs whose prompts differ only in E_Q",
-    "n_unlike": "pairs whose answers are of different kinds, such as a date and a name",
+    "log-probability and imitator are equal for gold and own answer; likewise",
+    "gold_unexplained": "the part of P_G that neither the golds' log-probability nor the imitator "
+    "explains; likewise",
+    "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
+    "pairs of right answers; `share_noise` is the variance over refitted probes",
     "follows": "share of right answers whose predicted class flips behind the partner's question",
-    "source": "how partners were found: `relations` of the dataset, or `wording`",
+    "same_frame": "share of pairs whose prompts differ only in E_Q; at the headline layer",
+    "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; likewise",
+    "unlike": "share of pairs whose answers are of different kinds, such as a date and a name; "
+    "likewise",
+    "by_wording": "1 if partners were found by the questions' wording, 0 if by the dataset's "
+    "relations; likewise",
 }
-"""Column of the table → what it holds."""
+"""Quantity → what it is."""
+CLAIMS = {
+    **recurring("site", "position"),
+    "claim": "`signal`, `interaction`, `own_answer`, `truth` or `through_eq`",
+    "verdict": "`yes`, `no` (not shown), `too few`, `not measured` or `by design`",
+    "p": "the largest p of the claim's conditions, in a figure's table corrected for its cells "
+    "(Holm), not for the five claims",
+    "estimate": "`signal`: AUC above the hardest of 0.6 and the text models; `interaction`: P_R; "
+    "`own_answer`: P_W; `truth`: P_G − P_W; `through_eq`: percent of P that "
+    "blocking E_Q takes beyond general damage",
+    **interval_of("estimate", "ci"),
+    "n": "samples, or pairs",
+    "clusters": "effective number of independent ones",
+    "layer": "the headline layer; each sample is scored at the layer that its outer fold chose",
+    "reason": "why the claim is not made or cannot be judged; what has to be said with it",
+}
+"""Column of the table of claims → what it holds."""
+NOT_SWAPPED = "no answers were swapped"
+CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
-def report(analysis: Analysis, *, every_layer: bool = False) -> pd.DataFrame:
-    """A row for each layer: `CROSSING`, see docs/products.md.
+@dataclass(frozen=True)
+class Row:
+    """An estimate at each layer, or at one."""
 
-    The answers have `crossed_partner`, `gold_partner`, `same_frame` and `partner_source`. Claims
-    are judged at the headline layer, or at `every_layer`. No rows where crossing was not run or no
-    sample has a partner. Raises AnchorscopeError: scores and partners are not of the same samples.
+    quantity: str
+    estimate: Estimate  # [layers]; numbers if it is of the headline layer alone
+    n: np.ndarray | int
+
+
+Groups = Mapping[str, Mapping[str, Answers]]
+"""Side (`right`, `wrong`) → arm → the answers of its pairs, at all layers."""
+
+
+def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
+    """Make the tables `crossing` and `claims` of one read-out.
+
+    `crossing` has one row per quantity and layer, and none where no answers were swapped. `claims`
+    has one row per claim. The answers have `crossed_partner`, `gold_partner`, `frame` and
+    `partner_source`.
+
+    Raises:
+        AnchorscopeError: Scores and partners are not of the same samples.
     """
-    if "crossed" not in analysis.readout.effects:
-        return pd.DataFrame(columns=list(CROSSING))
-    pairs = Swapped.of(analysis)
-    if not pairs.members.size:
-        return pd.DataFrame(columns=list(CROSSING))
-    arms = (arm for arm in (OWN, GOLD, CUT, RANDOM) if pairs.measured(arm))
-    scores = {arm: pairs.scores(arm) for arm in arms}
-    groups = _groups(pairs, scores)
-    layers = range(len(analysis.readout.clean)) if every_layer else [analysis.readout.headline]
-    columns = _facts(analysis, pairs, groups) | _shares(scores[OWN][..., pairs.right])
-    columns |= _by_layer(groups, analysis.level)
-    columns |= _claimed(groups, len(analysis.readout.clean), layers, analysis.level)
-    return _without_foregone_claims(pd.DataFrame(columns).reindex(columns=list(CROSSING)))
+    pairs = Swapped.of(analysis) if "crossed" in analysis.readout.effects else None
+    judged = {"signal": _signal(analysis)}
+    rows: list[Row] = []
+    if pairs is None:
+        nothing = Claim(claims.NOT_MEASURED, NOT_SWAPPED)
+        judged |= dict.fromkeys(claims.ON_PAIRS, nothing)
+    else:
+        groups = groups_of(pairs)
+        found = judge(groups, pairs, pairs.layer, analysis.level)
+        judged |= found
+        if pairs.members.size:
+            rows = [*by_layer(groups, pairs, analysis.level), *_shares(groups, analysis)]
+            rows += _at_headline(groups, pairs, found["truth"], analysis)
+    return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
 
 
-def _without_foregone_claims(table: pd.DataFrame) -> pd.DataFrame:
-    """`through_eq` is not judged where nearly all pairs differ in E_Q alone: it cannot fail."""
-    same, pairs = table["n_same_frame"], table["n_right"] + table["n_wrong"]
-    foregone = table["through_eq"].notna() & (same >= BY_CONSTRUCTION * pairs)
-    why = f"in {same.max()} of {pairs.max()} pairs the questions differ in nothing else"
-    table.loc[foregone, ["through_eq", "through_eq_why"]] = [claims.NOT_MEASURED, why]
-    table.loc[foregone, "through_eq_p"] = np.nan
-    return table
+def _signal(analysis: Analysis) -> Claim:
+    """Judge whether the probe's AUC is above .6 and above every text model's."""
+    strength = {name: values[0] for name, values in analysis.cell_strength.items()}
+    ends = (strength[f"margin{end}"] for end in ("", "_error", "_low", "_high", "_p"))
+    margin = Estimate(*ends)
+    n, clusters = len(analysis.z), analysis.drawn.weights.shape[1]
+    made = margin.p < 1 - analysis.level
+    hardest = strength["hardest"]
+    above = f"the text model `{hardest}`" if hardest in FLOORS else hardest
+    reason = "" if made else f"not significantly above {above}"
+    if not np.isfinite(margin.p):
+        return Claim(claims.TOO_FEW, "the AUC has no interval", n=n, clusters=clusters)
+    verdict = claims.YES if made else claims.NO
+    return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
 
 
-Groups = Mapping[str, Answers]
-"""`right`, `wrong`, `gold`, and of the first two also `right_cut` and so on, at all layers."""
-
-
-def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
-    """The rows of a figure's cells, with each claim's p corrected for their number (Holm).
-
-    Over the cells of one read-out, where a claim is judged; verdicts follow.
-    """
-    table = table.copy()
-    for _, places in table.groupby(["site", "position"]).groups.items():
-        for claim in CLAIMS:
-            told = table.loc[places, claim].isin([claims.YES, claims.NO])
-            rows = places[told.to_numpy(dtype=bool)]
-            p = estimates.holm(table.loc[rows, f"{claim}_p"].to_numpy(dtype=np.float64))
-            table.loc[rows, f"{claim}_p"] = p
-            table.loc[rows, claim] = np.where(p < 1 - level, claims.YES, claims.NO)
-    return table
-
-
-def _groups(pairs: Swapped, scores: Mapping[Arm, np.ndarray]) -> dict[str, Answers]:
-    """The answers of all pairs that are right, or wrong, in every arm measured."""
+def groups_of(pairs: Swapped) -> Groups:
+    """Return the answers of all pairs that are right, and wrong, in every arm measured."""
+    scores = {arm: pairs.scores(arm) for arm in pairs.arms}
     imitated = pairs.imitated({arm: scores[arm] for arm in (OWN, GOLD) if arm in scores})
-    groups = {}
-    for side, rows in (("right", pairs.right), ("wrong", ~pairs.right)):
-        own = groups[side] = pairs.answered(OWN, rows, scores[OWN], imitated[OWN])
-        for name, arm in (("cut", CUT), ("random", RANDOM)):
+    groups: dict[str, dict[str, Answers]] = {}
+    for side, rows in zip(SIDES, (pairs.right, ~pairs.right), strict=True):
+        own = pairs.answered(OWN, rows, scores[OWN], imitated[OWN])
+        groups[side] = {OWN: own}
+        for arm in BLOCKED:
             if arm in scores:
                 some = scores[arm][..., rows]
                 refits = None if own.refits is None else some[:, 1:]
-                groups[f"{side}_{name}"] = replace(own, scores=some[:, 0], refits=refits)
+                groups[side][arm] = replace(own, scores=some[:, 0], refits=refits)
     if GOLD in scores:
-        groups["gold"] = pairs.answered(GOLD, ~pairs.right, scores[GOLD], imitated[GOLD])
+        wrong = ~pairs.right
+        groups["wrong"][GOLD] = pairs.answered(GOLD, wrong, scores[GOLD], imitated[GOLD])
     return groups
 
 
-def _by_layer(groups: Groups, level: float) -> Columns:
-    """The means of `BY_LAYER` that were measured, with intervals and p."""
-    pair = {name: one.term(PAIR) for name, one in groups.items()}
-    columns: Columns = {}
-    for side in ("right", "wrong"):
-        own, text = pair[side], groups[side].imitated
-        values = {f"pair_{side}": own, f"{side}_above_text": own - text}
-        if f"{side}_cut" in pair:
-            values[f"pair_{side}_cut"] = pair[f"{side}_cut"]
-        if f"{side}_random" in pair:
-            values[f"pair_{side}_random"] = own - _lost(own, pair[f"{side}_random"])
-        if {f"{side}_cut", f"{side}_random"} <= pair.keys():
-            values[f"{side}_random_cut"] = pair[f"{side}_random"] - pair[f"{side}_cut"]
-        columns |= _means(values, groups[side], level)
-    if "gold" in pair:
-        gold, wrong = pair["gold"], pair["wrong"]
-        values = {"pair_gold": gold, "gold_above_text": gold - groups["gold"].imitated}
-        values["gold_wrong"] = gold - wrong
-        columns |= _means(values, groups["gold"], level, groups["wrong"].texts)
-    return columns
+def judge(
+    groups: Groups, pairs: Swapped, layer: np.ndarray | int, level: float
+) -> dict[str, Claim]:
+    """Judge every claim on pairs, each at its own layer, int64 [pairs], or all at one."""
+    layers = np.broadcast_to(layer, pairs.right.shape)
+    at = {
+        side: {arm: _at(one, layers[rows]) for arm, one in groups[side].items()}
+        for side, rows in zip(SIDES, (pairs.right, ~pairs.right), strict=True)
+    }
+    wrong, own_words = at["wrong"], pairs.own_words
+    found = {
+        "interaction": claims.interaction(at["right"][OWN], level),
+        "own_answer": claims.own_answer(wrong[OWN], level, own_words=own_words),
+        "truth": claims.truth(wrong[OWN], wrong.get(GOLD), level, own_words=own_words),
+    }
+    if "knockout" not in wrong:
+        return found | {"through_eq": Claim(claims.NOT_MEASURED, NOT_SWAPPED)}
+    free = dict(zip(SIDES, _by_design(pairs), strict=True))
+    by_side = {
+        side: claims.through(of[OWN], of["knockout"], free[side], level) for side, of in at.items()
+    }
+    side, through = claims.either(by_side, level)
+    if np.isfinite(through.p):
+        said = [f"{side} answers", *_rest(at[side], free[side], level)]
+        through = replace(through, reason="; ".join(filter(None, [through.reason, *said])))
+    return found | {"through_eq": through}
 
 
-def _lost(clean: np.ndarray, cut: np.ndarray) -> np.ndarray:
-    """Values [..., pairs] whose mean is that of clean − cut over the pairs whose `cut` is known."""
-    known = np.isfinite(cut)
-    lost = np.where(known, clean - cut, 0.0)
-    return intervals.ratio(known.shape[-1] * lost, known.sum(-1, keepdims=True))
+def _rest(of: Mapping[str, Answers], by_design: np.ndarray, level: float) -> list[str]:
+    """Say how much of the pair term blocking the rest of the question takes, if that is known."""
+    taken = _taken(of, "rest", by_design, level)
+    if not np.isfinite(taken.value):
+        return []
+    return [f"blocking every other question token takes {taken.value:.0f} %"]
 
 
-def _means(
-    values: Mapping[str, np.ndarray], group: Answers, level: float, *others: np.ndarray
-) -> Columns:
-    """Means of values [1 + refits, layers, pairs] over the pairs of a group that have them."""
-    columns: Columns = {}
-    for name, every in values.items():
-        known = np.isfinite(every).all((0, 1))
-        among = dependence(
-            group.subjects[:, known], group.texts[:, known], *(one[:, known] for one in others)
-        )
-        some = every[..., known]
-        columns |= _columns(name, estimates.mean(some[0], among, level, some[1:]))
-    return columns
+def _taken(of: Mapping[str, Answers], arm: str, by_design: np.ndarray, level: float) -> Estimate:
+    """Estimate the share of the pair term that an arm takes; NaN where it is not known."""
+    if arm not in of:
+        return claims.NOTHING
+    known = of[OWN].known & of[arm].known & ~by_design
+    clean, blocked = of[OWN].of(known), of[arm].of(known)
+    pairs = dependence(clean.subjects, clean.texts)
+    if claims.shortage(pairs.n, pairs.clusters, claims.LEAST_PAIRS):
+        return claims.NOTHING
+    return Damaged.of(clean.every, blocked.every, clean.fold).taken(pairs, level)
 
 
-def _columns(name: str, one: Estimate) -> Columns:
-    values = (one.value, one.low, one.high, one.p)
-    return {f"{name}{end}": value for end, value in zip(ENDS, values, strict=True)}
+def _by_design(pairs: Swapped) -> tuple[np.ndarray, np.ndarray]:
+    """Return the right, and the wrong, pairs whose P is 0 by design with E_Q blocked."""
+    bound = np.any(pairs.bound, axis=0)
+    return bound[pairs.right], bound[~pairs.right]
 
 
-def _claimed(groups: Groups, depth: int, layers: Iterable[int], level: float) -> Columns:
-    """The claims at some layers, and the steps that are estimated there alone."""
-    columns: Columns = {}
-    for layer in layers:
-        judged = _judged({name: _at(one, layer) for name, one in groups.items()}, level)
-        for claim, found in judged.items():
-            cells = {claim: found.verdict, f"{claim}_p": found.p, f"{claim}_why": found.reason}
-            for name in AT_HEADLINE:
-                if name in found.steps:
-                    cells |= _columns(name, found.steps[name])
-            for name, value in cells.items():
-                empty = np.full(depth, None if isinstance(value, str) else np.nan, dtype=object)
-                columns.setdefault(name, empty)[layer] = value
-    return columns
+def _at(group: Answers, layer: np.ndarray) -> Answers:
+    """Return the answers at a layer for each pair, int64 [pairs]."""
+
+    def pick(values: np.ndarray) -> np.ndarray:
+        index = np.broadcast_to(layer, (*values.shape[:-2], 1, values.shape[-1]))
+        return np.take_along_axis(values, index, axis=-2).squeeze(-2)
+
+    refits = None if group.refits is None else pick(group.refits)
+    return replace(group, scores=pick(group.scores), imitated=pick(group.imitated), refits=refits)
 
 
-def _judged(groups: Groups, level: float) -> dict[str, Claim]:
-    """Every claim at one layer."""
-    interaction = claims.interaction(groups["right"], level)
-    own_answer = claims.own_answer(groups["wrong"], level)
-    through = Claim(claims.NOT_MEASURED, reason="no pass with tokens cut behind both questions")
-    if {"right_cut", "right_random"} <= groups.keys():
-        of_side = {}
-        for side, clean in (("right", interaction), ("wrong", own_answer)):
-            cuts = {name: groups[f"{side}_{name}"] for name in ("cut", "random")}
-            of_side[side] = claims.through(clean, {"clean": groups[side], **cuts}, side, level)
-        through = claims.either(of_side["right"], of_side["wrong"], level)
-    truth = claims.truth(groups["wrong"], groups.get("gold"), level)
-    return dict(zip(CLAIMS, (interaction, own_answer, truth, through), strict=True))
+def by_layer(groups: Groups, pairs: Swapped, level: float) -> Iterator[Row]:
+    """Estimate the mean pair terms at every layer, clean and with tokens blocked."""
+    for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
+        own = groups[side][OWN]
+        yield from _means(side, own, level)
+        yield from _through(side, groups[side], ~by_design, level)
+    wrong, gold = groups["wrong"][OWN], groups["wrong"].get(GOLD)
+    if gold is not None:
+        yield from _means("gold", gold, level, wrong.texts)
+        yield _mean("gold_wrong", gold, gold.term(PAIR) - wrong.term(PAIR), level, wrong.texts)
 
 
-def _at(group: Answers, layer: int) -> Answers:
-    """The answers at one layer."""
-    refits = None if group.refits is None else group.refits[:, :, layer]
-    return replace(
-        group, scores=group.scores[:, layer], imitated=group.imitated[layer], refits=refits
-    )
+def _means(name: str, group: Answers, level: float, *others: np.ndarray) -> Iterator[Row]:
+    pair = group.term(PAIR)
+    yield _mean(f"pair_{name}", group, pair, level, *others)
+    yield _mean(f"{name}_above_text", group, pair - group.imitated, level, *others)
 
 
-def _shares(scores: np.ndarray) -> Columns:
-    """What share of the mean squares is the question's, the answer's, the pair's, and noise.
+def _mean(
+    quantity: str, group: Answers, values: np.ndarray, level: float, *others: np.ndarray
+) -> Row:
+    """Estimate the mean of values [1 + refits, layers, pairs] over the pairs that have them."""
+    known = np.isfinite(values).all((0, 1))
+    texts = (one[:, known] for one in (group.texts, *others))
+    among = dependence(group.subjects[:, known], *texts)
+    some = values[..., known]
+    return Row(quantity, estimates.mean(some[0], among, level, some[1:]), int(known.sum()))
 
-    Of right pairs' scores [4, 1 + refits, layers, pairs]; they add up to 1. A probe learned from
-    other samples would give other terms: by their variance over refits a mean square is too large,
-    and that is the noise. In a probe that knows nothing all is noise.
+
+def _through(side: str, of: Mapping[str, Answers], free: np.ndarray, level: float) -> Iterator[Row]:
+    """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
+    arms = [arm for arm in BLOCKED if arm in of]
+    known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & free
+    if "knockout" not in of or known.sum() < claims.LEAST_PAIRS:
+        return
+    own = of[OWN]
+    pairs, n = dependence(own.subjects[:, known], own.texts[:, known]), int(known.sum())
+    clean = own.every[..., known]
+    values = term(PAIR, clean)
+    yield Row(f"through_{side}", estimates.mean(values[0], pairs, level, values[1:]), n)
+    for arm in arms:
+        damaged = Damaged.of(clean, of[arm].every[..., known], own.fold[known])
+        yield Row(f"through_{side}_{arm}", damaged.corrected(pairs, level), n)
+        yield Row(f"left_{side}_{arm}", damaged.mean_left(pairs, level), n)
+
+
+def _at_headline(groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysis) -> Iterator[Row]:
+    """Return what is estimated at the layers of the folds, and facts about the pairs."""
+    for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
+        rows = pairs.right if side == "right" else ~pairs.right
+        of = {arm: _at(one, pairs.layer[rows]) for arm, one in groups[side].items()}
+        for arm in BLOCKED:
+            taken = _taken(of, arm, by_design, analysis.level)
+            if np.isfinite(taken.value):
+                yield Row(f"taken_{side}_{arm}", taken, int((~by_design).sum()))
+    for name in ("gold_wrong_equal", "gold_unexplained"):
+        if name in truth.steps and np.isfinite(truth.steps[name].value):
+            yield Row(name, truth.steps[name], truth.n)
+    same, mirrored = pairs.bound
+    wording = analysis.answers["partner_source"].iloc[0] == "wording"
+    facts = {"same_frame": same, "mirrored": mirrored, "unlike": unlike(pairs)}
+    for name, values in (facts | {"by_wording": np.full(len(same), wording)}).items():
+        yield Row(name, _known(float(values.mean())), len(same))
+
+
+def unlike(pairs: Swapped) -> np.ndarray:
+    """Tell which pairs' answers are of different kinds, such as a date and a name, bool [pairs]."""
+    kinds = np.array([kind_of(text) for text in pairs.answers["ea_text"].astype(str)])
+    one, other = pairs.members
+    return kinds[one] != kinds[other]
+
+
+def _known(value: float | np.ndarray) -> Estimate:
+    """Return an estimate without an interval."""
+    return Estimate(np.asarray(value), *np.full(4, np.nan))
+
+
+def _shares(groups: Groups, analysis: Analysis) -> Iterator[Row]:
+    """Return the shares of question, answer, pair and noise in the mean squares of right pairs.
+
+    They add up to 1. A probe fitted to other samples would give other terms. A mean square is too
+    large by their variance over refits, which is the noise.
     """
-    terms = {name: term(which, scores) for name, which in TERMS.items()}
+    right = groups["right"][OWN]
+    n = right.scores.shape[-1]
+    terms = {name: right.term(which) for name, which in TERMS.items()}
     squares = {name: intervals.mean_known(one[0] ** 2, -1) for name, one in terms.items()}
     noise = {name: np.zeros_like(one) for name, one in squares.items()}
-    if scores.shape[1] > 2:
+    if right.refits is not None and right.refits.shape[1] > 1:
         for name, one in terms.items():
             varied = intervals.mean_known(one[1:].var(0, ddof=1), -1)
             noise[name] = np.fmin(squares[name], varied)
     whole = np.sum([*squares.values()], axis=0)
     parts = {name: squares[name] - noise[name] for name in TERMS}
     parts["noise"] = np.sum([*noise.values()], axis=0)
-    return {f"share_{name}": intervals.ratio(part, whole) for name, part in parts.items()}
+    for name, part in parts.items():
+        yield Row(f"share_{name}", _known(intervals.ratio(part, whole)), n)
+    samples = _right_samples(analysis)
+    flips = analysis.readout.effects["crossed"].flip[0][:, samples]
+    yield Row("follows", _known(intervals.mean_known(1.0 * flips, -1)), len(samples))
 
 
-def _facts(analysis: Analysis, pairs: Swapped, groups: Groups) -> Columns:
-    """What is known of the pairs beside the claims."""
-    readout, answers, right = analysis.readout, analysis.answers, pairs.right
-    layers, (one, other) = np.arange(len(readout.clean)), pairs.members
-    kinds = np.array([kind_of(text) for text in answers["ea_text"].astype(str)])
-    gold = groups.get("gold")
-    scored = np.zeros(0, dtype=bool) if gold is None else gold.known_everywhere
-    right_samples = pairs.members[:, right].ravel()
-    flips = readout.effects["crossed"].flip[0][:, right_samples]
-    of_gold = gold and dependence(
-        gold.subjects[:, scored], gold.texts[:, scored], groups["wrong"].texts[:, scored]
-    )
-    frames = answers["same_frame"].astype(object).eq(True).to_numpy()
-    return {
-        **readout.key,
-        "layer": layers,
-        "n_right": int(right.sum()),
-        "n_wrong": int((~right).sum()),
-        "n_gold": int(scored.sum()),
-        "signal": analysis.strength["signal"],
-        "headline": layers == readout.headline,
-        "clusters_right": _of(groups["right"]).clusters,
-        "clusters_wrong": _of(groups["wrong"]).clusters,
-        "clusters_gold": of_gold.clusters if of_gold else 0.0,
-        "n_random": int(pairs.complete.sum()) if pairs.measured(RANDOM) else 0,
-        "n_same_frame": int(frames[one].sum()),
-        "n_unlike": int((kinds[one] != kinds[other]).sum()),
-        "follows": intervals.mean_known(1.0 * flips, -1),
-        "source": answers["partner_source"].iloc[0],
-    }
+def _right_samples(analysis: Analysis) -> np.ndarray:
+    """Return the places of the right answers that have a partner."""
+    crossed = analysis.readout.effects["crossed"].measured
+    return np.flatnonzero(crossed & (analysis.z == 0))
 
 
-def _of(group: Answers) -> Dependence:
-    return dependence(group.subjects, group.texts)
+def _long(rows: list[Row], analysis: Analysis) -> pd.DataFrame:
+    """Return one row per quantity and layer; quantities without an estimate are left out."""
+    readout, signal = analysis.readout, analysis.strength["signal"]
+    frames = []
+    for row in rows:
+        one = row.estimate
+        at = np.arange(len(readout.clean)) if np.ndim(one.value) else [readout.headline]
+        values = {"estimate": one.value, "ci_low": one.low, "ci_high": one.high, "p": one.p}
+        columns = {**readout.key, "layer": at, "quantity": row.quantity, **values, "n": row.n}
+        columns |= {"signal": signal[at], "headline": np.equal(at, readout.headline)}
+        frames.append(pd.DataFrame(columns))
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CROSSING])
+    return table.dropna(subset="estimate")[[*CROSSING]]
+
+
+def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
+    """Return the table of claims, a row each."""
+    return pd.DataFrame(
+        [
+            {
+                **analysis.readout.key,
+                "claim": name,
+                "verdict": one.verdict,
+                "p": one.p,
+                "estimate": float(one.estimate.value),
+                "ci_low": float(one.estimate.low),
+                "ci_high": float(one.estimate.high),
+                "n": one.n,
+                "clusters": one.clusters,
+                "layer": analysis.readout.headline,
+                "reason": one.reason,
+            }
+            for name, one in judged.items()
+        ]
+    )[[*CLAIMS]]
+
+
+def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
+    """Correct the p of a figure's claims for the number of its cells (Holm).
+
+    Over the cells of one read-out where the claim is judged. Verdicts follow.
+    """
+    table = table.copy()
+    for _, rows in table.groupby(["site", "position", "claim"]).groups.items():
+        p = estimates.holm(table.loc[rows, "p"].to_numpy(dtype=np.float64))
+        lost = (table.loc[rows, "verdict"] == claims.YES) & ~(p < 1 - level)
+        table.loc[rows, "p"] = p
+        table.loc[rows[lost], "verdict"] = claims.NO
+        reasons = table.loc[rows[lost], "reason"].fillna("")
+        table.loc[rows[lost], "reason"] = [
+            "; ".join(filter(None, (CORRECTED, why))) for why in reasons
+        ]
+    return table
+
+
+def with_signal(table: pd.DataFrame, claims_: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of a figure whose column `cell_signal` says what its claims say."""
+    cell = ["model", "dataset", "site", "position"]
+    signal = claims_[claims_["claim"] == "signal"].set_index(cell)["verdict"] == claims.YES
+    places = pd.MultiIndex.from_frame(table[cell])
+    return table.assign(cell_signal=signal.reindex(places).to_numpy())

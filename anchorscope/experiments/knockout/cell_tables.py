@@ -16,6 +16,7 @@ COLUMNS = {
     "contrasts": contrasts.CONTRASTS,
     "controls": controls.CONTROLS,
     "crossing": crossing.CROSSING,
+    "claims": crossing.CLAIMS,
     "strata": strata.STRATA,
     "density": controls.DENSITY,
 }
@@ -47,12 +48,11 @@ def tables(
         "controls": partial(
             controls.controls, scores=scores, scored_ids=refits.ids, balanced=balanced
         ),
-        "crossing": crossing.report,
         "strata": strata.report,
         "density": controls.density,
     }
     by_readout = [
-        {name: make(analysis) for name, make in makers.items()}
+        {name: make(analysis) for name, make in makers.items()} | crossing.tables(analysis)
         for analysis in analyses(
             scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed
         )

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.knockout.contrasts import NO, OWN, YES
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -23,6 +22,7 @@ FLIPS = {
         "Flips: knockout, partner's question", draw.PURPLE, [6, 4], "diamond"
     ),
     "random_flip_share": draw.Series("Flips: random", draw.ORANGE, [1.5, 2.5], "square"),
+    "rest_flip_share": draw.Series("Flips: rest of the question", draw.RED, [6, 2, 2, 2], "cross"),
     "question_flip_share": draw.Series("Flips: question", draw.GREEN, [8, 3], "triangle-up"),
     "question_only": draw.Series(
         "Flips: only with the whole question blocked", draw.RED, [2, 2], "triangle-left"
@@ -45,24 +45,22 @@ BANDS = {"probe_auc": "auc", "question_only": "question_only"}
 NEEDED = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high"
 )
-CONTRAST = "model dataset site position contrast quantity layer n estimate effect signal headline"
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 
 
 @as_chart
-def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Request) -> Picture:
-    """Small panels for each cell, models below one another, datasets side by side.
+def controls_chart(controls: pd.DataFrame, request: Request) -> Picture:
+    """Draw small panels for each cell, models below one another, datasets side by side.
 
     Above: the share of samples that flip under the knockout, and under each control, of its own.
     Below: AUC of the clean probe on clean and on knocked-out activations, of the refitted probe, at
     the prompt's end, of probes on shuffled labels and of the hardest floor. What was not measured
     has no line; layers without a signal are hollow and grey.
 
-    Of the rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`; `grouping` tells
-    nothing here. Raises AnchorscopeError: missing columns.
+    Of the rows of `results/tables/<figure>.controls.csv`; `grouping` tells nothing here. Raises
+    AnchorscopeError: missing columns.
     """
     rows = data.shown(controls, request, f"{NEEDED} flip_share".split())
-    pairs = data.shown(contrasts, request, CONTRAST.split())
     series = [
         one for name, one in (FLIPS | AUCS).items() if name in rows and rows[name].notna().any()
     ]
@@ -71,7 +69,7 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, request: Req
         Panel("flips", flips, Axis("Flips (%)"), TIPS, under=_headline),
         Panel("auc", aucs, auc_axis(aucs[["value"]]), TIPS, under=_headline),
     ]
-    return Picture(by_cell(request), series, panels, _caption(rows, pairs, request))
+    return Picture(by_cell(request), series, panels, _caption(rows, request))
 
 
 def _lines(rows: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) -> pd.DataFrame:
@@ -92,24 +90,18 @@ def _headline(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
     return figure_panel.upright(pd.DataFrame({"layer": layers}), frame.x)
 
 
-def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, request: Request) -> Caption:
-    """Read-out and n; what the knockout does beside itself behind the partner's question."""
-    told, details = _own(pairs)
+def _caption(rows: pd.DataFrame, request: Request) -> Caption:
+    """Say the read-out and n; flips describe."""
     sizes = rows.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,
         rows,
         request.where,
         f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
-        [told],
-        ["Intervals of AUCs: the probes held fixed.", _floor(rows), *details],
+        ["Flips describe. They carry no claim."],
+        ["Intervals of AUCs: the probes held fixed.", _floor(rows)],
         intervals=notes.REFITTED,
     )
-
-
-def _cell(rows: pd.DataFrame) -> pd.Series:
-    """The name of each row's cell."""
-    return rows["model"] + " on " + rows["dataset"]
 
 
 def _floor(rows: pd.DataFrame) -> str:
@@ -119,31 +111,3 @@ def _floor(rows: pd.DataFrame) -> str:
         return "Noise floor: not measured."
     size = f"{floor:.2g}" if floor >= 1e-4 else "below 0.0001" if floor else "0"
     return f"Noise floor (largest |ΔP| with nothing blocked): {size}\u00a0points."
-
-
-def _own(pairs: pd.DataFrame) -> tuple[str, list[str]]:
-    """Whether the knockout flips more behind the own question than behind the partner's.
-
-    A sentence on the headline layers, and where there is no effect as details.
-    """
-    rows = pairs[(pairs["contrast"] == OWN) & (pairs["quantity"] == "share")]
-    if rows.empty:
-        return "The knockout behind the partner's question: not measured.", []
-    rows = rows[rows["signal"]].assign(cell=_cell)
-    if rows.empty:
-        return "The knockout's effect is not interpretable: no layer has a signal.", []
-    heads = rows[rows["headline"]]
-    more = heads[(heads["effect"] == YES) & (heads["estimate"] > 0)]
-    told = (
-        "At the headline layer the knockout flips more answers behind their own question than "
-        f"behind the partner's in {len(more)} of {len(heads)} cells with a signal"
-    )
-    if len(more):
-        told += f", by {notes.span(more['estimate'])} points"
-    none = rows[rows["effect"] == NO].groupby("cell", sort=False)["layer"].agg(list)
-    places = [f"{name} at {notes.layer_list(layers)}" for name, layers in none.items()]
-    return f"{told}.", [
-        "No effect: the 90\u00a0% interval of the difference lies within a quarter of what "
-        f"blocking every question token flips, over {notes.span(rows['n'])} samples with a "
-        f"partner: {'; '.join(places) or 'nowhere'}."
-    ]

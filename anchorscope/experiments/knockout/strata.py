@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
 from anchorscope.experiments.experiment import recurring, with_interval
 from anchorscope.experiments.knockout.curve import complete
-from anchorscope.passes.interventions import REGISTRY, in_contrasts
+from anchorscope.passes.interventions import REGISTRY, controlled_cuts
 from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import auc, percentile
 from anchorscope.probes.samples import Effects, Readout
@@ -49,7 +49,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
     probe's within the stratum, blank without both classes.
     """
     readout, answers, layer = analysis.readout, analysis.answers, analysis.readout.headline
-    compared = [name for name in in_contrasts() if name in readout.effects]
+    cuts = {one.name for pair in controlled_cuts() for one in pair}
+    compared = [name for name in readout.effects if name in cuts]
     effects_here = {name: _at(readout.effects[name], layer) for name in compared}
     here = replace(readout, clean=readout.clean[[layer]], effects=effects_here)
     strata = _strata(answers, here.clean[0] > 0, analysis.min_n)

@@ -1,0 +1,136 @@
+"""How much of the pair term blocking tokens takes, beyond the damage that it does anyway.
+
+The answer term is what the score reads off the answer alone. Blocking question tokens cannot take
+anything from it, only damage it. So the share of the answer term that is left, λ, says how much of
+any term would be left if the blocked tokens carried nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anchorscope.experiments.crossing.estimates import Dependence, Estimate, estimate
+from anchorscope.experiments.crossing.terms import ANSWER, PAIR, term
+from anchorscope.probes.intervals import ratio
+
+LEAST_PART = 0.2
+"""Share of the pair term, beyond damage, of which blocking has to take more for a claim."""
+LEAST_LEFT = 0.1
+"""Mean λ below which a score no longer reads the answer, and nothing can be told."""
+SHARES = np.linspace(-3.0, 3.0, 1201)
+"""Shares that are tested for the interval of the share taken."""
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """Pair terms of the same pairs, clean and with tokens blocked.
+
+    The leading axis holds the probe's values, then those of each refit.
+    """
+
+    clean: np.ndarray  # pair terms, float64 [1 + refits, ..., pairs]
+    blocked: np.ndarray  # the same with tokens blocked
+    left: np.ndarray  # λ of each pair's fold, [1 + refits, ..., pairs]
+    # derivative of a fold's λ by each pair, times the fold's pairs, [1 + refits, ..., pairs]
+    moves: np.ndarray
+    fold: np.ndarray  # of each pair, int64 [pairs]
+
+    @classmethod
+    def of(cls, clean: np.ndarray, blocked: np.ndarray, fold: np.ndarray) -> Damaged:
+        """Fit λ to the answer terms of scores, float64 [4, 1 + refits, ..., pairs].
+
+        λ is the slope, through the origin, of the answer term with tokens blocked on the clean one.
+        Each fold has its own, at most 1. There is no intercept, because the order of the two
+        answers, and with it the sign of the answer term, is arbitrary.
+        """
+        x, y = term(ANSWER, clean), term(ANSWER, blocked)
+        squares = _of_fold(x * x, fold)
+        slope = np.nan_to_num(ratio(_of_fold(x * y, fold), squares))
+        left = np.minimum(slope, 1.0)
+        moves = np.nan_to_num(ratio((y - slope * x) * x, squares)) * (slope < 1)
+        sizes = np.bincount(fold, minlength=1)[fold] if len(fold) else np.zeros(0)
+        return cls(term(PAIR, clean), term(PAIR, blocked), left, moves * sizes, fold)
+
+    @property
+    def readable(self) -> np.ndarray:
+        """Whether the score still reads the answer, bool [...]."""
+        return np.asarray(self.left[0].mean(-1) >= LEAST_LEFT)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Return the pair terms that damage alone would leave, λP, [1 + refits, ..., pairs]."""
+        return self.left * self.clean
+
+    def corrected(self, pairs: Dependence, level: float) -> Estimate:
+        """Estimate the mean pair term with tokens blocked, divided by the mean λ, [...]."""
+        left, blocked = self.left.mean(-1), self.blocked.mean(-1)
+        value = ratio(blocked, left)
+        moved = self._errors(self.blocked[0], 0.0) - value[0][..., None] * self._errors(
+            self.left[0], 1.0
+        )
+        parts = ratio(moved, left[0][..., None])
+        parts = np.where(self.readable[..., None], parts, np.nan)
+        return estimate(np.where(self.readable, value[0], np.nan), parts, pairs, level, value[1:])
+
+    def mean_left(self, pairs: Dependence, level: float) -> Estimate:
+        """Estimate the mean λ, [...]."""
+        value = self.left.mean(-1)
+        return estimate(value[0], self._errors(self.left[0], 1.0), pairs, level, value[1:])
+
+    def beyond(self, share: float | np.ndarray, pairs: Dependence, level: float) -> Estimate:
+        """Estimate (1 - share) λP less the blocked pair term: above 0 if more than it is taken.
+
+        Args:
+            share: A number, or [shares]; then the probe's terms have no layers.
+        """
+        part = np.expand_dims(1 - np.asarray(share, dtype=np.float64), -1)
+        kept, blocked = self.kept, self.blocked
+        if np.ndim(share):
+            kept, blocked = kept[:, None], blocked[:, None]
+        values = part * kept - blocked
+        errors = part * self._errors(self.kept[0], self.clean[0]) - self._errors(self.blocked[0], 0)
+        seen = values.mean(-1)
+        return estimate(seen[0], errors, pairs, level, seen[1:])
+
+    def taken(self, pairs: Dependence, level: float) -> Estimate:
+        """Estimate what blocking takes of the pair term, 1 - P_blocked / (λP), in percent.
+
+        The interval holds the shares that `beyond` does not reject. NaN unless λP is surely above 0
+        and the score still reads the answer.
+        """
+        kept = estimate(
+            self.kept[0].mean(-1), self._errors(self.kept[0], self.clean[0]), pairs, level,
+            self.kept[1:].mean(-1),
+        )  # fmt: skip
+        if not (self.readable and kept.low > 0):
+            return Estimate(*np.full(5, np.nan))
+        tested = self.beyond(SHARES, pairs, level)
+        covered = (tested.low <= 0) & (tested.high >= 0)
+        low = np.where(covered, SHARES, np.inf).min()
+        high = np.where(covered, SHARES, -np.inf).max()
+        share = 1 - self.blocked[0].mean(-1) / kept.value
+        unknown = np.array(np.nan)
+        return Estimate(100 * share, unknown, 100 * low, 100 * high, unknown)
+
+    def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
+        """Return what each pair adds to the error of a mean of values [..., pairs].
+
+        `slope_of`: the derivative of each value by λ.
+        """
+        n = values.shape[-1]
+        through_left = self._mean_of_fold(np.broadcast_to(slope_of, values.shape)) * self.moves[0]
+        return (values - values.mean(-1, keepdims=True) + through_left) / n
+
+    def _mean_of_fold(self, values: np.ndarray) -> np.ndarray:
+        sizes = np.bincount(self.fold)[self.fold]
+        return _of_fold(values, self.fold) / sizes
+
+
+def _of_fold(values: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """Return the sum of values [..., pairs] over each pair's fold, [..., pairs]."""
+    if not len(fold):
+        return values
+    member = fold[:, None] == np.arange(fold.max() + 1)
+    return (values @ member)[..., fold]
