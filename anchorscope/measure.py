@@ -47,6 +47,7 @@ class Measured:
         contrasts: knockout against random, paired, with intervals.
         controls: what else could move the curve, by layer.
         crossing: what the probe reads of question, answer and their pair, by layer.
+        claims: the verdict on each claim, with its reason.
         answers: every question's answer, anchors and label, or why it was dropped.
         scores: out-of-fold s and p of each sample, layer, read-out and condition.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
@@ -57,6 +58,7 @@ class Measured:
     contrasts: pd.DataFrame
     controls: pd.DataFrame
     crossing: pd.DataFrame
+    claims: pd.DataFrame
     answers: pd.DataFrame
     scores: pd.DataFrame
     counts: Counts
@@ -103,6 +105,7 @@ class Measured:
         return figure_main.chart(
             self.table,
             self.crossing,
+            self.claims,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
             readout=Pair.of(readout or first),
@@ -179,6 +182,7 @@ def measure(
         contrasts=named["contrasts"],
         controls=named["controls"],
         crossing=named["crossing"],
+        claims=named["claims"],
         answers=found.answers,
         scores=scored,
         counts=added(found.counts, run.counts),

@@ -20,7 +20,6 @@ LEAST_PAIRS = 10
 """With fewer pairs of right answers, pairs of wrong answers are drawn."""
 PATHS = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
 """What is blocked in all four passes of a pair → the end of the quantity's name."""
-TRUTHS = {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"}
 AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
     "signal": "signal",
@@ -35,7 +34,8 @@ STEP = 0.05
 HEADINGS = {
     "pathway": "Comparison of answer and question (dashed: exact tokens blocked; dotted: all other "
     "question tokens blocked)",
-    "truth": "Right answers above own wrong ones (solid: gold answers; dashed: own wrong answers)",
+    "truth": "Right answers above {own}wrong ones (solid: gold answers; dashed: {own}wrong "
+    "answers)",
 }
 NOT_CROSSED = (
     "There are no rows of swapped answers: the condition `crossed` was not measured, or no two "
@@ -67,15 +67,22 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the pair terms of gold and of own wrong answers."""
+    """Return the lines of the pair terms of gold and of wrong answers."""
     parts = []
-    for quantity, name in TRUTHS.items():
+    names = {"gold answers": "pair_gold", f"{_own(claims)}wrong answers": "pair_wrong"}
+    for quantity, name in names.items():
         gold = name == "pair_gold"
         lines = _claimed(crossing[crossing["quantity"] == name], claims, "truth")
         lines["claimed"] &= gold
         dash = "clean" if gold else "exact tokens blocked"
         parts.append(lines.assign(quantity=quantity, dash=dash, banded=True))
     return _lines(parts, crossing)
+
+
+def _own(claims: pd.DataFrame) -> str:
+    """Return "own " unless all answers came with the rows, where `own_answer` is not measured."""
+    verdicts = claims["verdict"][claims["claim"] == "own_answer"]
+    return "" if (verdicts == "not measured").all() else "own "
 
 
 def _side(cell: pd.DataFrame) -> str:
@@ -112,7 +119,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
             unnamed,
             figure_panel.claims,
             low,
-            HEADINGS[name],
+            HEADINGS[name].format(own=_own(claims)),
         )
         for name, lines in (
             ("pathway", pathway(crossing, claims)),
