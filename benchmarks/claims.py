@@ -22,7 +22,7 @@ import torch
 from blind_worlds import BORDERLINE, CLEAN, TRUTH
 from claim_worlds import HOME, NULL, ROLES, TRUE, UNTELLABLE, Values, World, truth
 from form_worlds import CHOSEN, FORMS
-from passage_worlds import NOTHING, PASSES, SIDES, UNTELLABLE as DAMAGED
+from passage_worlds import EDGE, NOTHING, PASSES, SIDES, UNTELLABLE as DAMAGED
 from signal_worlds import MORE, SAME, Signal
 
 from anchorscope.experiments.crossing import claims, imitator
@@ -33,7 +33,7 @@ Judge = Callable[..., dict[str, Claim]]
 """Of world, size, seed and whether probes vary: claim → what is judged of one data set."""
 SIZES = ((25, 750), (200, 200))
 """Right and wrong pairs."""
-FEW = ((16, 16), (16, 194), (50, 50), (194, 194))
+FEW = ((16, 16), (16, 194), (194, 194))
 FOLDS, REFITS = 5, 20
 CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
@@ -178,6 +178,7 @@ GROUPS: dict[str, Group] = {
     "truth": Group(TRUE, true=["truth"], refits=BOTH),
     "truth, written blind": Group({one.__name__: one for one in TRUTH}, (), ["truth"], refits=BOTH),
     "nothing passes through E_Q": Group(NOTHING, ["through_eq"], (), passage, FEW),
+    "just a fifth passes through E_Q": Group(EDGE, ["through_eq"], (), passage, FEW),
     "damage cannot be told": Group(DAMAGED, (), (), passage, FEW),
     "passes through E_Q": Group(PASSES, (), ["through_eq"], passage, FEW, BOTH),
     "no signal": Group(SAME, ["signal"], (), signal, [()]),
@@ -225,10 +226,10 @@ def table(found: pd.DataFrame) -> str:
     wide = cells.pivot(index=["world", "size"], columns="claim", values="cell")
     order = pd.MultiIndex.from_frame(found[["world", "size"]].drop_duplicates())
     columns = [claim for claim in CLAIMS if claim in wide]
-    text = wide.loc[order, columns].reset_index().rename_axis(columns=None)
-    width = text["world"].str.len().max()
-    text["world"] = text["world"].str.ljust(width)
-    return text.to_string(index=False, justify="left")
+    text = wide.loc[order, columns].reset_index()
+    lines = [["world", "pairs", *columns], *text.to_numpy().tolist()]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def summary(found: pd.DataFrame, seeds: int) -> str:

@@ -73,18 +73,17 @@ def copied(random: np.random.Generator, *n: int, anew: bool, slope: float) -> Va
 
 
 def fades(random: np.random.Generator, *n: int, lost: float, gold: float) -> Values:
-    """Return scores that lose a share behind a strange question, another one in each pair.
+    """Return scores that lose a share behind a strange question, which differs between pairs.
 
     `gold`: how much higher golds score than in other worlds.
     """
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
-
-    def scores(role: str) -> np.ndarray:
-        share = random.uniform(0, 2 * lost, size=scene.n[role])
-        return scene.sums(role) * (1 - (1 - HOME) * share)
-
-    return scene.world(scores)
+    share = {
+        role: random.uniform(0, 2 * lost, size) for role, size in zip(ROLES[:2], n, strict=True)
+    }
+    share["gold"] = share["wrong"]
+    return scene.world(lambda role: scene.sums(role) * (1 - (1 - HOME) * share[role]))
 
 
 def layers(

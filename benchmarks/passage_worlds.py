@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from claim_worlds import ALIKE, HOME, MEANS, NOISE, Values, four
 
+from anchorscope.experiments.crossing.damage import LEAST_PART
+
 SIDES = ("right", "wrong")
 FRAMES, TEXTS = 40, 300
 """Templates of the questions and distinct answers."""
@@ -26,6 +28,8 @@ class Passage:
 
     passes: float = 0.0
     """Share of the pair term that passes through E_Q."""
+    varies: bool = False
+    """Whether this share differs from answer to answer, from 0 to twice as much."""
     pair: tuple[float, float] = (1.0, 1.0)
     """Mean pair term of right and of wrong answers."""
     kept: tuple[float, ...] = (0.7,)
@@ -81,7 +85,8 @@ class Passage:
         noise = self.noise * random.normal(size=(2, 4, n))
         noise[1] = np.sqrt(self.lasting) * noise[0] + np.sqrt(1 - self.lasting) * noise[1]
         kept = np.resize(self.kept, 1 + max(self.folds))[fold] + self.unequal * more
-        left = self.damaged(random, answer, (1 - self.passes) * size, kept)
+        passes = self.share(random, texts)
+        left = self.damaged(random, answer, (1 - passes) * size, kept)
         left = bound(left + kept * noise[1], same, second)
         subjects, frames = self.asked(random, n)
         clean = {"side": self.squeezed(inside) + noise[0], "side_blocked": left}
@@ -118,6 +123,12 @@ class Passage:
         own = random.normal(size=(2, n))
         return texts, self.answer * (0.8 * random.normal(size=self.texts)[texts] + 0.6 * own)
 
+    def share(self, random: np.random.Generator, texts: np.ndarray) -> np.ndarray:
+        """Draw the share of each pair's term that passes through E_Q, [pairs]."""
+        if not self.varies:
+            return np.full(texts.shape[1], self.passes)
+        return random.uniform(0, 2 * self.passes, size=self.texts)[texts].mean(0)
+
     def by_design(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs of one frame, and each second pair of two that mirror each other."""
         same = round(self.same_frame * n)
@@ -129,11 +140,8 @@ class Passage:
         subjects = random.permutation(2 * n).reshape(2, n)
         again = random.random(n) < 0.1  # some subjects are in two pairs
         subjects[0, again] = random.integers(0, 2 * n, size=again.sum())
-        frames = random.integers(0, FRAMES, size=n) + random.integers(1, FRAMES, size=(2, n)) * [
-            [0],
-            [1],
-        ]
-        frames %= FRAMES
+        first, further = random.integers(0, FRAMES, n), random.integers(1, FRAMES, n)
+        frames = np.stack([first, (first + further) % FRAMES])
         frames[1, same] = frames[0, same]
         subjects[:, second], frames[:, second] = subjects[:, second - 1], frames[::-1, second - 1]
         return subjects, frames
@@ -187,10 +195,7 @@ NOTHING: dict[str, Passage] = {
     "pairs damaged unlike, larger answer terms less": Passage(
         kept=(0.6,), unequal=0.3, tied=(0.9, 0.0)
     ),
-    **{
-        f"{share} of one frame": replace(EVEN, same_frame=share, kept=(0.7,))
-        for share in (0.1, 0.2, 0.5)
-    },
+    **{f"{share} of one frame": Passage(same_frame=share) for share in (0.1, 0.2, 0.5)},
     **{
         f"{share} mirrored": replace(EVEN, mirrored=share, kept=(0.7,)) for share in (0.1, 0.2, 0.5)
     },
@@ -199,6 +204,22 @@ NOTHING: dict[str, Passage] = {
     "one fold": replace(EVEN, folds=(0,)),
 }
 """Worlds in which nothing passes through E_Q."""
+FIFTH = Passage(passes=LEAST_PART, lasting=1.0)
+EDGE: dict[str, Passage] = {
+    "a fifth passes": FIFTH,
+    "a fifth passes, half of the noise lasts": replace(FIFTH, lasting=0.5),
+    "a fifth passes, small pair terms": replace(FIFTH, pair=SMALL),
+    "a fifth passes, 0.3 is kept": replace(FIFTH, kept=(0.3,)),
+    "a fifth passes, noisy scores": replace(FIFTH, noise=1.0),
+    "a fifth passes, small answer terms": replace(FIFTH, answer=0.3),
+    "a fifth passes, ceiling of 4.0, damage behind it": replace(FIFTH, ceiling=4.0, after=True),
+    "a fifth passes, pairs damaged unlike": replace(FIFTH, kept=(0.6,), unequal=0.3),
+    "a fifth passes, folds damaged unlike": replace(FIFTH, kept=(0.9, 0.4, 0.8, 0.5, 0.6)),
+    "a fifth passes, of each answer another share": replace(FIFTH, varies=True),
+    "a fifth passes, of each of fourteen another share": replace(FIFTH, varies=True, texts=14),
+    "a fifth passes, 0.2 of one frame, 0.2 mirrored": replace(FIFTH, same_frame=0.2, mirrored=0.2),
+}
+"""Worlds in which blocking takes just as much as a claim needs more than."""
 UNTELLABLE: dict[str, Passage] = {
     "answer term kept at .9, pair term at .6": Passage(kept=(0.9,), of_pair=2 / 3),
     "half of the answer effects are not damaged": replace(EVEN, of_answer=0.5),

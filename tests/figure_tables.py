@@ -10,16 +10,8 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from anchorscope.experiments.crossing.table import CLAIMS
-from anchorscope.experiments.knockout.contrasts import (
-    NO,
-    NOT_INTERPRETABLE,
-    OWN,
-    PUBLISHED,
-    RANDOM,
-    REPORTED,
-    YES,
-)
+from anchorscope.experiments.crossing.claims import SAYS
+from anchorscope.experiments.knockout.contrasts import PUBLISHED
 from anchorscope.figures.figure_picture import Picture
 from anchorscope.figures.figure_request import request_of
 
@@ -32,11 +24,26 @@ DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
 FLOORS = ("answer", "question", "response", "text")
 READOUTS = list(product(("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")))
 AT = {"site": "mlp", "position": "final"}
-CONTRASTS = {OWN: (30.0, YES), RANDOM: (0.5, NO), PUBLISHED: (26.0, REPORTED)}
-"""Contrast → points of flips that it has in deep layers, and what is told of it."""
-QUANTITIES = {"share": 1.0, "delta_p": -0.7, "logit_right": -0.1, "logit_wrong": 0.1}
-"""Quantity of a contrast → what it is for each point of flips."""
+FLIPS = {"share": 26.0, "delta_p": -18.2}
+"""Quantity of the published contrast → its points in deep layers."""
 BESIDE = 5.0
+JUDGED = {
+    "signal": (0.08, 1000),
+    "interaction": (1.9, 210),
+    "own_answer": (0.4, 190),
+    "truth": (0.5, 150),
+    "through_eq": (80.0, 170),
+}
+"""Claim → estimate and n of a cell that makes it."""
+THROUGH = "right answers; blocking every other question token takes 5 %"
+REASONS = {
+    "yes": "",
+    "no": "general damage may explain it",
+    "too few": "12 of 50 pairs",
+    "not measured": "the answers are not the model's own",
+    "by design": "the questions differ in nothing else",
+}
+"""Verdict → the reason that a table gives."""
 FLIPPED = {"knockout": 0.4, "random": 0.05, "crossed": 0.38, "crossed-knockout": 0.06}
 
 
@@ -65,7 +72,8 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0
         row |= {"probe_auc": auc, "ece": 0.02 + 0.03 * (1 - at) + rng.uniform(0, 0.01)}
         row |= {"auc_knockout": auc - 0.12, "auc_refit": auc - 0.05}
         row |= {"flip_share": share, "random_flip_share": 0.05, "null_share": 0.2 * share + 0.02}
-        row |= {"crossed-knockout_flip_share": 0.06, "crossed-random_flip_share": 0.05}
+        row |= {"crossed-knockout_flip_share": 0.06, "crossed-rest_flip_share": 0.3}
+        row |= {"rest_flip_share": 0.28}
         row |= {"question_flip_share": share + 0.08, "offset_flip_share": 0.7 * share}
         row |= {"question_only": 0.1, **_band("question_only", 0.1, 0.02)}
         row |= {"question_more": 0.08, **_band("question_more", 0.08, 0.02)}
@@ -80,19 +88,18 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0
 
 
 def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0) -> pd.DataFrame:
-    """Contrasts in which the own question has an effect; the first `blind` layers say nothing."""
+    """Exact less random tokens; the first `blind` layers have no signal."""
     rows = []
-    for cell, (contrast, (share, told)) in product(_cells(models, datasets), CONTRASTS.items()):
-        for (quantity, sign), layer in product(QUANTITIES.items(), range(layers)):
-            at = sign * share * (1 - math.exp(-4 * (layer + 1) / layers))
-            row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 450}
-            row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
-            row |= {"under": at + sign * BESIDE, "beside": sign * BESIDE, "ceiling": 40.0 * sign}
-            claims = contrast != PUBLISHED and layer < blind
-            row |= {"effect": NOT_INTERPRETABLE if claims else told, "inflation": 1.2}
-            row |= {"headline": layer == layers - 3}
-            row |= _band("ci", at, 3) | _band("ci90", at, 2.5)
-            rows.append(row)
+    for cell, (quantity, most), layer in product(
+        _cells(models, datasets), FLIPS.items(), range(layers)
+    ):
+        at = most * (1 - math.exp(-4 * (layer + 1) / layers))
+        row = cell | AT | {"contrast": PUBLISHED, "n": 900, "n_clusters": 450}
+        row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
+        beside = math.copysign(BESIDE, most)
+        row |= {"under": at + beside, "beside": beside, "inflation": 1.2}
+        row |= {"headline": layer == layers - 3} | _band("ci", at, 3)
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -101,31 +108,82 @@ def crossing_of(
 ) -> pd.DataFrame:
     """Crossings in which answers are compared with questions from the middle of the layers on.
 
-    It passes through the exact tokens; right answers that were not given score above wrong ones.
+    Blocking the exact tokens takes most of it, blocking the rest next to nothing; right answers
+    that were not given score above wrong ones.
     """
     rows = []
     for (i, cell), (site, position), layer in product(
         enumerate(_cells(models, datasets)), readouts, range(layers)
     ):
         deep, headline = layer >= layers // 2, layer == layers - 3
-        row = cell | {"site": site, "position": position, "layer": layer, "headline": headline}
-        row |= {"n_right": 210 + i, "n_wrong": 190, "n_gold": 150, "signal": deep}
         right, wrong, gold = (1.9 + 0.1 * i, 0.4, 0.9) if deep else (0.01, 0.0, 0.0)
-        means = {"pair_right": right, "pair_wrong": wrong, "pair_gold": gold}
-        means |= {"pair_right_cut": 0.1 * right, "pair_right_random": 0.95 * right}
-        means |= {"pair_wrong_cut": 0.1 * wrong, "pair_wrong_random": 0.95 * wrong}
-        means |= {"gold_wrong": gold - wrong}
-        means |= {f"{side}_passes": 0.9 if headline else math.nan for side in ("right", "wrong")}
-        for name, value in means.items():
-            row |= {name: value} | _band(name, value, 0.1)
-        for claim in CLAIMS:
-            row |= {claim: "yes" if headline else None, f"{claim}_why": None}
-            row |= {f"{claim}_p": 0.001 if headline else math.nan}
-        row |= {"share_question": 0.25, "share_answer": 0.2, "share_pair": 0.45 if deep else 0.1}
-        row |= {"share_noise": 0.1, "follows": 0.4, "n_unlike": 3, "n_same_frame": 40}
-        row |= {"n_random": row["n_right"] + row["n_wrong"]}
-        rows.append(row | {"source": "relations"})
+        means = {"pair_right": (right, 210 + i), "right_above_text": (right, 210 + i)}
+        means |= {"pair_wrong": (wrong, 190), "wrong_above_text": (wrong, 190)}
+        means |= {"pair_gold": (gold, 150), "gold_above_text": (gold, 150)}
+        means |= {"gold_wrong": (gold - wrong, 150)}
+        for side, value, n in (("right", right - 0.1, 170 + i), ("wrong", wrong, 160)):
+            means |= {f"through_{side}": (value, n)}
+            means |= {f"through_{side}_knockout": (0.2 * value, n)}
+            means |= {f"through_{side}_rest": (0.95 * value, n)}
+            means |= {f"left_{side}_knockout": (0.9, n), f"left_{side}_rest": (0.95, n)}
+        shares = {"share_question": 0.25, "share_answer": 0.2, "share_pair": 0.45 if deep else 0.1}
+        bare = {name: (value, 210 + i) for name, value in (shares | {"share_noise": 0.1}).items()}
+        bare |= {"follows": (0.4, 420 + 2 * i)}
+        if headline:
+            for side, n in (("right", 170 + i), ("wrong", 160)):
+                means |= {f"taken_{side}_knockout": (80.0, n), f"taken_{side}_rest": (5.0, n)}
+            means |= {"gold_wrong_equal": (0.4, 150), "gold_unexplained": (0.6, 150)}
+            facts = {"same_frame": 0.1, "mirrored": 0.05, "unlike": 0.01, "by_wording": 0.0}
+            bare |= {name: (value, 400 + i) for name, value in facts.items()}
+        row = cell | {"site": site, "position": position, "layer": layer}
+        row |= {"signal": deep, "headline": headline}
+        for name, (value, n) in means.items():
+            ends = {"estimate": value, "p": 0.001 if value > 0.1 else 0.6} | _band("ci", value, 0.1)
+            rows.append(row | {"quantity": name, "n": n} | ends)
+        unknown = dict.fromkeys(("ci_low", "ci_high", "p"), math.nan)
+        for name, (value, n) in bare.items():
+            rows.append(row | {"quantity": name, "estimate": value, "n": n} | unknown)
     return pd.DataFrame(rows)
+
+
+def claims_of(
+    models: Pairs, datasets: Pairs, layers: int = 16, readouts: Pairs = (("mlp", "final"),)
+) -> pd.DataFrame:
+    """Claims of the same cells: all are made."""
+    rows = []
+    for (i, cell), (site, position), claim in product(
+        enumerate(_cells(models, datasets)), readouts, SAYS
+    ):
+        estimate, n = JUDGED[claim]
+        row = cell | {"site": site, "position": position, "claim": claim, "verdict": "yes"}
+        row |= {"p": 0.001, "estimate": estimate, **_band("ci", estimate, estimate / 5)}
+        row |= {"n": n + i * (claim == "interaction"), "clusters": 52.2, "layer": layers - 3}
+        rows.append(row | {"reason": THROUGH if claim == "through_eq" else ""})
+    return pd.DataFrame(rows)
+
+
+def judged(table: pd.DataFrame, verdict: str, *claims: str, **where: str) -> pd.DataFrame:
+    """The table of claims with another verdict on some claims of some cells, and its reason."""
+    rows = table["claim"].isin(claims)
+    for column, value in where.items():
+        rows &= table[column] == value
+    table = table.copy()
+    table.loc[rows, ["verdict", "reason"]] = [verdict, REASONS[verdict]]
+    if verdict == "no":
+        table.loc[rows, "p"] = 0.4
+    elif verdict != "yes":
+        table.loc[rows, ["p", "estimate", "ci_low", "ci_high"]] = math.nan
+        table.loc[rows, "n"] = {"too few": 12, "by design": 2}.get(verdict, 0)
+    return table
+
+
+UNCOUNTED = ("through_", "left_", "taken_")
+"""How the quantities of pairs that `through_eq` counts begin."""
+
+
+def uncounted(crossing: pd.DataFrame) -> pd.DataFrame:
+    """The table of crossing where too few pairs count for `through_eq`."""
+    return crossing[~crossing["quantity"].str.startswith(UNCOUNTED)]
 
 
 def density_of(models: Pairs, datasets: Pairs) -> pd.DataFrame:

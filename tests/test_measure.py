@@ -12,9 +12,10 @@ from workflow import PROJECT
 import anchorscope
 from anchorscope import Measured
 from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.table import CROSSING
+from anchorscope.experiments.crossing.claims import NOT_MEASURED, NOT_OWN, SAYS
+from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
-from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED, RANDOM
+from anchorscope.experiments.knockout.contrasts import CONTRASTS, PUBLISHED
 from anchorscope.models.rows import answer, ask
 from anchorscope.passes import planning
 from anchorscope.storage.counts import Counts
@@ -47,15 +48,28 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert tuple(measured.table) == ("model", "dataset", *curve.CURVE)
     assert set(measured.table["model"]) == {"tiny"} and set(measured.table["dataset"]) == {"mine"}
     assert set(measured.table["site"]) == {"mlp", "resid"}
-    conditions = {"knockout", "random", "question", "noop"}
-    conditions |= {"crossed", "crossed-knockout", "crossed-random"}
+    conditions = {"knockout", "random", "rest", "question", "noop"}
+    conditions |= {"crossed", "crossed-knockout", "crossed-rest"}
     assert set(measured.table["condition"]) == conditions
     assert tuple(measured.crossing) == ("model", "dataset", *CROSSING)
-    assert set(measured.crossing["source"]) == {"wording"}
+    by_wording = measured.crossing.query("quantity == 'by_wording'")
+    assert (by_wording["estimate"] == 1).all() and len(by_wording) == 2
     assert (measured.controls["n"] == 24).all() and measured.controls["headline"].sum() == 2
-    assert set(measured.contrasts["contrast"]) == {OWN, RANDOM, PUBLISHED}
-    quantities = {"share", "delta_p", "logit_right", "logit_wrong"}
-    assert set(measured.contrasts["quantity"]) == quantities
+    assert tuple(measured.contrasts) == ("model", "dataset", *CONTRASTS)
+    assert set(measured.contrasts["contrast"]) == {PUBLISHED}
+    assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
+
+
+def test_every_read_out_has_a_verdict_on_every_claim_and_none_on_given_answers(
+    measured: Measured,
+) -> None:
+    claims = measured.claims
+    assert tuple(claims) == ("model", "dataset", *CLAIMS)
+    assert claims["claim"].tolist() == [*SAYS] * 2
+    own = claims[claims["claim"].isin(["own_answer", "truth"])]
+    assert set(own["verdict"]) == {NOT_MEASURED} and set(own["reason"]) == {NOT_OWN}
+    drawn = measured.chart().to_dict()["title"]["subtitle"]
+    assert "own answer in" not in " ".join(drawn)
 
 
 def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:
@@ -69,6 +83,7 @@ def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
     every = measured.table.query("anchor == 'all' and site == 'mlp' and grouping == 'per_layer'")
     cut = every.groupby("condition")["n_blocked"].first()
     assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
+    assert cut["rest"] == pytest.approx(cut["question"] - cut["knockout"])
 
 
 def test_a_list_of_dicts_is_taken_as_a_frame_is(load: Any, measured: Measured) -> None:

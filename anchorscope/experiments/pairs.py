@@ -103,9 +103,8 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
     sizes["coverage"] = intervals.ratio(sizes["n_paired"], count(members))
     bounds = {"contrast": (-1.0, 1.0), "step": (-1.0, 1.0)}
     bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
-    shares = (-1.0, 1.0) if "-" in str(key["arm"]) else SHARE
     quantities = {
-        column: Quantity(Means(values[None], counted), column, bounds.get(column, shares))
+        column: Quantity(Means(values[None], counted), column, bounds.get(column, SHARE))
         for column, values in arm.values.items()
     }
     return Group(key | sizes, members, counted, quantities)

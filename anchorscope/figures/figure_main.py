@@ -112,7 +112,7 @@ def _picture(
             rows,
             request.where,
             grouping,
-            [figure_pathway.verdict(swapped, judged)],
+            figure_pathway.verdict(swapped, judged),
             _of_pairs(cells, swapped, judged, request),
         ),
         f"{title}{' (preview)' if notes.is_preview(cells) else ''}",

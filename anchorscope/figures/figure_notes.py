@@ -19,8 +19,8 @@ LINES = 4
 EVERYWHERE = "at every layer"
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
-    "At these layers the probe does not demonstrably beat the text models, so its contrasts are "
-    "not interpretable."
+    "At these layers the probe does not significantly beat the text models. Nothing can be "
+    "concluded from ΔP or flips there."
 )
 # a picture of cells with fewer samples, and with thin groups, is a preview
 ENOUGH = 300

@@ -128,23 +128,25 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     ]
 
 
-def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> str:
+def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
     """Say in how many cells each claim is made, and how many cells show wrong answers."""
-    made, untold = [], []
+    made, lost, untold = [], [], []
     for claim, words in CLAIMED.items():
         verdicts = claims["verdict"][claims["claim"] == claim]
         judged = verdicts[verdicts.isin(["yes", "no"])]
-        if len(judged):
+        if (judged == "yes").any():
             made.append(f"{words} in {(judged == 'yes').sum()} of {len(judged)}")
+        elif len(judged):
+            lost.append(words)
         elif len(verdicts):
             untold.append(words)
     sentences = [f"Shown: {', '.join(made)} cells."] if made else []
-    if untold:
-        sentences.append(f"Cannot be judged: {', '.join(untold)}.")
+    sentences += [f"Not shown: {', '.join(lost)}."] if lost else []
+    sentences += [f"Cannot be judged: {', '.join(untold)}."] if untold else []
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
     if wrong := sides.count("wrong"):
         sentences.append(f"Middle row: wrong answers in {wrong} of {len(sides)} cells.")
-    return " ".join(sentences)
+    return sentences
 
 
 def untold_notes(crossing: pd.DataFrame, claims: pd.DataFrame, request: Request) -> list[str]:

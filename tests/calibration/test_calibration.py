@@ -10,7 +10,6 @@ from sklearn.metrics import roc_auc_score
 
 from anchorscope.calibration import calibration
 from anchorscope.calibration.calibration import CROSSED
-from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -18,6 +17,11 @@ KINDS = {"truism": (0,), "myth": (1,), "surprise": (0,), "tempting": (1,)}
 KINDS |= dict.fromkeys(("redundant", "neutral", "unseen"), (0, 1))
 EACH = 8
 LAYERS = 3
+
+
+def number(name: str, layer: int) -> float:
+    """What a column of crossing holds at a layer; -1 where no column has this name."""
+    return float(layer + CROSSED.index(name)) if name in CROSSED else -1.0
 
 
 class Cell:
@@ -33,18 +37,22 @@ class Cell:
         s = self.random.normal(size=self.n)
         self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
         self.controls = pd.DataFrame([{"site": "mlp", "position": "final", "cell_signal": True}])
-        crossed = {name: np.arange(LAYERS) + place for place, name in enumerate(CROSSED)}
-        where = {"site": "mlp", "position": "final", "layer": range(LAYERS)}
-        self.crossing = pd.DataFrame(where | crossed)
-        own = where | {"contrast": OWN, "quantity": "share", "ci_low": 20.0 + np.arange(LAYERS)}
-        self.contrasts = pd.DataFrame(own | {"estimate": 30.0 + np.arange(LAYERS)})
-        others = [{"contrast": PUBLISHED}, {"quantity": "delta_p"}]
-        beside = [self.contrasts.assign(**one, estimate=-1.0) for one in others]
-        self.contrasts = pd.concat([*beside, self.contrasts], ignore_index=True)
+        self.crossing = self._crossing()
         subjects = [f"s{number // 2}" for number in range(self.n)]
         asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
         self.answers = pd.DataFrame(asked)
         self.s = self._s()
+
+    def _crossing(self) -> pd.DataFrame:
+        """A row per quantity and layer, and rows that calibration does not read."""
+        names = [name for name in CROSSED if not name.endswith(("_low", "_high"))]
+        rows = []
+        for name, layer in product([*names, "follows"], range(LAYERS)):
+            ends = {"ci_low": f"{name}_low", "ci_high": f"{name}_high"}
+            row = {"site": "mlp", "position": "final", "layer": layer, "quantity": name}
+            row |= {column: number(one, layer) for column, one in ends.items()}
+            rows.append(row | {"estimate": number(name, layer)})
+        return pd.DataFrame(rows)
 
     def _truth(self) -> pd.DataFrame:
         verdict = np.where(self.random.random(self.n) < 0.9, self.z, 1 - self.z)
@@ -82,7 +90,7 @@ class Cell:
 
     def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
         given: list[pd.DataFrame] = [self.truth, self.answers, self.controls]
-        given += [self.contrasts, self.crossing, self.floors]
+        given += [self.crossing, self.floors]
         fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
         scores = self.scores() if scores is None else scores
         return calibration.cell(scores, *given, fixed=fixed, **{"draws": 20} | settings)
@@ -197,14 +205,12 @@ def test_a_condition_that_was_not_measured_gives_blanks(cell: Cell) -> None:
 def test_what_swapping_answers_shows_of_a_layer_stands_in_all_its_rows(
     cell: Cell, table: pd.DataFrame
 ) -> None:
-    for place, name in enumerate(CROSSED):
-        assert (table[name] == table["layer"] + place).all()
-    assert (table["own_crossed"] == table["layer"] + 30).all()
-    assert (table["own_crossed_low"] == table["layer"] + 20).all()
+    assert {"pair_right_low", "pair_wrong_high", "pair_gold", "share_pair"} <= set(CROSSED)
+    for name in CROSSED:
+        assert (table[name] == [number(name, layer) for layer in table["layer"]]).all()
     bare = Cell()
-    bare.crossing, bare.contrasts = cell.crossing.head(0), cell.contrasts.head(0)
-    blank = bare.table()[[*CROSSED, "own_crossed", "own_crossed_low"]]
-    assert blank.isna().all(axis=None)
+    bare.crossing = cell.crossing.head(0)
+    assert bare.table()[[*CROSSED]].isna().all(axis=None)
 
 
 def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:

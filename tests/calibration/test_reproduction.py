@@ -10,7 +10,6 @@ import yaml
 from workflow import PROJECT, SHIPPED
 
 from anchorscope.calibration import reproduction
-from anchorscope.experiments.knockout.contrasts import NO, RANDOM
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage import files
@@ -35,16 +34,12 @@ AUC = {"popqa": 0.88, "trivia-qa": 0.8, "hotpot-qa": 0.82, "nq": 0.72}
 
 
 class Figure:
-    """A figure's table and contrasts as published; tests change what they are about."""
+    """A figure's table as published; tests change what it is about."""
 
     def __init__(self, name: str) -> None:
         self.name, layers = name, PUBLISHED["figures"][name]
         parts = [self._cell(model, d, layers[model]) for model in layers for d in DATASETS]
         self.table = pd.concat(parts, ignore_index=True)
-        self.contrasts = self.table[["model", "dataset", "site", "position", "layer"]]
-        self.contrasts = self.contrasts.drop_duplicates().assign(
-            contrast=RANDOM, quantity="delta_p", ci90_low=-1.5, ci90_high=0.5, effect=NO
-        )
 
     def _cell(self, model: str, dataset: str, layers: int) -> pd.DataFrame:
         shape, a = SHAPES[model]
@@ -62,8 +57,14 @@ class Figure:
             part = pd.DataFrame(columns | {"headline": at == layers // 2})
             parts.append(part.assign(anchor=anchor, n=500, thin=False, **own))
         fixed = {"model": model, "dataset": dataset, "site": "mlp", "position": "final"}
-        fixed |= {"condition": "knockout", "grouping": "per_layer", "cell_signal": True}
-        return pd.concat(parts).assign(**fixed)
+        fixed |= {"grouping": "per_layer", "cell_signal": True}
+        knockout = pd.concat(parts).assign(condition="knockout", ci_low=-99.0, **fixed)
+        # of the groups of random tokens nothing is published
+        ends = {"delta_p": -0.5, "ci_low": -1.5, "ci_high": 0.5, "condition": "random"}
+        of_groups = knockout["anchor"] != "all"
+        random = knockout.assign(**ends)
+        random.loc[of_groups.to_numpy(), ["ci_low", "ci_high"]] = [-60.0, -40.0]
+        return pd.concat([knockout, random], ignore_index=True)
 
     def rows(self, **where: Any) -> pd.Index:
         """Which rows of the table have these values."""
@@ -75,7 +76,7 @@ class Figure:
     def check(self, id_: str | None = None, readout: str = "mlp/final") -> pd.DataFrame:
         """The figure's verdicts, on one statement or all."""
         kept = [one for one in PUBLISHED["statements"] if id_ in (None, one["id"])]
-        built = [{self.name: one} for one in (self.table, self.contrasts, readout)]
+        built = [{self.name: one} for one in (self.table, readout)]
         found = reproduction.check(PUBLISHED | {"statements": kept}, *built)
         return found[found["figure"] == self.name]
 
@@ -170,13 +171,21 @@ def test_a_gap_no_larger_than_between_datasets_is_outside() -> None:
     assert figure.other_than_within("gap") == {("llama-3.2-1b", "all")}
 
 
-def test_random_tokens_must_have_no_effect_at_every_layer() -> None:
+@pytest.mark.parametrize(("low", "high"), [(-5.6, -0.1), (0.1, 3.0)])
+def test_the_interval_under_random_tokens_must_hold_0_at_every_layer(
+    low: float, high: float
+) -> None:
     figure = Figure("llama-3.2")
-    one = (figure.contrasts["dataset"] == "nq") & (figure.contrasts["layer"] == 3)
-    figure.contrasts.loc[one, ["effect", "ci90_low"]] = ["unclear", -5.6]
+    assert figure.other_than_within("random-tokens") == set()
+    here = {"condition": "random", "anchor": "all", "dataset": "nq", "layer": 3}
+    figure.put("ci_low", low, **here)
+    figure.put("ci_high", high, **here)
     outside = {(model, "nq") for model in ("llama-3.2-1b", "llama-3.2-3b")}
     assert figure.other_than_within("random-tokens") == outside
-    figure.contrasts = figure.contrasts[figure.contrasts["contrast"] != RANDOM]
+    found = figure.check("random-tokens").set_index(["model", "dataset"])["measured"]
+    least, most = min(low, -1.5), max(high, 0.5)
+    assert found[ONE] == f"at 15 of 16 layers, intervals {least:.1f} to {most:.1f}"
+    figure.table = figure.table.drop(figure.rows(condition="random"))
     assert set(figure.verdicts("random-tokens").values()) == {"not run"}
 
 
@@ -189,14 +198,13 @@ def test_a_model_of_another_depth_is_outside_and_what_is_unknown_is_not_judged()
 
 def test_only_published_models_of_figures_that_are_built_are_judged() -> None:
     figure = Figure("llama-3.2")
-    contrasts = {"llama-3.2": figure.contrasts}
-    found = reproduction.check(PUBLISHED, {"llama-3.2": figure.table}, contrasts, {})
+    found = reproduction.check(PUBLISHED, {"llama-3.2": figure.table}, {})
     elsewhere = found["figure"] != "llama-3.2"
     assert elsewhere.any() and (found.loc[elsewhere, "verdict"] == "not run").all()
     assert (found.loc[elsewhere, "measured"] == "").all()
     names = {"llama-3.2-1b": "calibration-llama", "llama-3.2-3b": "calibration-qwen3"}
     demo = {"llama-3.2": figure.table.replace({"model": names})}
-    assert (reproduction.check(PUBLISHED, demo, contrasts, {})["verdict"] == "not run").all()
+    assert (reproduction.check(PUBLISHED, demo, {})["verdict"] == "not run").all()
 
 
 def test_a_missing_cell_leaves_its_statements_and_those_over_all_datasets_open() -> None:
@@ -239,9 +247,8 @@ def test_a_figure_is_judged_by_the_read_out_that_it_draws(tmp_path: Path) -> Non
     drawn = figure.check("q-clearly-negative", readout="attn/final")
     assert set(drawn["verdict"]) == {"outside"} and set(drawn["readout"]) == {"attn/final"}
     before = figure.check()
-    for name in ("table", "contrasts"):  # the same once written and read
-        files.write_csv(getattr(figure, name), tmp_path / f"{name}.csv")
-        setattr(figure, name, files.read_csv(tmp_path / f"{name}.csv"))
+    files.write_csv(figure.table, tmp_path / "table.csv")
+    figure.table = files.read_csv(tmp_path / "table.csv")  # the same once written and read
     pd.testing.assert_frame_equal(figure.check(), before)
 
 
@@ -286,7 +293,7 @@ def judged(id_: str, figure: str, table: pd.DataFrame) -> pd.DataFrame:
     """The verdicts on one statement about a figure, of which nothing else is built."""
     one = VALUES[id_]
     given = PUBLISHED | {"statements": [one], "figures": {figure: PUBLISHED["figures"][figure]}}
-    found = reproduction.check(given, {}, {}, {}, {(figure, one["table"]): table})
+    found = reproduction.check(given, {}, {}, {(figure, one["table"]): table})
     return found.set_index(["model", "dataset"])
 
 

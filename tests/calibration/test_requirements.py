@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.calibration import requirements
-from anchorscope.experiments.crossing.table import CLAIMS
-from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
+from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.knockout.curve import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -25,11 +24,8 @@ def calibrated(**changed: Any) -> pd.DataFrame:
     }
     values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
     values |= {"pair_right": 1.8, "pair_right_low": 1.5, "pair_wrong": -1.4, "share_pair": 0.45}
-    values |= {"pair_wrong_high": -1.1, "pair_gold": 0.9, "pair_right_cut": 0.01}
-    values |= {"pair_right_random": 1.7, "own_crossed": 22.0, "own_crossed_low": 15.0}
-    values |= {"truth": "yes", "through_eq": "yes"}
+    values |= {"pair_wrong_high": -1.1, "pair_gold": 0.9}
     early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01, "pair_gold": -0.01}
-    early |= {"truth": None, "through_eq": None}
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
         | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 3}
@@ -53,8 +49,8 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     assert list(found.columns) == columns
     assert found["holds"].all()
-    assert len(found[found["scope"] == "cell"]) == 28 * 4
-    assert len(found[found["scope"] == "mean"]) == 7 * 2
+    assert len(found[found["scope"] == "cell"]) == 23 * 4
+    assert len(found[found["scope"] == "mean"]) == 6 * 2
     assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
 
 
@@ -70,8 +66,6 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
         ("pair_right", 0.99, {"cell"}), ("pair_right_low", -0.01, {"cell"}),
         ("pair_wrong", -0.79, {"cell"}), ("pair_wrong_high", 0.01, {"cell"}),
         ("share_pair", 0.29, {"cell"}), ("pair_gold", 0.59, {"cell"}),
-        ("pair_right_cut", 0.06, {"cell"}), ("own_crossed", 1.0, {"mean"}),
-        ("own_crossed_low", -0.1, {"cell"}),
     ],
 )  # fmt: skip
 def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
@@ -85,20 +79,6 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
     assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "floor"),
-    [
-        ("truth", "no", "truth"), ("through_eq", "too few", "through E_Q"),
-        ("pair_right_random", 1.5, "part of the pair term with random tokens cut"),
-    ],
-)  # fmt: skip
-def test_a_claim_must_be_made_and_random_tokens_must_leave_the_pair_term(
-    column: str, value: Any, floor: str
-) -> None:
-    lost = requirements.floors(calibrated(**{column: value})).query("not holds")
-    assert lost[["floor", "model", "dataset"]].to_numpy().tolist() == [[floor, "a", "x"]]
-
-
 @pytest.mark.parametrize("column", ["pair_right", "pair_gold"])
 def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> None:
     table = calibrated()
@@ -109,7 +89,7 @@ def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> Non
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
     words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("124 of 126 floors hold.")
+    assert words.startswith("102 of 104 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
@@ -144,57 +124,53 @@ def curve() -> pd.DataFrame:
     return table.fillna(0.77)
 
 
-def contrasts(**changed: Any) -> pd.DataFrame:
-    """Own less partner's question, headline at 1; `changed` logits at the headline of mlp."""
-    share = {"estimate": 0.4, "ci_low": -2.0, "ci_high": 2.8, "ceiling": 40.0}
-    logits = {"estimate": 0.0, "ci_low": -0.1, "ci_high": 0.1, "ceiling": 4.0}
-    quantities = {"share": share, "delta_p": {}, "logit_right": logits, "logit_wrong": logits}
-    keys = itertools.product(("mlp", "attn"), range(3), (OWN, PUBLISHED), quantities)
+def crossing() -> pd.DataFrame:
+    """Pair terms of right and of gold answers, headline at 1; and rows of no concern."""
+    ends = {"pair_right": (0.01, -0.1, 0.12), "pair_gold": (0.0, -0.2, 0.2)}
     rows = []
-    for site, layer, contrast, quantity in keys:
-        row = {"site": site, "position": "final", "layer": layer, "contrast": contrast}
-        row |= {"quantity": quantity} | dict.fromkeys(share, 30.0)
-        if layer == 1 and contrast == OWN:
-            row |= quantities[quantity]
-            row |= changed if (site, quantity) == ("mlp", "logit_wrong") else {}
-        rows.append(row)
+    for site, layer, quantity in itertools.product(
+        ("mlp", "attn"), range(3), (*ends, "gold_wrong")
+    ):
+        known = ends.get(quantity, (0.99,) * 3) if layer == 1 else (0.99,) * 3
+        row = {"site": site, "position": "final", "layer": layer, "quantity": quantity}
+        rows.append(row | dict(zip(("estimate", "ci_low", "ci_high"), known, strict=True)))
     return pd.DataFrame(rows)
 
 
-def crossing(**changed: Any) -> pd.DataFrame:
-    """What crossing shows, headline at 1; `changed` at the headline of mlp."""
-    columns: dict[str, Any] = {"pair_right": 0.01, "pair_right_low": -0.1}
-    columns |= {"pair_right_high": 0.12, "pair_gold": 0.0} | dict.fromkeys(CLAIMS, "no")
-    other = dict.fromkeys(columns, 0.99) | dict.fromkeys(CLAIMS)
+def claims(**changed: str) -> pd.DataFrame:
+    """No claim is made; `changed` verdicts at mlp."""
     rows = [
-        {"site": site, "position": "final", "layer": layer}
-        | (columns if layer == 1 else other)
-        | (changed if (site, layer) == ("mlp", 1) else {})
+        {"site": site, "position": "final", "layer": 1, "claim": claim}
+        | {"verdict": changed.get(claim, "no") if site == "mlp" else "no"}
         for site in ("mlp", "attn")
-        for layer in range(3)
+        for claim in ("signal", *ON_PAIRS)
     ]
     return pd.DataFrame(rows)
 
 
-EVERYTHING = ("signal", "effect", *CLAIMS)
+EVERYTHING = ("signal", *ON_PAIRS)
 
 
 def judged(
     *names: str,
     without: str = "",
-    contrasted: pd.DataFrame | None = None,
-    crossed: pd.DataFrame | None = None,
+    pairs: pd.DataFrame | None = None,
+    told: pd.DataFrame | None = None,
     forbids: Sequence[str] = EVERYTHING,
     **changed: Any,
 ) -> pd.DataFrame:
     """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
     entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "forbids": forbids}
     nulls = {name: entry | {"shuffled": name == "shuffled"} for name in names}
-    curves = curve().query(f"condition != '{without}'")
-    others = contrasts() if contrasted is None else contrasted
-    pairs = crossing() if crossed is None else crossed
-    tables = ([one] * len(names) for one in (controls(**changed), curves, others, pairs))
-    return requirements.null_controls(nulls, *tables)
+    tables = {
+        "controls": controls(**changed),
+        "curve": curve().query(f"condition != '{without}'"),
+        "crossing": crossing() if pairs is None else pairs,
+        "claims": claims() if told is None else told,
+    }
+    return requirements.null_controls(
+        nulls, {kind: [table] * len(names) for kind, table in tables.items()}
+    )
 
 
 def mlp(*names: str, **changed: Any) -> dict[str, Any]:
@@ -210,10 +186,11 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     row = mlp()
     assert (row["model"], row["expectation"]) == ("m", "nothing is there")
     assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
-    assert (row["probe_auc"], row["own_crossed"]) == (0.62, 0.4)
-    assert (row["pair_right"], row["truth"]) == (0.01, "no")
-    assert (row["empty"], row["made"]) == (True, "")
-    assert row["forbids"] == "signal, effect, interaction, own_answer, truth, through_eq"
+    assert (row["probe_auc"], row["truth"]) == (0.62, "no")
+    pair = ("pair_right", "pair_right_low", "pair_right_high", "pair_gold")
+    assert [row[name] for name in pair] == [0.01, -0.1, 0.12, 0.0]
+    assert (row["empty"], row["made"], row["untested"]) == (True, "", "")
+    assert row["forbids"] == "signal, interaction, own_answer, truth, through_eq"
 
 
 @pytest.mark.parametrize("signal", [True, False])
@@ -223,53 +200,55 @@ def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> No
     assert (row["probe_auc"], row["floor"], row["gain_low"]) == (0.62, "question", -0.08)
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("claim", ON_PAIRS)
 def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids(claim: str) -> None:
-    crossed = crossing(**{claim: "yes"})
-    row = mlp(crossed=crossed)
-    assert (row["empty"], row["made"]) == (False, claim)
-    assert mlp(crossed=crossing(**{claim: "too few"}))["empty"]
+    told = claims(**{claim: "yes"})
+    row = mlp(told=told)
+    assert (row["empty"], row["made"], row[claim]) == (False, claim, "yes")
     others = [name for name in EVERYTHING if name != claim]
-    assert mlp(crossed=crossed, forbids=others)["empty"]
-    assert mlp(crossed=crossed, cell_signal=True)["made"] == f"signal, {claim}"
+    assert mlp(told=told, forbids=others)["empty"]
+    assert mlp(told=told, cell_signal=True)["made"] == f"signal, {claim}"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "effect"),
-    [(0.5, 2.0, True), (-2.0, -0.5, True), (0.1, 0.9, False), (-0.5, 2.0, False)],
-)
-def test_an_effect_lies_beyond_0_and_not_within_a_quarter_of_the_ceiling(
-    low: float, high: float, effect: bool
+@pytest.mark.parametrize("verdict", ["too few", "not measured", "by design"])
+@pytest.mark.parametrize("claim", ON_PAIRS)
+def test_a_claim_that_cannot_be_judged_is_empty_and_named_as_untested(
+    claim: str, verdict: str
 ) -> None:
-    contrasted = contrasts(ci_low=low, ci_high=high, estimate=(low + high) / 2)  # in logits
-    row = mlp(contrasted=contrasted)
-    assert (row["effect"], row["empty"]) == (effect, not effect)
-    assert mlp(contrasted=contrasted, forbids=["signal"])["empty"]
+    told = claims(**{claim: verdict})
+    row = mlp(told=told)
+    assert (row["empty"], row["made"], row["untested"]) == (True, "", claim)
+    others = [name for name in EVERYTHING if name != claim]
+    assert mlp(told=told, forbids=others)["untested"] == ""
+    other = next(name for name in ON_PAIRS if name != claim)
+    both = mlp(told=claims(**{claim: verdict, other: "yes"}))
+    assert (both["empty"], both["made"], both["untested"]) == (False, other, claim)
 
 
 def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
     """The states there tell the answer to come."""
-    tables = [controls(cell_signal=True), curve(), contrasts(), crossing()]
+    tables = {"controls": controls(cell_signal=True), "curve": curve()}
+    tables |= {"crossing": crossing(), "claims": claims()}
     null = {"model": "m", "dataset": "d", "expectation": "", "shuffled": False}
     for position, made in (("final", "signal"), ("prompt_end", "")):
-        moved = ([one.assign(position=position)] for one in tables)
-        found = requirements.null_controls({"x": null | {"forbids": EVERYTHING}}, *moved)
+        moved = {kind: [one.assign(position=position)] for kind, one in tables.items()}
+        found = requirements.null_controls({"x": null | {"forbids": EVERYTHING}}, moved)
         assert found.set_index("site").loc["mlp", "made"] == made
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    given = {"crossed": crossing(truth="yes"), "forbids": ["signal"]}
+    given = {"told": claims(truth="yes"), "forbids": ["signal"]}
     row = mlp("shuffled", cell_low=0.97, cell_auc=0.99, **given)
     assert row["empty"] and not row["signal"]
     assert (row["probe_auc"], row["auc_low"], row["auc_high"]) == (0.51, 0.44, 0.58)
-    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "own_crossed")
+    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "pair_right")
     assert all(np.isnan(row[name]) for name in blank)
     assert not mlp("shuffled", auc_shuffled_low=0.61, **given)["empty"]
 
 
 def test_what_is_swapped_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
-    row = mlp(crossed=crossing().head(0), contrasted=contrasts().head(0))
-    assert np.isnan(row["pair_right"]) and np.isnan(row["own_crossed"]) and row["empty"]
+    row = mlp(pairs=crossing().head(0), told=claims().head(0))
+    assert np.isnan(row["pair_right"]) and row["empty"] and row["untested"] == ", ".join(ON_PAIRS)
     assert np.isnan(mlp(without="random")["random_flip_share"])
 
 

@@ -11,7 +11,7 @@ from workflow import SHIPPED
 
 from anchorscope.calibration import sensitivity
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.experiments.knockout.contrasts import OWN, PUBLISHED
+from anchorscope.experiments.knockout.contrasts import PUBLISHED
 from anchorscope.probes import floors, scores
 from anchorscope.probes.bands import Draws
 from anchorscope.storage.errors import AnchorscopeError
@@ -54,7 +54,7 @@ def study(seed: int, datasets: str = "xy") -> dict[str, pd.DataFrame]:
     more: dict[str, dict[str, list[Any]]] = {
         "curve": {"condition": ["knockout", "random"], "anchor": ["Q", "all"]}
         | {"grouping": ["per_layer", "reference_layer"]},
-        "contrasts": {"contrast": [PUBLISHED, OWN], "quantity": ["share", "delta_p"]},
+        "contrasts": {"contrast": ["another", PUBLISHED], "quantity": ["share", "delta_p"]},
         "controls": {},
     }
     numbers = {
@@ -82,7 +82,7 @@ def slow(tables: dict[str, pd.DataFrame], dataset: str) -> dict[str, float]:
     found = tables["controls"].query(here).iloc[0][sensitivity.CONTROLS].to_dict()
     own = "condition == 'knockout' and anchor == 'all' and grouping == 'per_layer'"
     curve = tables["curve"].query(f"{here} and {own}").iloc[0]
-    paired = f"contrast == '{OWN}' and quantity == 'share'"
+    paired = f"contrast == '{PUBLISHED}' and quantity == 'share'"
     share = tables["contrasts"].query(f"{here} and {paired}").iloc[0]
     ends = {"contrast_low": share["ci_low"], "contrast_high": share["ci_high"]}
     found |= {"contrast": share["estimate"], "n": curve["n"], "delta_p_all": curve["delta_p"]}

@@ -14,8 +14,9 @@ from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation, reads
 from anchorscope.detectors.tables.transfer import table as transfer_table
-from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
+from anchorscope.experiments.analysis import analyses, stacked
+from anchorscope.experiments.crossing import table as crossing
+from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, NOT_MEASURED, TOO_FEW
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
@@ -74,6 +75,45 @@ def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd
     # three answers serve all samples, so that pairs are worth few independent ones
     assert (table["clusters_right"] < LEAST_CLUSTERS).all()
     assert (table[["interaction", "own_answer"]] == TOO_FEW).all(axis=None)
+
+
+@pytest.fixture(scope="module")
+def varied(small: Planted) -> pd.DataFrame:
+    """The answers with a text of its own each, so that pairs are independent."""
+    texts = [f"said {name}" for name in small.answers["id"]]
+    return small.answers.assign(ea_text=texts)
+
+
+@pytest.mark.parametrize("detector", ["question", "probe"])
+def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
+    varied: pd.DataFrame, scores: pd.DataFrame, detector: str
+) -> None:
+    row = reads.table(scores, varied, READOUT, BOOTSTRAP, 0).set_index("detector").loc[detector]
+    mine = scores[scores["detector"] == detector].assign(layer=0, draw=0)
+    (one,) = analyses(mine, varied, **BOOTSTRAP.model_dump())
+    made = crossing.tables(one)
+    terms, claims = made["crossing"].set_index("quantity"), made["claims"].set_index("claim")
+    for name in reads.ESTIMATES:
+        ends = terms.loc[name, ["estimate", "ci_low", "ci_high"]].astype(float)
+        found = row[[name, f"{name}_low", f"{name}_high"]].astype(float)
+        assert found.tolist() == pytest.approx(ends.tolist())
+    for claim, side in (("interaction", "right"), ("own_answer", "wrong")):
+        assert row[claim] == claims.loc[claim, "verdict"] in ("yes", "no")
+        assert row[f"{claim}_p"] == pytest.approx(claims.loc[claim, "p"])
+        assert row[f"clusters_{side}"] == claims.loc[claim, "clusters"] >= LEAST_CLUSTERS
+        assert row[f"n_{side}"] == claims.loc[claim, "n"]
+    assert row["n_unlike"] == round(terms.loc["unlike", "estimate"] * terms.loc["unlike", "n"])
+    assert row["source"] == "relations"
+
+
+def test_what_detectors_prefer_of_given_answers_is_not_the_models_own(
+    varied: pd.DataFrame, scores: pd.DataFrame
+) -> None:
+    own = reads.table(scores, varied, READOUT, BOOTSTRAP, 0)
+    given = reads.table(scores, varied.assign(from_user=True), READOUT, BOOTSTRAP, 0)
+    assert (given["own_answer"] == NOT_MEASURED).all() and given["own_answer_p"].isna().all()
+    same = [name for name in own if not name.startswith("own_answer") and name != "clusters_wrong"]
+    pd.testing.assert_frame_equal(given[same], own[same])
 
 
 def test_given_scores_keep_their_direction_and_are_counted(small: Planted) -> None:

@@ -23,7 +23,7 @@ SETTINGS = Settings(folds=3, inner_folds=3, refits=6, grid=[0.01, 1.0])
 BOOTSTRAP = {"draws": 50, "level": 0.95, "min_n": 10, "min_clusters": 5}
 N = 60
 MEASURED = (
-    "knockout", "random", "question", "crossed", "crossed-knockout", "crossed-random", "gold",
+    "knockout", "random", "rest", "question", "crossed", "crossed-knockout", "crossed-rest", "gold",
     "crossed-gold",
 )  # fmt: skip
 PASSES = [(name, draw) for name in MEASURED for draw in range(1 + (name == "random"))]
@@ -46,9 +46,9 @@ def answers():
         one, other = ids.iloc[:half], ids.iloc[half : 2 * half]
         found.loc[one.index, "crossed_partner"] = other.tolist()
         found.loc[other.index, "crossed_partner"] = one.tolist()
-    found["random_complete"], found["crossed-random_complete"] = each % 10 > 0, each % 9 > 0
+    found["random_complete"] = each % 10 > 0
     found["golds"] = [[f"gold {i % 13}"] for i in each]
-    found["same_frame"] = found["crossed_partner"].notna().where(each % 3 > 0, other=False)
+    found["frame"] = [f"f{i % 3}" for i in each]
     for name in ("clean", "crossed", "gold", "crossed-gold"):
         found[f"logprob_{name}"] = random.normal(-8, 2, N)
     return found.assign(dropped=None, partner_source="relations", n_blocked_knockout=2)
@@ -70,7 +70,7 @@ def activations(readout, condition, draw):
         wrong = ~wrong
     sign = np.where(wrong | swapped, 1.0, -1.0)
     cut = condition.rpartition("crossed-")[2]
-    hidden = {"random": 0.1 + 0.1 * draw, "question": 1.8, "knockout": 1.5}.get(cut, 0)
+    hidden = {"random": 0.1 + 0.1 * draw, "rest": 0.3, "question": 1.8, "knockout": 1.5}.get(cut, 0)
     noise[:, :, 0] += sign * (1.2 - hidden * (np.arange(N) % 2 == 0)) * [[0.5], [1.5]]
     return table["id"][some].tolist(), torch.as_tensor(noise[:, some], dtype=torch.float32)
 

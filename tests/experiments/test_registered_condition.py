@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import crossing_of
+from figure_tables import claims_of, crossing_of
 from instrument import answers_table, planned
 from scored import score
 
 from anchorscope.experiments import analysis
+from anchorscope.experiments.crossing import swapped
 from anchorscope.experiments.knockout import contrasts, controls, curve, strata
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_request import request_of
@@ -116,7 +117,6 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     both = paired.query("contrast == 'first-first-random' and quantity == 'share'")
     assert (both["n"] == (~few).sum()).all() and (both["estimate"] > 0).all()
     assert set(paired["contrast"]) == {"first-first-random", "knockout-random"}
-    assert set(paired["effect"]) == {contrasts.REPORTED}, "a control of other tokens claims nothing"
     assert set(made["report"]["condition"]) == {"knockout", "random", "first", "first-random"}
     mine = curves.query("condition == 'first' and anchor == 'all'")
     assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
@@ -131,8 +131,8 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     rows = figure_data.labelled(rows[rows["condition"] == "first"], request_of(**named))
     drawn = figure_main.curves(rows)
     assert set(drawn["layer"]) == {0, 1} and {"Q-Anchored", "A-Anchored"} == set(drawn["anchor"])
-    crossing = crossing_of(named["panels"], named["datasets"], 3)
-    shown = figure_main.choices(curves, crossing, **named)
+    cells = (named["panels"], named["datasets"], 3)
+    shown = figure_main.choices(curves, crossing_of(*cells), claims_of(*cells), **named)
     assert CUT.name in {one.condition for one in shown}
     assert figure_main.title_of("first") == f"ΔP when {CUT.when}"
 
@@ -143,14 +143,32 @@ def test_a_control_that_was_not_run_is_complete_nowhere(byte_level: Any) -> None
 
 
 def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
-    swapped = {"knockout": "crossed-knockout", "random": "crossed-random"}
-    assert {one.name: other.name for one, other in interventions.swapped()} == swapped
-    assert interventions.in_contrasts() == (*swapped, *swapped.values())
+    controlled = [(one.name, control.name) for one, control in interventions.controlled_cuts()]
+    assert controlled == [("knockout", "random")]
     pairing = {name: interventions.pairing_control(name) for name in REGISTRY}
-    for control, expected in (
-        ("random", {"knockout", "random", "question", "noop"}),
-        ("crossed-random", {"crossed-knockout", "crossed-random"}),
-    ):
-        assert {name for name, one in pairing.items() if one is REGISTRY[control]} == expected
+    paired = {name for name, one in pairing.items() if one is not None}
+    assert paired == {"knockout", "random", "question", "noop"}
+    assert {pairing[name] for name in paired} == {REGISTRY["random"]}
     assert {name for name in REGISTRY if scores.has_refit(name, 0)} == {"knockout"}
     assert not scores.has_refit("knockout", 1)
+
+
+def test_the_arms_of_crossing_are_the_conditions_measured_behind_both_questions() -> None:
+    arms = {one.name: other.name for one, other in interventions.arms()}
+    assert arms == {
+        "clean": "crossed", "knockout": "crossed-knockout", "rest": "crossed-rest",
+        "gold": "crossed-gold",
+    }  # fmt: skip
+    assert {name: (name, other) for name, other in arms.items()} == swapped.ARMS
+    assert swapped.BLOCKED == ("knockout", "rest")
+    assert (swapped.OWN, swapped.GOLD) == ("clean", "gold")
+
+
+@pytest.mark.parametrize("name", ["knockout", "rest", "gold"])
+def test_an_arm_is_run_behind_the_partners_question_where_both_settings_are_given(
+    name: str,
+) -> None:
+    both = {one for one, _ in planning.conditions_of({name: {}, "crossed": {}})}
+    assert both == {"clean", "crossed", name, f"crossed-{name}"}
+    alone = {one for one, _ in planning.conditions_of({name: {}})}
+    assert alone == ({"clean", name} if name != "gold" else {"clean"})

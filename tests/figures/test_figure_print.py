@@ -11,7 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
-from figure_tables import CHECKED, DATASETS, MODELS, READOUTS, crossing_of, curve_of, views
+from figure_tables import (
+    CHECKED,
+    DATASETS,
+    MODELS,
+    READOUTS,
+    claims_of,
+    crossing_of,
+    curve_of,
+    views,
+)
 
 from anchorscope.figures.figure_axis import PERCENT
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
@@ -30,12 +39,12 @@ def table() -> pd.DataFrame:
 
 
 @lru_cache
-def crossing() -> pd.DataFrame:
-    return crossing_of(MODELS, DATASETS[:2], 4)
+def swapped() -> tuple[pd.DataFrame, pd.DataFrame]:
+    return crossing_of(MODELS, DATASETS[:2], 4), claims_of(MODELS, DATASETS[:2], 4)
 
 
 def draw(**kwargs: Any) -> dict[str, Any]:
-    return chart(table(), crossing(), **(LOOKS | kwargs)).to_dict(validate=CHECKED)
+    return chart(table(), *swapped(), **(LOOKS | kwargs)).to_dict(validate=CHECKED)
 
 
 def pixels(png: bytes) -> np.ndarray:
@@ -73,7 +82,8 @@ def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
         "font": "Liberation Sans",
     }
     looks = LOOKS | {"datasets": DATASETS, "style": style}
-    tables = curve_of(MODELS, DATASETS, 12, blind=2), crossing_of(MODELS, DATASETS, 12)
+    cells: Any = (MODELS, DATASETS, 12)
+    tables = curve_of(*cells, blind=2), crossing_of(*cells), claims_of(*cells)
     spec = chart(*tables, **looks).to_dict()
     new = tmp_path / "figure.png"
     new.write_bytes(vl_convert.svg_to_png(as_svg(spec), scale=1))
@@ -117,7 +127,7 @@ def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
 @pytest.mark.parametrize("layers", [2, 16, 80])
 def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None:
     looks = LOOKS | {"panels": MODELS[:1], "datasets": MANY}
-    spec = chart(curve_of(MODELS[:1], MANY, layers), crossing(), **looks).to_dict()
+    spec = chart(curve_of(MODELS[:1], MANY, layers), *swapped(), **looks).to_dict()
     key = next(v["encoding"] for v in views(spec, "point") if "strokeDash" in v["encoding"])
     dashes, shapes = (key[name]["scale"]["range"] for name in ("strokeDash", "shape"))
     pairs = {(json.dumps(dash), shape) for dash, shape in zip(dashes, shapes, strict=True)}
@@ -144,7 +154,7 @@ def test_long_titles_and_names_wrap_and_widen_nothing() -> None:
 def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     high = table()["ci_high"]
     raised = table().assign(ci_high=high.mask(table()["model"] == "one", high.clip(lower=19.5)))
-    svg = as_svg(chart(raised, crossing(), **LOOKS).to_dict())
+    svg = as_svg(chart(raised, *swapped(), **LOOKS).to_dict())
     moved = r'delta_p_\d_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
     tops = re.findall(moved, svg)
     assert len(tops) == 2 and len(set(tops)) == 1

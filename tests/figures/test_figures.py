@@ -14,11 +14,14 @@ from figure_tables import (
     CHECKED,
     READOUTS,
     caption,
+    claims_of,
     crossing_of,
     curve_of,
     details,
     drawing,
+    judged,
     points,
+    uncounted,
     views,
 )
 
@@ -36,7 +39,8 @@ LEGEND = [f"{a}-Anchored ({label})" for _, label in DATASETS for a in "QA"]
 CYCLE = "#1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #8c564b #e377c2 #7f7f7f".split()
 
 
-NOT_CROSSED = crossing_of(LLAMA[:1], DATASETS[:1], 1).head(0)
+NOT_CROSSED = crossing_of(LLAMA[:1], DATASETS[:1], 4).head(0)
+NO_CLAIMS = claims_of(LLAMA[:1], DATASETS[:1], 4).head(0)
 
 
 def table_of() -> pd.DataFrame:
@@ -49,11 +53,23 @@ def crossed() -> pd.DataFrame:
     return pd.concat([crossing_of(LLAMA[:1], DATASETS, 16), crossing_of(LLAMA[1:], DATASETS, 28)])
 
 
+def claims() -> pd.DataFrame:
+    """The claims of the same cells, all made."""
+    made = [claims_of(LLAMA[:1], DATASETS, 16), claims_of(LLAMA[1:], DATASETS, 28)]
+    return pd.concat(made, ignore_index=True)
+
+
 def draw(
-    table: pd.DataFrame, crossing: pd.DataFrame = NOT_CROSSED, **kwargs: Any
+    table: pd.DataFrame,
+    crossing: pd.DataFrame = NOT_CROSSED,
+    told: pd.DataFrame | None = None,
+    **kwargs: Any,
 ) -> dict[str, Any]:
+    """The figure; where answers were swapped all claims are made, unless they are given."""
+    if told is None:
+        told = NO_CLAIMS if crossing is NOT_CROSSED else claims()
     settings = {"title": "ΔP under attention knockout", "panels": LLAMA, "datasets": DATASETS}
-    return chart(table, crossing, **(settings | kwargs)).to_dict(validate=CHECKED)
+    return chart(table, crossing, told, **(settings | kwargs)).to_dict(validate=CHECKED)
 
 
 @lru_cache
@@ -189,7 +205,9 @@ def test_layers_without_signal_are_hollow_and_grey_and_named(no: Any) -> None:
                     assert fill["value"] == "white" and stroke["value"] not in CYCLE
                     assert fill["condition"]["test"] == stroke["condition"]["test"]
     said = "No signal (hollow grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
-    assert said in details(spec) and "contrasts are not interpretable." in details(spec)
+    assert said in details(spec) and "Nothing can be concluded from ΔP or flips there." in details(
+        spec
+    )
     assert "Hollow grey: layers without a signal." in caption(spec)
 
 
@@ -211,25 +229,29 @@ def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_
     nq = (table["model"] == "llama-3.2-1b") & (table["dataset"] == "nq")
     table.loc[nq, ["signal", "cell_signal"]] = False
     table.loc[table["dataset"] == "popqa", "cell_signal"] = False
-    spec = draw(table)
-    assert "the probe beats the text models in 7 of 8 cells." in caption(spec)
+    spec = draw(table, told=judged(claims(), "no", "signal", dataset="popqa"))
+    assert "Shown: signal in 6 of 8, " in caption(spec)
     said = details(spec)
     assert "Llama-3.2-1B on NQ at every layer; all other cells at layers 0–2. At" in said
     whole = "No signal in the cell as a whole: Llama-3.2-1B on PopQA; Llama-3.2-3B on PopQA."
     assert whole in said
 
 
-def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swapped() -> None:
+PATHWAY = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
+"""What is blocked → the end of the quantity's name."""
+
+
+def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_count() -> None:
     spec = draw(table_of(), crossed())
-    terms = {"own right, clean": "pair_right"}
-    terms |= {f"own right, {cut} tokens blocked": f"pair_right_{end}" for cut, end in CUTS}
+    terms = {f"right answers, {cut}": f"through_right{end}" for cut, end in PATHWAY.items()}
     for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
         assert set(rows["quantity"]) == set(terms)
         _same(rows, own, terms)
-        clean = rows["quantity"] == "own right, clean"
+        clean = rows["quantity"] == "right answers, clean"
         assert (rows["claimed"] == (clean & (rows["layer"] == last - 2))).all()
+        assert (rows["banded"] == (rows["dash"] != "rest blocked")).all()
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
@@ -237,22 +259,42 @@ def test_the_pair_term_stands_beside_that_under_both_cuts_where_answers_were_swa
     assert said in caption(spec) and figure_pathway.NOT_CROSSED in details(usual())
 
 
-CUTS = (("exact", "cut"), ("random", "random"))
-
-
 def _same(rows: pd.DataFrame, table: pd.DataFrame, terms: dict[str, str]) -> None:
-    """Lines of these quantities are the table's columns, with their intervals."""
-    for quantity, column in terms.items():
-        got = rows[rows["quantity"] == quantity]
-        for name, end in (("value", ""), ("low", "_low"), ("high", "_high")):
-            assert sorted(got[name]) == pytest.approx(sorted(table[column + end]), abs=1e-3)
+    """Lines of these names are the table's quantities, with their intervals and numbers."""
+    for name, quantity in terms.items():
+        got, known = rows[rows["quantity"] == name], table[table["quantity"] == quantity]
+        columns = {"value": "estimate", "low": "ci_low", "high": "ci_high", "n": "n"}
+        for drawn, column in columns.items():
+            assert sorted(got[drawn]) == pytest.approx(sorted(known[column]), abs=1e-3)
+
+
+def test_where_no_pairs_count_the_middle_row_has_only_the_solid_line_of_all_pairs() -> None:
+    told = judged(claims(), "by design", "through_eq")
+    spec = draw(table_of(), uncounted(crossed()), judged(told, "no", "interaction", dataset="nq"))
+    for (_, panel, _), (model, _) in zip(columns(spec), LLAMA, strict=True):
+        rows = pd.DataFrame(points(spec, panel))
+        own = crossed()[lambda table, model=model: table["model"] == model]
+        assert set(rows["dash"]) == {"clean"} and set(rows["dataset"]) == {d for _, d in DATASETS}
+        _same(rows, own, {"right answers, clean": "pair_right"})
+        # a filled marker of all pairs says that they are compared, not what they pass through
+        assert set(rows["dataset"][rows["claimed"]]) == {"PopQA", "TriviaQA", "HotpotQA"}
+    assert "Cannot be judged: through the exact tokens." in caption(spec)
+
+
+def test_a_cell_without_pairs_that_count_stands_beside_cells_that_have_some() -> None:
+    crossing = crossed()
+    alone = crossing["dataset"] == "nq"
+    spec = draw(table_of(), pd.concat([crossing[~alone], uncounted(crossing[alone])]))
+    rows = pd.DataFrame(points(spec, columns(spec)[0][1]))
+    looks = rows.groupby("dataset")["dash"].agg(set)
+    assert looks["NQ"] == {"clean"} and looks["PopQA"] == set(PATHWAY)
 
 
 def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:
     crossing = crossed()
-    false = crossing["headline"] & (crossing["dataset"] == "nq")
-    crossing.loc[false, "truth"] = "no"
-    spec = draw(table_of(), crossing)
+    spec = draw(table_of(), crossing, judged(claims(), "no", "truth", dataset="nq"))
+    heading = " ".join(columns(spec)[0][2]["title"]["text"])
+    assert heading.startswith("Right answers above own wrong ones (solid: gold answers; ")
     for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossing[crossing["model"] == model]
@@ -260,37 +302,30 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
         claimed = rows[rows["claimed"]]
         assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
         assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
-    assert ", truth in 6 of 8. " in caption(spec)
+    assert ", truth in 6 of 8" in caption(spec)
 
 
 def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_told_is_named() -> (
     None
 ):
-    crossing = crossed()
+    crossing, cell = crossed(), {"dataset": "nq", "model": "llama-3.2-3b"}
     few = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
-    crossing.loc[few, "n_right"] = 2
-    crossing.loc[few & crossing["headline"], ["through_eq", "truth"]] = ["too few", "not measured"]
-    spec = draw(table_of(), crossing)
+    crossing.loc[few & (crossing["quantity"] == "pair_right"), "n"] = 2
+    told = judged(claims(), "too few", "through_eq", **cell)
+    spec = draw(table_of(), crossing, judged(told, "not measured", "truth", **cell))
     middle = pd.DataFrame(points(spec, columns(spec)[1][1]))
-    wrong = middle[middle["quantity"].str.startswith("own wrong")]
-    assert set(wrong["dataset"]) == {"NQ"} and set(wrong["n"]) == {190}
+    wrong = middle[middle["quantity"].str.startswith("wrong answers")]
+    assert set(wrong["dataset"]) == {"NQ"} and set(wrong["n"]) == {160}
+    assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
+        "PopQA", "TriviaQA", "HotpotQA",
+    }  # fmt: skip
     name = "Llama-3.2-3B on NQ"
-    assert (
-        f"Undecided: the pathway in {name}: too few; truth in {name}: not measured. "
-        f"Middle row shows wrong answers: {name}."
-    ) in details(spec)
-    assert (
-        "through the exact tokens in 7 of 7, truth in 7 of 7. Middle row: wrong answers in 1 of 8."
-    ) in caption(spec)
-
-
-def test_pairs_that_do_not_count_where_random_tokens_are_blocked_are_named() -> None:
-    crossing = crossed()
-    assert "as many other tokens" not in details(draw(table_of(), crossing))
-    cell = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
-    crossing.loc[cell, "n_random"] = 120
-    rest = "on which the dotted lines and the pathway rest: 120 of 403 in Llama-3.2-3B on NQ."
-    assert rest in details(draw(table_of(), crossing))
+    said = details(spec)
+    assert f"Cannot be judged, through the exact tokens: {name} (12 of 50 pairs)." in said
+    assert f"Cannot be judged, truth: {name} (the answers are not the model's own)." in said
+    assert f"Middle row shows wrong answers: {name}." in said
+    counted = "through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
+    assert counted + "Middle row: wrong answers in 1 of 8 cells." in caption(spec)
 
 
 def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_named() -> None:
@@ -342,7 +377,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     odd = '</script><img src=x onerror=alert(1)> & "it\'s" `${x}` {y} ∆ 问'
     table = curve_of([("m", odd)], [("d", odd)], 4)
     looks: Any = {"title": odd, "panels": [("m", odd)], "datasets": [("d", odd)]}
-    paths = save(chart(table, NOT_CROSSED, **looks), tmp_path / "f")
+    paths = save(chart(table, NOT_CROSSED, NO_CLAIMS, **looks), tmp_path / "f")
     assert [p.name for p in paths] == "f.vl.json f.html f.svg f.pdf f.png".split()
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     spec, page, svg, pdf, png = (p.read_bytes() for p in paths)
@@ -354,7 +389,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     outside = outside.replace(b'<link rel="icon" href="data:,">', b"")
     assert b"<img" not in outside and not re.search(rb'(src|href)="|https?:', outside)
     assert b"default-src 'none'" in page and b"unsafe-eval" not in outside
-    again = chart(table.sample(frac=1, random_state=1), NOT_CROSSED, **looks).to_dict()
+    again = chart(table.sample(frac=1, random_state=1), NOT_CROSSED, NO_CLAIMS, **looks).to_dict()
     assert again == json.loads(spec) and " ".join(again["title"]["text"]) == odd
 
 

@@ -12,6 +12,7 @@ import pytest
 from browser import driven, needs_browser
 from figure_tables import views
 
+from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis
 from anchorscope.figures.figure_files import save
@@ -84,9 +85,10 @@ def claims() -> Panel:
         mean = {"layer": layer, "value": layer, "low": layer - 1, "high": layer + 1}
         front = {"series": "pair", "quantity": "clean", "dash": "clean", "banded": True}
         front |= {"claimed": layer > 1}
-        back = {"series": "pair", "quantity": "cut", "dash": "random tokens blocked"}
-        back |= {"banded": False, "claimed": False}
-        rows += [LABELS | mean | front, LABELS | mean | back]
+        rows.append(LABELS | mean | front)
+        for dash in ("exact tokens blocked", "rest blocked"):
+            back = {"series": "pair", "quantity": dash, "dash": dash, "claimed": False}
+            rows.append(LABELS | mean | back | {"banded": dash != "rest blocked"})
     tips = draw.LAYER | TIPS
     return Panel("truth", pd.DataFrame(rows), Y, tips, LAYERS, figure_panel.claims)
 
@@ -190,13 +192,23 @@ def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -
     (column,) = figure(claims()).to_dict()["concat"]
     (panel,) = column["vconcat"]
     layers = {layer.get("name", ""): layer for layer in panel["layer"]}
-    band, markers, line, dotted = (
-        layers[f"truth_0_{role}"] for role in ("band", "markers", "line", "dotted")
+    band, markers, line, dashed, dotted = (
+        layers[f"truth_0_{role}"] for role in ("band", "markers", "line", "behind", "dotted")
     )
     assert band["transform"] == [{"filter": "datum.banded"}]
     assert markers["transform"] == line["transform"] == [{"filter": "datum.dash === 'clean'"}]
     fill = markers["encoding"]["fill"]
     assert fill["value"] == "white" and fill["condition"]["test"] == "datum.claimed"
-    assert dotted["transform"] == [{"filter": "datum.dash === 'random tokens blocked'"}]
+    assert dashed["transform"] == [{"filter": "datum.dash === 'exact tokens blocked'"}]
+    assert dotted["transform"] == [{"filter": "datum.dash === 'rest blocked'"}]
     assert dotted["mark"]["strokeWidth"] < line["mark"]["strokeWidth"]
-    assert dotted["mark"]["strokeDash"] != line["mark"]["strokeDash"]
+    looks = [one["mark"]["strokeDash"] for one in (line, dashed, dotted)]
+    assert len({*map(tuple, looks)}) == 3 and looks[0] == [1, 0]
+
+
+@pytest.mark.parametrize("series", [FLIPS, AUCS], ids=["flips", "AUCs"])
+def test_lines_of_the_controls_are_told_apart_without_colour(series: Any) -> None:
+    looks = [(*one.dash, one.marker) for one in series.values()]
+    assert len({*looks}) == len(looks)
+    names = [one.name for one in (FLIPS | AUCS).values()]
+    assert len({*names}) == len(names)

@@ -24,7 +24,7 @@ from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 
-PARTNERED = CONDITIONS | {"crossed": {}}
+PARTNERED = CONDITIONS | {"rest": {}, "crossed": {}}
 ASKED = [
     # question, answer, gold, subject, relation
     ("What is George Rankin's occupation?", "politician", "politician", "George Rankin", "work"),
@@ -47,7 +47,7 @@ def partnered_table(tokenizer):
 
 
 def expected_row(table, id_, condition):
-    """Ids, positions and E_Q of one row, from the table's columns alone."""
+    """Ids, positions, E_Q and question tokens of one row, from the table's columns alone."""
     rows = table.set_index("id").to_dict("index")
     own = rows[id_]
     answer = own["input_ids"][own["prompt_length"] :]
@@ -57,12 +57,10 @@ def expected_row(table, id_, condition):
         "last_answer": own["ea_end"] - 1 - own["prompt_length"],
         "prompt_end": -1,
     }
-    prompt, eq = own["input_ids"][: own["prompt_length"]], own["eq_tokens"]
-    if condition.startswith("crossed"):
-        other = rows[CROSSED[id_]]
-        prompt, eq = other["input_ids"][: other["prompt_length"]], other["eq_tokens"]
-    ids = [*prompt, *answer]
-    return ids, {name: len(prompt) + place for name, place in after.items()}, eq
+    asked = rows[CROSSED[id_]] if condition.startswith("crossed") else own
+    prompt = asked["input_ids"][: asked["prompt_length"]]
+    positions = {name: len(prompt) + place for name, place in after.items()}
+    return [*prompt, *answer], positions, asked["eq_tokens"], asked["question_tokens"]
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 10**6])
@@ -73,9 +71,11 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(loa
     found = measured(loaded, plan)
     seen = set()
     for (id_, condition, draw), (_, cut) in cuts(plan).items():
-        ids, positions, eq = expected_row(table, id_, condition)
+        ids, positions, eq, question = expected_row(table, id_, condition)
         assert not condition.endswith("knockout") or list(cut) == eq
-        if condition.endswith("random"):
+        if condition.endswith("rest"):
+            assert sorted([*cut, *eq]) == question and not {*cut} & {*eq}
+        if condition == "random":
             assert len(cut) == len(eq) and not {*cut} & {*eq}
         slow, _ = outputs(loaded, ids, attention_mask=slow_mask(len(ids), cut))
         for site, position in itertools.product(SITES, POSITIONS):
@@ -83,15 +83,32 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(loa
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
         seen.add((id_, condition))
-    for name in ("crossed", "crossed-knockout", "crossed-random"):
+    for name in ("crossed", "crossed-knockout", "crossed-rest"):
         assert {id_ for id_, condition in seen if condition == name} == set(CROSSED)
 
 
-def test_two_answers_behind_one_question_have_the_same_random_tokens_cut(byte_level):
+@pytest.mark.parametrize("name", ["knockout", "rest"])
+def test_two_answers_behind_one_question_have_the_same_tokens_blocked(byte_level, name):
     table = partnered_table(byte_level)
     found = {key: cut for key, (_, cut) in cuts(planned(table, conditions=PARTNERED)).items()}
     for one, other in CROSSED.items():
-        assert found[one, "crossed-random", 0] == found[other, "random", 0]
+        assert found[one, f"crossed-{name}", 0] == found[other, name, 0] != ()
+
+
+def test_prompts_have_one_frame_exactly_where_they_differ_in_e_q_alone(byte_level):
+    table = partnered_table(byte_level).iloc[[0, 0, 0, 1, 2, 0]].reset_index(drop=True)
+    table["id"] = [*"abcdef"]
+    ids, eq = [[*one] for one in table["input_ids"]], table["eq_tokens"]
+    for place in eq[1]:
+        ids[1][place] += 1  # other exact tokens
+    outside = next(n for n in table.at[2, "question_tokens"] if n not in eq[2])
+    ids[2][outside] += 1  # another token of the question
+    ids[5][-1] += 1  # another answer
+    plan = planned(table.assign(input_ids=ids), conditions=PARTNERED)
+    frame = activations.index(plan).set_index("id")["frame"]
+    assert frame["a"] == frame["b"] == frame["f"]
+    assert frame[["a", "c", "d", "e"]].is_unique
+    assert activations.index(planned(table)).columns.isin(["frame"]).sum() == 0
 
 
 WRONG = ("w0", "w1")
@@ -169,8 +186,8 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
     plan = planned(partnered_table(loaded.tokenizer), conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "question": 5, "crossed": 2,
-        "crossed-knockout": 2, "crossed-random": 2, "noop": 3,
+        "clean": 5, "knockout": 5, "random": 10, "rest": 5, "question": 5, "crossed": 2,
+        "crossed-knockout": 2, "crossed-rest": 2, "noop": 3,
     }  # fmt: skip
     assert plan.counts.notes == {
         "crossed, another question": 2,
@@ -195,6 +212,7 @@ def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load,
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
     assert facts["crossed_partner"].dropna().to_dict() == CROSSED
     assert (facts["partner_source"] == "relations").all()
+    assert facts["frame"].notna().all()
 
 
 def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path):

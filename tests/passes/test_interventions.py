@@ -82,11 +82,23 @@ def test_each_condition_cuts_what_its_name_says():
         one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")
         for one in interventions.REGISTRY.values()
     }
-    exact, as_many = (4, 5), (6, 7)
+    exact, as_many, rest = (4, 5), (6, 7), (3, 6, 7)
     assert cuts == dict.fromkeys(cuts, ()) | {
-        "knockout": exact, "random": as_many, "question": (3, 4, 5, 6, 7),
-        "crossed-knockout": exact, "crossed-random": as_many,
+        "knockout": exact, "random": as_many, "rest": rest, "question": (3, 4, 5, 6, 7),
+        "crossed-knockout": exact, "crossed-rest": rest,
     }  # fmt: skip
+
+
+@given(QUESTIONS, st.text(max_size=5))
+def test_the_rest_is_every_other_question_token(case, key):
+    question, eq = case
+    registry = interventions.REGISTRY
+    rest, exact, whole = (
+        interventions.cut(registry[name], question, sorted(eq), key=key)
+        for name in ("rest", "knockout", "question")
+    )
+    assert sorted(rest + exact) == list(whole) == list(question)
+    assert rest == tuple(sorted(rest)) and not {*rest} & {*exact}
 
 
 @pytest.mark.parametrize("name", interventions.TOKENS)
@@ -118,8 +130,10 @@ NEEDS = {
     "noise": {"settings", "own_batch"},
 }
 MAY_HAVE = {
+    "clean": {"crossed"},
     "cut": {"prompt", "control", "beside", "crossed"},
-    "control": {"prompt", "crossed"},
+    "control": {"prompt"},
+    "gold": {"crossed"},
     "noise": {"beside"},
 }
 """Fields that a record needs to have its role, and those that it may have beside them."""
@@ -141,7 +155,10 @@ def test_a_record_makes_sense_beside_the_others(one):
     if one.crossed is not None:
         other = registry[one.crossed]
         assert (other.tokens, other.weight, other.layers) == (one.tokens, one.weight, one.layers)
-        assert (one.prompt, other.prompt) == (None, interventions.CROSSED)
+        behind = {None: interventions.CROSSED, interventions.GOLD: interventions.CROSSED_GOLD}
+        assert other.prompt == behind[one.prompt] and other.crossed is None
+        assert {*one.settings} - {"crossed"} == {*other.settings} - {"crossed"}
+        assert "crossed" in other.settings
     if one.control is not None:
         control = registry[one.control]
         assert control.role == "control"

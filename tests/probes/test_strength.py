@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.probes import samples, strength
+from anchorscope.experiments.analysis import Analysis
+from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -73,11 +75,79 @@ def test_a_gain_that_training_makes_uncertain_is_no_signal() -> None:
     assert (unsure["gain_low"] < fixed["gain_low"] - 0.05)[0]
 
 
+def test_the_margin_above_each_of_them_has_students_interval_with_the_bootstraps_error() -> None:
+    s, of_text = scores(0.6), {"answer": scores(0.1), "text": scores(0.2)}
+    table = pd.concat([ANSWERS[["id"]].assign(floor=name, s=one) for name, one in of_text.items()])
+    found = {name: values[0] for name, values in found_of(s[None], table).items()}
+    freedom = DRAWN.weights.shape[1] - 1
+    margins = {"0.6": DRAWN.aucs(s[None], Z)[:, 0] - 0.6}
+    for name, one in of_text.items():
+        margins[name] = np.subtract(*(DRAWN.aucs(each[None], Z)[:, 0] for each in (s, one)))
+    above_0 = {
+        name: 2 * stats.t.sf(one[0] / one[1:].std(), freedom) for name, one in margins.items()
+    }
+    hardest = max(above_0, key=lambda name: above_0[name])
+    assert found["hardest"] == hardest and found["margin_p"] == pytest.approx(above_0[hardest])
+    value, error = margins[hardest][0], margins[hardest][1:].std()
+    assert (found["margin"], found["margin_error"]) == pytest.approx((value, error))
+    ends = stats.t.interval(0.95, freedom, loc=value, scale=error)
+    assert (found["margin_low"], found["margin_high"]) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(
+    ("told", "of_text", "hardest"), [(0.0, 0.0, "0.6"), (0.9, 0.7, "text"), (0.5, 2.0, "text")]
+)
+def test_what_is_hardest_to_beat_has_the_largest_p(
+    told: float, of_text: float, hardest: str
+) -> None:
+    table = floors(answer=0.0, question=0.0, response=0.0, text=of_text)
+    found = {name: values[0] for name, values in found_of(scores(told)[None], table).items()}
+    assert found["hardest"] == hardest
+    assert (found["margin_p"] < 0.05) == (found["margin_low"] > 0)
+    assert found["margin_p"] <= 1 and found["margin_low"] < found["margin"] < found["margin_high"]
+    alone = {name: values[0] for name, values in found_of(scores(told)[None]).items()}
+    assert alone["hardest"] == "0.6" and np.isfinite(alone["margin_p"])
+
+
+def test_the_cell_has_a_signal_where_p_of_the_margin_is_below_what_the_level_leaves() -> None:
+    fold, nothing = np.zeros(N, dtype=np.int64), np.zeros(1)
+    for told in (0.1, 0.3, 0.5, 1.0):
+        readout = Readout("mlp", "final", scores(told)[None], nothing, fold, np.array([0]), {}, {})
+        for level in (0.5, 0.95):
+            found = Analysis(readout, ANSWERS, DRAWN, level=level).cell_strength
+            assert found["signal"].tolist() == (found["margin_p"] < 1 - level).tolist()
+            assert (found["signal"] == (found["margin_low"] > 0)).all()
+
+
+def test_training_that_makes_a_gain_uncertain_widens_the_margin_too() -> None:
+    clean, of_text = scores(1.0)[None], floors(answer=0.0, text=0.6)
+    by_floor, learned_from = strength.scores(of_text, ANSWERS), samples.bootstrap(ANSWERS, 20, 1)
+    noise = np.random.default_rng(2).normal(size=(20, 1, 1)) * (2 * Z - 1)
+    again = strength.Again(
+        learned_from, clean + noise, {name: np.tile(s, (20, 1)) for name, s in by_floor.items()}
+    )
+    fixed, unsure = (
+        strength.of_scores(clean, "final", ANSWERS, of_text, DRAWN, 0.95, one)
+        for one in (None, again)
+    )
+    assert fixed["hardest"][0] == unsure["hardest"][0] == "text"
+    assert unsure["margin"] == pytest.approx(fixed["margin"])
+    assert unsure["margin_error"][0] > 1.3 * fixed["margin_error"][0]
+    assert unsure["margin_p"][0] > fixed["margin_p"][0]
+
+
+def test_without_both_classes_there_is_no_margin() -> None:
+    drawn = intervals.bootstrap(np.arange(N), 50, 0)
+    one = strength.of_scores(scores(1.0)[None], "final", ANSWERS.assign(label=0), None, drawn, 0.95)
+    assert np.isnan([one["margin"][0], one["margin_p"][0], one["margin_low"][0]]).all()
+
+
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
     found = found_of(clean, told, "prompt_end")
     assert found["signal"][0] and found["floor"][0] == "question"
+    assert found["hardest"][0] in ("question", "0.6")
     with pytest.raises(AnchorscopeError, match="199 rows are not those of 200 samples"):
         found_of(clean, told[1:])
 

@@ -1,7 +1,10 @@
 """The report's page: what it says, what it leaves out, and that texts stay texts."""
 
 import json
+import re
 import shlex
+from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,17 +14,18 @@ import pandas as pd
 import pytest
 import yaml
 from browser import driven, needs_browser
-from figure_tables import contrasts_of, controls_of, crossing_of, curve_of
+from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
+from verdicts import mixed, said_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
-from anchorscope.experiments.knockout.contrasts import NOT_INTERPRETABLE
+from anchorscope.experiments.crossing.claims import ON_PAIRS, SAYS
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import write_csv, write_json, write_parquet
+from anchorscope.storage.files import read_csv, write_csv, write_json, write_parquet
 
 LAYERS, SAMPLES = 5, 72
 HOSTILE = (
@@ -34,8 +38,9 @@ HOSTILE = (
 )
 TABLES = {
     ".csv": curve_of, ".contrasts.csv": contrasts_of,
-    ".controls.csv": controls_of, ".crossing.csv": crossing_of,
+    ".controls.csv": controls_of, ".crossing.csv": crossing_of, ".claims.csv": claims_of,
 }  # fmt: skip
+Change = Callable[[pd.DataFrame], pd.DataFrame]
 CELLS = [(model, dataset) for model in ("first", "second") for dataset in ("easy", "hard")]
 ENTRIES = """
 models:
@@ -71,13 +76,17 @@ class Page(HTMLParser):
             self.text += data
 
 
-def finished(root: Path) -> Config:
-    """Write every product that a report reads; the cell `second` on `hard` has no signal."""
+def finished(root: Path, told: Change = lambda claims: claims) -> Config:
+    """Write every product that a report reads; the cell `second` on `hard` has no signal.
+
+    `told` changes the figure's table of claims.
+    """
     for model, dataset in CELLS:
         _cell(root, model, dataset, signal=(model, dataset) != ("second", "hard"))
     for end in TABLES:
         frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}") for m, d in CELLS]
-        write_csv(tables.join(CELLS, frames), root / "tables" / f"pair{end}")
+        table = tables.join(CELLS, frames)
+        write_csv(told(table) if end == ".claims.csv" else table, root / "tables" / f"pair{end}")
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
     (root / "figures").mkdir()
     svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 40" width="900"/>'
@@ -104,6 +113,8 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool) -> None:
     for end, made in TABLES.items():
         table = made([(model, "")], [(dataset, "")], LAYERS).drop(columns=["model", "dataset"])
         table[[c for c in ("signal", "cell_signal") if c in table and not signal]] = False
+        if end == ".claims.csv" and not signal:
+            table = judged(table, "no", "signal")
         write_csv(table, root / "delta_p" / model / f"{dataset}{end}")
     _records(root, model, dataset)
 
@@ -242,39 +253,88 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
 def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> None:
     said = page.text.index("1 of 4 cells has no signal.")
     assert "second on hard" in page.text[said : said + 300]
-    behind = page.text[page.text.index("The comparison that the claim") :]
+    behind = page.text[page.text.index("The published control: ") :]
     shown = behind.split("What the columns mean")
-    for rows in shown[:5]:
-        assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
-    assert shown[0].count(NOT_INTERPRETABLE) == 12  # three contrasts, four quantities
+    assert "It carries no claim." in shown[0]
+    of_claims = next(rows for rows in shown if "Claims. Each sample is scored" in rows)
+    for rows in shown[:6]:
+        if rows != of_claims:
+            assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
+    assert "secondhardsignalno0.40000.08 [0.06, 0.10]" in of_claims
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
 
 
-def test_the_summary_says_what_flips_and_what_is_compared(page: Page) -> None:
-    assert "In 3 of 3 cells with a signal, significantly more of the probe's" in page.text
-    for part in (
-        "compares answer and question in 4 of 4 cells where this can be decided",
-        "exact question tokens in 4 of 4; it scores right answers",
-        "above its own wrong ones in 4 of 4.",
-        "n = 1,000 samples per cell; bands: pointwise 95 % intervals",
-    ):
-        assert part in page.text
+def test_the_summary_says_in_how_many_cells_each_claim_is_made(page: Page) -> None:
+    assert f"Shown in 3 of 4 cells: {SAYS['signal']}." in page.text
+    for claim in ON_PAIRS:
+        assert f"Shown in 4 of 4 cells: {SAYS[claim]}." in page.text
+    assert "Cannot be judged in any cell" not in page.text
+    assert "n = 1,000 samples per cell; bands: pointwise 95 % intervals" in page.text
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "why"),
-    [
-        (-0.06, -0.1, "; the question's text alone reaches 0.91"),
-        (0.03, -0.01, "not significantly above what"),
-        (0.1, 0.05, "0.60. No"),
-    ],
-)
-def test_no_signal_is_said_with_its_reason(value: float, low: float, why: str) -> None:
+GLANCE = {
+    "interaction": "compares", "own_answer": "own answer", "truth": "truth",
+    "through_eq": "through E_Q",
+}  # fmt: skip
+"""Claim → its column of the table at a glance."""
+
+
+def rows_of(html: str, table: str) -> list[dict[str, str]]:
+    """What a table of a page shows, by column."""
+    part = html.partition(f'id="{table}"')[2].partition("</table>")[0]
+    head = re.findall(r"<th [^>]*>(.*?)</th>", part)
+    bodies = [re.findall(r"<bdi>(.*?)</bdi>", row) for row in part.split("<tr>")[2:]]
+    return [dict(zip(head, map(unescape, body), strict=True)) for body in bodies]
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(
+    shift: int, tmp_path: Path
+) -> None:
+    config = finished(tmp_path / "results", lambda table: mixed(table, shift))
+    claims = read_csv(tmp_path / "results/tables/pair.claims.csv").fillna({"reason": ""})
+    html = report.build(config)[0].replace("\u00a0", " ")
+    text = Page(html).text
+    models, datasets = (
+        {key: entry.label for key, entry in entries.items()}
+        for entries in (config.models, config.datasets)
+    )
+    lead = text.partition("answers. ")[2].partition("The models trained")[0]
+    for claim, words in SAYS.items():
+        verdicts = claims["verdict"][claims["claim"] == claim].tolist()
+        judged = [one for one in verdicts if one in ("yes", "no")]
+        made = f"Shown in {judged.count('yes')} of {len(judged)} cells: {words}."
+        assert (made in lead) == bool(judged)
+        assert (f"whether {words}" in lead) == (not judged)
+    places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
+    sentences = text.partition("Cell by cell")[2]
+    starts = [sentences.index(place) for place in places] + [sentences.index("What the columns")]
+    shown = {(row["model"], row["dataset"]): row for row in rows_of(html, "glance")}
+    for row in claims.to_dict("records"):
+        number = CELLS.index((row["model"], row["dataset"]))
+        begins, unsaid = said_of(row)
+        said = sentences[starts[number] : starts[number + 1]]
+        assert begins in said and not any(words in said for words in unsaid)
+        glance = shown[models[row["model"]], datasets[row["dataset"]]]
+        if row["claim"] == "signal":
+            assert glance["signal"].startswith("✓" if row["verdict"] == "yes" else "✗")
+        else:
+            assert glance[GLANCE[row["claim"]]] == row["verdict"]
+    listed = rows_of(html, "claims-pair")
+    assert [row["verdict"] for row in listed] == claims["verdict"].tolist()
+    assert [row["reason"].replace("–", "") for row in listed] == claims["reason"].tolist()
+    assert not re.search(r"\b(nan|None)\b", text)
+
+
+def test_no_signal_is_said_with_its_reason() -> None:
     auc = {"value": 0.62, "low": 0.55, "high": 0.69}
     found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
     words = cell_summary.templates(autoescape=False).get_template("cell.txt").module
-    said = words.signal(found | {"gain": {"value": value, "low": low, "high": 1}})
-    assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69]") and why in said
+    for reason in ("not significantly above 0.6", "not significantly above the text model `text`"):
+        gain = {"value": -0.06, "low": -0.1, "high": -0.01}
+        said = words.signal(found | {"gain": gain, "claims": {"signal": {"reason": reason}}})
+        assert said.startswith(f"No signal: AUC 0.62\u00a0[0.55,\u00a00.69], {reason} (")
+        assert "(the question's text alone: 0.91). Nothing can be concluded from" in said
 
 
 def test_calibration_null_controls_and_published_numbers_are_shown_where_measured(

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from workflow import Workspace
 
+from anchorscope.experiments.crossing.claims import SAYS
+from anchorscope.experiments.crossing.table import CLAIMS
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
@@ -18,9 +20,9 @@ CELL = "tiny-llama/tiny-world"
 LAYERS = 4
 SAMPLES = 112
 READOUTS = ("mlp/final", "mlp/prompt_end")
-SWAPPED = ("crossed", "crossed-knockout", "crossed-random")
+SWAPPED = ("crossed", "crossed-knockout", "crossed-rest")
 GOLD = ("gold", "crossed-gold")
-CONDITIONS = ("knockout", "random", "question", *SWAPPED, "noop")
+CONDITIONS = ("knockout", "random", "rest", "question", *SWAPPED, "noop")
 """Those of the curve."""
 PRODUCTS = (
     "data/tiny-world.parquet", f"prompts/{CELL}.parquet", f"answers/{CELL}.parquet",
@@ -120,6 +122,24 @@ def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run):
     assert np.allclose(groups["Q"] + groups["A"], groups["all"], rtol=0, atol=1e-3)
 
 
+def test_every_claim_has_one_verdict_in_the_tables_of_cell_and_figure(tiny_run):
+    """One cell needs no correction of p; `cell_signal` is the verdict on the signal."""
+    claims, of_cell = (
+        read_csv(tiny_run.results / f"{stem}.claims.csv")
+        for stem in ("tables/tiny", f"delta_p/{CELL}")
+    )
+    pd.testing.assert_frame_equal(claims[of_cell.columns], of_cell)
+    assert list(claims) == ["model", "dataset", *CLAIMS]
+    assert claims["claim"].tolist() == [*SAYS] * len(READOUTS)
+    signal = claims[claims["claim"] == "signal"].set_index("position")["verdict"] == "yes"
+    for end in ("", ".controls"):
+        table = read_csv(tiny_run.results / f"tables/tiny{end}.csv")
+        assert (table["cell_signal"] == table["position"].map(signal)).all()
+    told = claims["verdict"].isin(["yes", "no"])
+    assert claims.loc[told, ["p", "estimate"]].notna().all(axis=None)
+    assert claims.loc[claims["verdict"] != "yes", "reason"].notna().all()
+
+
 def test_nothing_cut_moves_nothing(tiny_run):
     """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
     table = read_csv(tiny_run.results / "tables/tiny.csv")
@@ -133,7 +153,7 @@ def test_the_log_of_a_long_stage_says_how_far_it_is(tiny_run):
         "train/tiny-llama": r"[\d,]+ of [\d,]+ rows",
         f"answers/{CELL}": rf"{SAMPLES} of {SAMPLES} answers",
         f"activations/{CELL}": r"([\d,]+) of \1 rows",
-        f"scores/{CELL}": "20 of 20 conditions",
+        f"scores/{CELL}": "22 of 22 conditions",
     }.items():
         said = (tiny_run.results / f"logs/{log}.log").read_text(encoding="utf-8")
         unit = done.rpartition(" ")[2]
@@ -157,7 +177,8 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
     assert before["activations"]["passes"]["rows_by_condition"]
     assert before["activations"]["device"] == "cpu"
     assert before["answers"]["dtype"] == "float32"
-    assert any("contrasts" in path for path in before["delta_p"]["products"])
+    for name in ("contrasts", "crossing", "claims"):
+        assert any(name in path for path in before["delta_p"]["products"])
     for found in (before["scores"]["counts"], record["counts_by_cell"][CELL]):
         assert found == before["activations"]["counts"]
 

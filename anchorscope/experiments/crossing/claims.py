@@ -57,6 +57,7 @@ NOT_OWN = "the answers are not the model's own"
 NOTHING_ELSE = "the questions differ in nothing else"
 NOT_READ = "with tokens blocked the score no longer reads the answer"
 REVERSED = "reversed: own wrong answers score lower behind their own question"
+ONE_OF_TWO = "not significant once p is doubled for right and wrong answers"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
@@ -219,7 +220,10 @@ def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Clai
     judged = {name: one for name, one in claims.items() if np.isfinite(one.p)}
     if judged:
         name = min(judged, key=lambda name: judged[name].p)
-        return name, _verdict(judged[name], min(1.0, len(judged) * judged[name].p), level)
+        best = judged[name]
+        both = _verdict(best, min(1.0, len(judged) * best.p), level)
+        lost = best.verdict == YES and both.verdict == NO
+        return name, replace(both, reason=ONE_OF_TWO) if lost else both
     for name, one in claims.items():
         if one.verdict == BY_DESIGN:
             return name, one

@@ -57,7 +57,7 @@ def _caption(rows: pd.DataFrame, claims: pd.DataFrame, request: Request) -> Capt
         f"{pairs} right pairs per cell",
         [
             "What is missing to 100\u00a0% is noise of the probe.",
-            figure_pathway.verdict(rows, claims),
+            *figure_pathway.verdict(rows, claims),
         ],
         figure_pathway.untold_notes(rows, claims, request),
         intervals="",

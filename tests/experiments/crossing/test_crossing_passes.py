@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import details, words
+from figure_tables import details
 from handmade import drawn
 from instrument import measured
 from small_cell import PROBES, answers_of
 
 from anchorscope.experiments.crossing.figure import crossing_chart
-from anchorscope.experiments.crossing.swapped import CUT, OWN
+from anchorscope.experiments.crossing.swapped import ARMS
 from anchorscope.experiments.crossing.terms import PAIR, term
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.experiments.knockout.contrasts import OWN as OWN_CONTRAST
-from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.figures import figure_main, figure_pathway
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, partners, planning
@@ -28,7 +26,7 @@ from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.probe_jobs import write_scores
 
 CONDITIONS: dict[str, dict[str, int]] = {
-    "knockout": {}, "random": {}, "question": {}, "crossed": {}, "gold": {},
+    "knockout": {}, "random": {}, "rest": {}, "question": {}, "crossed": {}, "gold": {},
 }  # fmt: skip
 READOUT = "mlp/final"
 Tables = dict[str, pd.DataFrame]
@@ -64,17 +62,25 @@ def test_labels_without_gold_answers_leave_truth_unmeasured_and_all_else_stands(
 ) -> None:
     answers = answers_of(loaded.tokenizer, 72).assign(kind=None)
     answers["golds"], answers["gold_ids"] = [[[] for _ in range(72)] for _ in range(2)]
+    answers["eq_tokens"] = answers["eq_tokens"].str[:1]  # questions differ in more than E_Q
     labelled = tables_of(loaded, tmp_path, answers)
-    head = labelled["crossing"].query("headline").iloc[0]
-    assert (head["truth"], head["n_gold"]) == ("not measured", 0)
-    assert head["truth_why"] == "gold answers were not scored"
-    assert head["n_right"] + head["n_wrong"] > 10
-    terms = ["pair_wrong", "pair_wrong_cut", "wrong_random_cut"]
-    assert np.isfinite(head[terms].astype(float)).all()
-    assert labelled["contrasts"]["contrast"].eq(OWN_CONTRAST).any()
+    crossing, claims = labelled["crossing"], labelled["claims"].set_index("claim")
+    assert claims.loc["truth", "verdict"] == "not measured"
+    assert claims.loc["truth", "reason"] == "gold answers were not scored"
+    head = crossing[crossing["headline"]].set_index("quantity")
+    assert not head.index.str.contains("gold").any()
+    assert head.loc["pair_right", "n"] + head.loc["pair_wrong", "n"] > 10
+    terms = ["through_right", "through_right_knockout", "left_right_rest"]
+    assert np.isfinite(head.loc[terms, "estimate"]).all()
+    assert (head.loc[terms, "n"] == head.loc["pair_right", "n"]).all()
     assert not labelled["curve"]["condition"].str.contains("gold").any()
-    said = details(drawn(figure_main.chart, labelled["curve"], labelled["crossing"]))
-    assert "truth in Model on Data: not measured" in said
+    said = details(drawn(figure_main.chart, *of_figure(labelled)))
+    assert "Cannot be judged, truth: Model on Data (gold answers were not scored)." in said
+
+
+def of_figure(made: Tables) -> list[pd.DataFrame]:
+    """The tables that the figure draws."""
+    return [made[name] for name in ("curve", "crossing", "claims")]
 
 
 def test_a_cell_in_which_no_two_answers_can_be_swapped_says_so(
@@ -85,17 +91,17 @@ def test_a_cell_in_which_no_two_answers_can_be_swapped_says_so(
     answers["gold_ids"] = [[] for _ in answers["id"]]
     tables = tables_of(loaded, tmp_path, answers)
     assert tables["crossing"].empty
-    assert not tables["contrasts"]["contrast"].eq(OWN_CONTRAST).any()
+    claims = tables["claims"].set_index("claim").drop(index="signal")
+    assert (claims["verdict"] == "not measured").all() and len(claims) == 4
+    assert (claims["reason"] == "no answers were swapped").all()
     plan = planning.plan(answers, conditions=CONDITIONS, batch_tokens=10**6)
     reasons = (partners.NO_PARTNER, partners.SHARED_WORD)
     assert plan.counts.notes.keys() == {f"crossed, {reason}" for reason in reasons}
     assert sum(plan.counts.notes.values()) == len(answers)
-    spec = drawn(figure_main.chart, tables["curve"], tables["crossing"])
+    spec = drawn(figure_main.chart, *of_figure(tables))
     assert figure_pathway.NOT_CROSSED in details(spec)
     assert len(spec["concat"]) == 1, "ΔP alone is drawn"
-    spec = drawn(controls_chart, tables["controls"], tables["contrasts"])
-    assert "behind the partner's question: not measured" in words(spec)
-    drawn(crossing_chart, tables["crossing"])
+    drawn(crossing_chart, tables["crossing"], tables["claims"])
 
 
 def differing_in_the_subject(tokenizer: Any) -> pd.DataFrame:
@@ -127,7 +133,7 @@ def test_where_questions_differ_in_e_q_alone_nothing_of_the_pair_passes_beside_i
     plan = planning.plan(answers, conditions=CONDITIONS | {"gold": None}, batch_tokens=10**6)
     index = activations.index(plan).set_index("id")
     pairs = index["crossed_partner"].dropna()
-    assert len(pairs) >= 4 and index.loc[pairs.index, "same_frame"].all()
+    assert len(pairs) >= 4 and index["frame"].nunique() == 1
     states = measured(loaded, plan, [READOUT])
     weights = np.random.default_rng(1).normal(size=next(iter(states.values())).shape[-1])
 
@@ -137,7 +143,7 @@ def test_where_questions_differ_in_e_q_alone_nothing_of_the_pair_passes_beside_i
     for one, other in pairs.items():
         own, cut = (
             np.stack([s(one, here), s(one, there), s(other, there), s(other, here)])
-            for here, there in (OWN, CUT)
+            for here, there in (ARMS["clean"], ARMS["knockout"])
         )
         np.testing.assert_allclose(term(PAIR, cut), 0, atol=1e-5)
         assert np.abs(term(PAIR, own)).max() > 1e-3

@@ -41,7 +41,8 @@ def simulated() -> dict[str, np.ndarray]:
     found |= {"random": clean + random.normal(size=(2, N)) * 0.5, "noop": clean + 1e-4}
     found["noop"][:, 10:] = np.nan  # not measured
     found |= {"crossed": clean + random.normal(size=(2, N))}
-    found |= {"crossed-knockout": found["crossed"] - 2.0, "crossed-random": found["crossed"] - 0.3}
+    found |= {"crossed-knockout": found["crossed"] - 2.0, "rest": clean * 0.4 - 0.6}
+    found |= {"crossed-rest": found["crossed"] - 0.3}
     return found | {("random", 1): clean + random.normal(size=(2, N)) * 0.5}
 
 
@@ -62,8 +63,8 @@ def scores() -> pd.DataFrame:
 def answers() -> pd.DataFrame:
     subjects = [f"s{i // 2}" for i in range(N)]
     columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
-    columns |= {"random_complete": True, "crossed-random_complete": True}
-    return pd.DataFrame(columns | {"crossed_partner": np.roll(IDS, N // 2)})
+    columns |= {"random_complete": True, "crossed_partner": np.roll(IDS, N // 2)}
+    return pd.DataFrame(columns)
 
 
 def floors() -> pd.DataFrame:
@@ -122,11 +123,13 @@ def test_flips_are_counted_by_hand() -> None:
         return ((s > 0) != wrong).mean(1).tolist()
 
     assert found["flip_share"].tolist() == share(S["knockout"])
-    assert found["question_flip_share"].tolist() == share(S["question"])
+    for name in ("question", "rest"):
+        assert found[f"{name}_flip_share"].tolist() == share(S[name])
+        assert max(share(S[name])) > 0
     assert found["offset_flip_share"].tolist() == share(OTHERS["offset", "knockout"])
     draws = np.mean([share(S["random"]), share(S["random", 1])], axis=0)
     assert found["random_flip_share"].to_numpy() == pytest.approx(draws)
-    for name in ("crossed-knockout", "crossed-random"):
+    for name in ("crossed-knockout", "crossed-rest"):
         turned = (S[name] > 0) != (S["crossed"] > 0)
         assert found[f"{name}_flip_share"].tolist() == turned.mean(1).tolist()
 
@@ -253,7 +256,7 @@ def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
         return cell_tables.tables(*given, refits, probe=probe, bootstrap=bootstrap, seed=SEED)
 
     whole = scores()
-    given = answers().assign(partner_source="relations", ea_text="x", same_frame=True)
+    given = answers().assign(partner_source="relations", ea_text="x", frame="f")
     expected = made(whole, floors(), given)
     found = made(whole.sample(frac=1, random_state=0), floors()[::-1], given[::-1])
     for name, table in expected.items():

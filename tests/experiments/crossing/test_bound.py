@@ -1,0 +1,116 @@
+"""Pairs whose pair term is 0 by design once the exact question tokens are blocked."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from anchorscope.experiments.crossing.swapped import bound_by_design
+from anchorscope.experiments.crossing.terms import PAIR
+
+Pair = tuple[tuple[int, int], tuple[int, int]]
+"""Subject and frame of both questions."""
+SUBJECTS, FRAMES = 6, 5
+QUESTIONS = st.tuples(st.integers(0, SUBJECTS - 1), st.integers(0, FRAMES - 1))
+PAIRS = st.lists(st.tuples(QUESTIONS, QUESTIONS), max_size=12)
+
+
+def found(pairs: list[Pair]) -> tuple[list[bool], list[bool]]:
+    """Which pairs share their frame, and which lie on a circle."""
+    both = np.array(pairs, dtype=np.int64).reshape(-1, 2, 2)
+    same, circle = bound_by_design(both[..., 0].T, both[..., 1].T)
+    return same.tolist(), circle.tolist()
+
+
+def blocked(pair: Pair, h: np.ndarray) -> int:
+    """Four times the pair term of a score h[frame, answer], each subject having one answer."""
+    (one, frame), (other, strange) = pair
+    four = h[[frame, strange, frame, strange], [one, one, other, other]]
+    return int((4 * PAIR).astype(int) @ four)
+
+
+@st.composite
+def circles(draw: st.DrawFn) -> list[Pair]:
+    """Two subjects whose frames form a circle: each wording of one beside the next of the other."""
+    one, other = draw(st.permutations(range(SUBJECTS)))[:2]
+    frames = draw(st.permutations(range(FRAMES)))[: draw(st.integers(1, FRAMES))]
+    pairs = [
+        ((one, here), (other, there))
+        for here, there in zip(frames, [*frames[1:], frames[0]], strict=True)
+    ]
+    turned = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
+    return [pair[::-1] if turn else pair for pair, turn in zip(pairs, turned, strict=True)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(circles(), PAIRS, st.integers(0, 10**6))
+def test_pairs_on_a_circle_are_found_and_their_pair_terms_add_up_to_0(
+    circle: list[Pair], others: list[Pair], seed: int
+) -> None:
+    h = np.random.default_rng(seed).integers(-99, 99, size=(FRAMES, SUBJECTS))
+    same, mirrored = found([*others, *circle])
+    places = range(len(others), len(others) + len(circle))
+    assert all(same[place] or mirrored[place] for place in places)
+    assert [same[place] for place in places] == [len(circle) == 1] * len(circle)
+    assert sum(blocked(pair, h) for pair in circle) == 0
+    assert not any(a and b for a, b in zip(same, mirrored, strict=True))
+
+
+def reaches(start: int, end: int, edges: list[tuple[int, int]]) -> bool:
+    """Whether one frame leads to another."""
+    seen, new = {start}, [start]
+    while new:
+        here = new.pop()
+        further = {there for a, there in edges if a == here} - seen
+        seen |= further
+        new += further
+    return end in seen
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAIRS)
+def test_a_pair_is_found_exactly_where_its_frames_lead_back_to_where_they_started(
+    pairs: list[Pair],
+) -> None:
+    same, mirrored = found(pairs)
+    for pair, alike, on_circle in zip(pairs, same, mirrored, strict=True):
+        one, other = sorted(pair, key=lambda question: question[0])
+        subjects = (one[0], other[0])
+        edges = [
+            (a[1], b[1])
+            for a, b in (sorted(each, key=lambda question: question[0]) for each in pairs)
+            if (a[0], b[0]) == subjects
+        ]
+        assert alike == (one[1] == other[1])
+        assert on_circle == (not alike and reaches(other[1], one[1], edges))
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([(7, 7)], [True]),
+        ([(7, 8)], [False]),
+        ([(7, 8), (8, 7)], [True] * 2),
+        ([(7, 8), (7, 8)], [False] * 2),
+        ([(1, 2), (2, 3), (3, 1)], [True] * 3),
+        ([(1, 2), (2, 3), (3, 4)], [False] * 3),
+        ([(1, 2), (2, 1), (2, 3)], [True, True, False]),
+    ],
+)
+def test_mirrored_wordings_and_circles_of_three_are_bound(
+    frames: list[tuple[int, int]], expected: list[bool]
+) -> None:
+    same, mirrored = found([((0, here), (1, there)) for here, there in frames])
+    assert [a or b for a, b in zip(same, mirrored, strict=True)] == expected
+    apart = [((2 * i, here), (2 * i + 1, there)) for i, (here, there) in enumerate(frames)]
+    same, mirrored = found(apart)
+    assert not any(mirrored), "other subjects mirror nothing"
+    assert same == [here == there for here, there in frames]
+
+
+def test_a_pair_of_two_frames_alone_may_have_any_pair_term() -> None:
+    h = np.random.default_rng(0).integers(-99, 99, size=(FRAMES, SUBJECTS))
+    assert blocked(((0, 1), (1, 2)), h) != 0
+
+
+def test_without_pairs_nothing_is_bound() -> None:
+    assert found([]) == ([], [])

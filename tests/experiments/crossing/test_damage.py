@@ -1,0 +1,296 @@
+"""How much blocking takes of the pair term beyond damage, and what is claimed to pass."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from anchorscope.experiments.crossing import claims
+from anchorscope.experiments.crossing.claims import Answers
+from anchorscope.experiments.crossing.damage import LEAST_PART, SHARES, Damaged
+from anchorscope.experiments.crossing.estimates import Dependence, Estimate, dependence
+from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
+
+SEEDS = st.integers(0, 10**6)
+NEVER = np.zeros(0, dtype=bool)
+SIGNS = 4 * np.stack([MEAN, QUESTION, ANSWER, PAIR])
+"""The four terms' parts in the four scores, [terms, 4]."""
+
+
+def four(**terms: np.ndarray) -> np.ndarray:
+    """Scores [4, ..., n] that have these terms, and no others."""
+    signs = dict(zip(("mean", "question", "answer", "pair"), SIGNS, strict=True))
+    return sum(np.multiply.outer(signs[name], values) for name, values in terms.items())
+
+
+def world(
+    n: int = 150, seed: int = 0, *, kept: object = 0.7, passes: float = 0.0, noise: float = 0.1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, clean and blocked, [4, n], and folds.
+
+    `kept` of all is left, in each of five folds or in all, and of the pair term the share that does
+    not pass.
+    """
+    random = np.random.default_rng(seed)
+    fold = np.arange(n) % 5
+    answer, pair = random.normal(size=n), random.normal(1, 0.5, size=n)
+    left = np.broadcast_to(kept, 5)[fold]
+    clean = four(mean=random.normal(size=n), question=random.normal(size=n))
+    clean = clean + four(answer=answer, pair=pair) + noise * random.normal(size=(4, n))
+    blocked = four(question=random.normal(size=n), answer=left * answer)
+    blocked = blocked + four(pair=left * (1 - passes) * pair) + noise * random.normal(size=(4, n))
+    return clean, blocked, fold
+
+
+def damaged(clean: np.ndarray, blocked: np.ndarray, fold: np.ndarray) -> Damaged:
+    """The same without refits."""
+    return Damaged.of(clean[:, None], blocked[:, None], fold)
+
+
+def alone(n: int) -> Dependence:
+    """Of pairs that share nothing."""
+    both = np.arange(2 * n).reshape(2, n)
+    return dependence(both, both)
+
+
+def answers(scores: np.ndarray, fold: np.ndarray, refits: np.ndarray | None = None) -> Answers:
+    """Answers of pairs that share nothing."""
+    n = len(fold)
+    both, unknown = np.arange(2 * n).reshape(2, n), np.full((4, n), np.nan)
+    return Answers(scores, both, both, fold, np.zeros(n), unknown, refits)
+
+
+def through(
+    clean: np.ndarray, blocked: np.ndarray, fold: np.ndarray, by_design: np.ndarray = NEVER
+) -> claims.Claim:
+    bound = by_design if len(by_design) else np.zeros(len(fold), dtype=bool)
+    return claims.through(answers(clean, fold), answers(blocked, fold), bound)
+
+
+# λ
+
+
+def test_what_is_left_is_the_slope_through_the_origin_of_each_fold_and_at_most_1() -> None:
+    clean, blocked, fold = world(kept=[0.7, 0.2, -0.3, 1.6, 0.95])
+    found = damaged(clean, blocked, fold)
+    for k in range(5):
+        x, y = (
+            [sum(a * s for a, s in zip(ANSWER, row, strict=True)) for row in scores[:, fold == k].T]
+            for scores in (clean, blocked)
+        )
+        slope = sum(a * b for a, b in zip(x, y, strict=True)) / sum(a * a for a in x)
+        assert found.left[0, fold == k] == pytest.approx(min(slope, 1.0))
+    of_fold = found.left[0, :5]
+    assert of_fold[3] == 1 and of_fold[2] < 0 and (of_fold[[0, 1, 4]] < 1).all()
+
+
+def test_a_fold_without_pairs_or_without_answer_terms_is_no_trouble() -> None:
+    clean, blocked, fold = world(n=60)
+    gap = np.where(fold == 2, 4, fold)
+    found = damaged(clean, blocked, gap)
+    renamed = damaged(clean, blocked, np.array([0, 1, 9, 2, 3])[gap])
+    assert np.isfinite(found.left).all() and np.array_equal(found.left, renamed.left)
+    still = np.where(fold == 2, term(ANSWER, clean)[None], 0)
+    gone = damaged(clean - four(answer=still[0]), blocked, fold)
+    assert (np.isfinite(gone.left) & np.isfinite(gone.moves)).all()
+    none = damaged(np.zeros((4, 60)), blocked, fold)
+    assert (none.left == 0).all() and not none.readable
+
+
+@settings(max_examples=12, deadline=None)
+@given(SEEDS, st.lists(st.booleans(), min_size=60, max_size=60))
+def test_which_answer_of_a_pair_comes_first_changes_nothing(seed: int, turned: list[bool]) -> None:
+    clean, blocked, fold = world(60, seed, kept=[0.7, 0.9, 0.4, 1.2, 0.6], passes=0.5)
+    again = [np.where(turned, scores[::-1], scores) for scores in (clean, blocked)]
+    one, other = damaged(clean, blocked, fold), damaged(*again, fold)
+    assert other.left == pytest.approx(one.left)
+    for name in ("corrected", "mean_left", "taken"):
+        same(getattr(one, name)(alone(60), 0.95), getattr(other, name)(alone(60), 0.95))
+    first, second = through(clean, blocked, fold), through(*again, fold)
+    assert first.verdict == second.verdict and first.p == pytest.approx(second.p)
+
+
+def same(one: Estimate, other: Estimate) -> None:
+    for name in ("value", "error", "low", "high", "p"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), nan_ok=True)
+
+
+@pytest.mark.parametrize("kept", [0.7, [0.7, 0.9, 0.4, 1.5, 0.6]])
+def test_errors_are_those_of_a_bootstrap_over_pairs(kept: object) -> None:
+    n, pairs = 200, alone(200)
+    clean, blocked, fold = world(n, kept=kept, passes=0.4, noise=0.5)
+    random = np.random.default_rng(1)
+
+    def statistics(rows: np.ndarray) -> list[float]:
+        some = damaged(clean[:, rows], blocked[:, rows], fold[rows])
+        left, pair, cut = some.left[0], term(PAIR, clean[:, rows]), term(PAIR, blocked[:, rows])
+        return [left.mean(), cut.mean() / left.mean(), (0.8 * left * pair - cut).mean()]
+
+    spread = np.std([statistics(random.integers(0, n, n)) for _ in range(800)], axis=0)
+    found = damaged(clean, blocked, fold)
+    made = (found.mean_left(pairs, 0.95), found.corrected(pairs, 0.95))
+    every = [*made, found.beyond(0.2, pairs, 0.95)]
+    assert [float(one.value[()]) for one in every] == pytest.approx(statistics(np.arange(n)))
+    assert [float(one.error) for one in every] == pytest.approx(spread, rel=0.12)
+
+
+def test_the_interval_of_the_share_taken_covers() -> None:
+    held = []
+    for seed in range(150):
+        found = damaged(*world(60, seed, kept=[0.7, 0.9, 0.4, 0.8, 0.6], passes=0.5, noise=0.5))
+        taken = found.taken(alone(60), 0.95)
+        held.append(taken.low <= 50 <= taken.high)
+    assert 0.9 < np.mean(held) < 0.99
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, st.floats(0, 1), st.floats(0.1, 1.0), st.floats(0.2, 2.0))
+def test_the_interval_of_the_share_taken_holds_the_shares_that_are_not_rejected(
+    seed: int, passes: float, kept: float, noise: float
+) -> None:
+    found, pairs = damaged(*world(40, seed, kept=kept, passes=passes, noise=noise)), alone(40)
+    taken, tested = found.taken(pairs, 0.95), found.beyond(SHARES, pairs, 0.95)
+    if np.isnan(taken.value):
+        return
+    held = (tested.low <= 0) & (tested.high >= 0)
+    inside = (taken.low <= 100 * SHARES) & (taken.high >= 100 * SHARES)
+    assert np.array_equal(held, inside)
+    step = found.beyond(LEAST_PART, pairs, 0.95)
+    assert (taken.low > 100 * LEAST_PART + 1e-9) == (step.low > 0) == (step.p < 0.05)
+
+
+@pytest.mark.parametrize("share", [0.0, 1 / 3, 0.501, 1.0, 4.0])
+def test_a_share_without_noise_has_a_narrow_interval_that_holds_it(share: float) -> None:
+    taken = damaged(*world(passes=share, noise=0.0)).taken(alone(150), 0.95)
+    assert taken.value == pytest.approx(100 * share)
+    assert taken.low <= taken.value + 1e-9 and taken.value - 1e-9 <= taken.high
+    assert taken.high - taken.low < 1
+
+
+def test_refits_widen_what_is_said_of_damage() -> None:
+    clean, blocked, fold = world(passes=0.5)
+    random = np.random.default_rng(2)
+    moved = random.normal(1, 0.3, size=(12, 1))
+    many = np.concatenate([blocked[:, None], blocked[:, None] * moved], axis=1)
+    wide = Damaged.of(np.repeat(clean[:, None], 13, axis=1), many, fold)
+    fixed, refitted = (
+        one.mean_left(alone(150), 0.95) for one in (damaged(clean, blocked, fold), wide)
+    )
+    trained = wide.left[1:].mean(-1).std(0, ddof=1)
+    assert trained > 0.1 and refitted.value == pytest.approx(fixed.value)
+    assert refitted.error == pytest.approx(np.hypot(fixed.error, trained))
+
+
+def test_layers_are_worked_out_each_for_itself() -> None:
+    every = [world(seed=seed, kept=0.3 + 0.2 * seed) for seed in range(3)]
+    clean, blocked = (np.stack([one[i] for one in every], axis=1)[:, None] for i in (0, 1))
+    together, pairs = Damaged.of(clean, blocked, every[0][2]), alone(150)
+    for layer, one in enumerate(every):
+        for name in ("corrected", "mean_left"):
+            of_all = getattr(together, name)(pairs, 0.95)
+            alone_ = getattr(damaged(*one), name)(pairs, 0.95)
+            for part in ("value", "error", "low", "high", "p"):
+                assert getattr(of_all, part)[layer] == pytest.approx(getattr(alone_, part))
+
+
+# The claim
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.lists(st.floats(0.15, 1.0), min_size=5, max_size=5), st.integers(10, 60))
+def test_even_damage_is_never_taken_for_passing(seed: int, kept: list[float], n: int) -> None:
+    clean, _, fold = world(n, seed)
+    found = through(clean, np.array(kept)[fold] * clean, fold)
+    assert found.verdict == claims.NO and found.reason in claims.EXPLAINED.values()
+    assert not found.estimate.value > 1e-6
+    if found.steps["pair"].p < 0.05:
+        assert found.reason == "general damage may explain it"
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.7, [0.9, 0.4, 0.8, 0.5, 0.6]])
+def test_what_passes_through_the_blocked_tokens_is_claimed_beyond_damage(kept: object) -> None:
+    for passes in (1.0, 0.5):
+        found = through(*world(kept=kept, passes=passes))
+        assert found.verdict == claims.YES and found.reason == "" and found.n == 150
+        assert found.estimate.value == pytest.approx(100 * passes, abs=5)
+        assert found.estimate.low > 20
+        assert {*found.steps} >= {"pair", "above_text", "beyond_damage"}
+    found = through(*world(kept=kept, passes=0.05))
+    assert (found.verdict, found.reason) == (claims.NO, "general damage may explain it")
+    assert found.estimate.value == pytest.approx(5, abs=5)
+
+
+def test_what_the_overlap_of_words_explains_passes_for_nothing() -> None:
+    clean, blocked, fold = world(passes=1.0)
+    own = replace(answers(clean, fold), imitated=term(PAIR, clean))
+    found = claims.through(own, answers(blocked, fold), np.zeros(150, dtype=bool))
+    assert (found.verdict, found.reason) == (claims.NO, claims.EXPLAINED["above_text"])
+
+
+def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out() -> None:
+    clean, blocked, fold = world(passes=1.0)
+    bound, holes = np.arange(150) % 3 == 0, blocked.copy()
+    holes[2, :30] = np.nan
+    rows = ~bound & (np.arange(150) >= 30)
+    found = through(clean, holes, fold, bound)
+    expected = through(clean[:, rows], blocked[:, rows], fold[rows])
+    assert found.n == expected.n == rows.sum() and found.p == expected.p
+    same(found.estimate, expected.estimate)
+
+
+@pytest.mark.parametrize("n", [10, 60])
+def test_where_questions_differ_in_nothing_else_the_claim_could_not_fail(n: int) -> None:
+    clean, blocked, fold = world(n, passes=1.0)
+    bound = np.arange(n) >= 4
+    found = through(clean, blocked, fold, bound)
+    assert (found.verdict, found.n) == (claims.BY_DESIGN, 4)
+    assert found.reason == "the questions differ in nothing else"
+    assert np.isnan([found.p, found.estimate.value]).all()
+    few = through(clean[:, :9], blocked[:, :9], fold[:9], np.ones(9, dtype=bool))
+    assert (few.verdict, few.reason) == (claims.TOO_FEW, "0 of 10 pairs")
+
+
+@pytest.mark.parametrize("n", [0, 1, 9])
+def test_too_few_pairs_are_counted_with_tokens_blocked(n: int) -> None:
+    found = through(*world(n, passes=1.0))
+    assert (found.verdict, found.reason, found.n) == (claims.TOO_FEW, f"{n} of 10 pairs", n)
+    assert np.isnan([found.p, found.estimate.value]).all()
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.05, -0.5])
+def test_of_a_score_that_no_longer_reads_the_answer_nothing_is_told(kept: float) -> None:
+    found = through(*world(kept=kept, passes=1.0))
+    assert (found.verdict, found.n) == (claims.NOT_MEASURED, 150)
+    assert found.reason == "with tokens blocked the score no longer reads the answer"
+    assert np.isnan([found.p, found.estimate.value]).all()
+    gone = damaged(*world(kept=kept, passes=1.0))
+    assert np.isnan(gone.taken(alone(150), 0.95).value)
+    assert np.isnan(gone.corrected(alone(150), 0.95).value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    SEEDS,
+    st.integers(10, 40),
+    st.lists(st.floats(-0.5, 1.5), min_size=5, max_size=5),
+    st.floats(-3, 3),
+    st.floats(0, 2),
+)
+def test_what_is_claimed_has_an_estimate_above_a_fifth(
+    seed: int, n: int, kept: list[float], passes: float, noise: float
+) -> None:
+    found = through(*world(n, seed, kept=kept, passes=passes, noise=noise))
+    assert found.reason or found.verdict == claims.YES
+    if found.verdict == claims.YES:
+        assert found.estimate.low > 20 and np.isfinite(found.estimate.value)
+
+
+def test_pair_terms_that_turn_where_damage_leaves_nothing_are_not_claimed_without_a_share() -> None:
+    random = np.random.default_rng(0)
+    n, fold = 100, np.arange(100) % 2
+    answer = random.normal(size=n)
+    clean = four(answer=answer, pair=2.0 * fold + random.normal(size=n))
+    blocked = four(answer=(1 - fold) * answer, pair=-1 - 0.5 * random.random(n))
+    found = through(clean, blocked, fold)
+    assert found.verdict != claims.YES or np.isfinite(found.estimate.value)

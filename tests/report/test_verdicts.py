@@ -1,0 +1,216 @@
+"""What is said of a claim is what the table of claims says, in every text but the report's page."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import verdicts
+from figure_tables import judged, pictured, uncounted
+from verdicts import VERDICTS, said_of
+
+from anchorscope.config.settings import Config
+from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
+from anchorscope.experiments.crossing.figure import crossing_chart
+from anchorscope.figures.figure_main import chart
+from anchorscope.figures.figure_pathway import CLAIMED
+from anchorscope.report import cell_summary, methods
+from anchorscope.storage.files import read_csv
+
+MODELS = [(f"m{k}", f"Model {k}") for k in range(5)]
+DATASETS = [("d", "Data")]
+NAMED: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS}
+TABLES = verdicts.tables_of(MODELS, DATASETS)
+OWN = re.compile(r"\bown (wrong )?(answers?|ones)\b|model's own", re.I)
+"""Words that say that the model gave an answer."""
+Tables = dict[str, pd.DataFrame]
+
+
+def config_of(root: Path, **more: Any) -> Config:
+    """Five local models on one dataset."""
+    entries: dict[str, Any] = {
+        "models": {key: {"local": f"/home/me/{key}", "label": name} for key, name in MODELS},
+        "datasets": {"d": {"hub": "owner/d", "label": "Data", "split": "test"}},
+        "figures": {"f": {"models": [key for key, _ in MODELS], "datasets": ["d"]}},
+        "targets": ["f"],
+    }
+    fields = {"question": "q", "answers": ["a"]} | more
+    entries["datasets"]["d"]["fields"] = fields
+    return Config.model_validate(entries | {"results": str(root)})
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("\u00a0", " ").split())
+
+
+def shown(config: Config, model: str) -> str:
+    """What `anchorscope show` says of a cell."""
+    found = cell_summary.summary(config, model, "d", figure="f", readout="mlp/final")
+    return plain(cell_summary.text(found))
+
+
+def captions(tables: Tables) -> dict[str, str]:
+    """Caption and details of every figure that tells of claims."""
+    drawn: dict[str, tuple[Callable[..., Any], list[str]]] = {
+        "figure": (chart, ["", ".crossing", ".claims"]),
+        "crossing": (crossing_chart, [".crossing", ".claims"]),
+    }
+    found = {}
+    for name, (draw, ends) in drawn.items():
+        lines, details = pictured(draw, *(tables[end] for end in ends), **NAMED).words
+        found[name] = plain(" ".join([*lines, *details]))
+    return found
+
+
+def texts(tables: Tables, root: Path, **more: Any) -> dict[str, str]:
+    """Every text of a figure, by where it stands."""
+    verdicts.write(tables, root, "f")
+    config = config_of(root, **more)
+    found = {f"show {key}": shown(config, key) for key, _ in MODELS}
+    return found | captions(tables) | {"methods": methods.text(config, "f")}
+
+
+@lru_cache
+def claims() -> pd.DataFrame:
+    """Every verdict on every claim, each in another cell."""
+    return verdicts.mixed(TABLES[".claims"])
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return texts(TABLES | {".claims": claims()}, tmp_path_factory.mktemp("mixed"))
+
+
+def rows_of(claim: str, *told: str) -> pd.DataFrame:
+    rows = claims()[claims()["claim"] == claim]
+    return rows[rows["verdict"].isin(told)] if told else rows
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("claim", SAYS)
+def test_show_says_what_the_verdict_of_a_claim_says_and_nothing_else(
+    claim: str, verdict: str, said: dict[str, str]
+) -> None:
+    rows = rows_of(claim, verdict)
+    assert len(rows) == 1 or claim == "signal"
+    for row in rows.to_dict("records"):
+        text = said[f"show {row['model']}"]
+        begins, unsaid = said_of(row)
+        assert text.count(begins) == 1 and not any(words in text for words in unsaid)
+        if verdict == "yes" and claim in LEAVES_OPEN:
+            assert LEAVES_OPEN[claim] in text
+        assert str(row["reason"]) in text
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("claim", SAYS)
+def test_methods_say_what_the_verdict_of_a_claim_says(
+    claim: str, verdict: str, said: dict[str, str]
+) -> None:
+    lines = said["methods"].replace("\u00a0", " ").splitlines()
+    column = 4 + [*SAYS].index(claim)
+    cells = {
+        line.split("|")[1].strip(): line.split("|") for line in lines if line.startswith("| M")
+    }
+    assert len(cells) == len(MODELS)
+    for row in rows_of(claim, verdict).to_dict("records"):
+        cell = cells[f"{dict(MODELS)[row['model']]} on Data"][column].strip()
+        reason = row["reason"]
+        expected = {"yes": "yes: ", "no": f"not shown ({reason}): "}.get(verdict)
+        if expected is None:
+            assert cell == f"{verdict}: {reason}"
+        else:
+            assert cell.startswith(expected) and f"{row['n']:,}" in cell or claim == "signal"
+            assert "p = 0.001" in cell if verdict == "yes" else "p = 0.400" in cell
+
+
+@pytest.mark.parametrize("figure", ["figure", "crossing"])
+@pytest.mark.parametrize("claim", SAYS)
+def test_captions_count_cells_and_name_those_where_a_claim_is_not_made(
+    claim: str, figure: str, said: dict[str, str]
+) -> None:
+    text, words = said[figure], CLAIMED[claim]
+    made, told = rows_of(claim, "yes"), rows_of(claim, "yes", "no")
+    assert len(made) and f"{words} in {len(made)} of {len(told)}" in text
+    for row in rows_of(claim).to_dict("records"):
+        name = f"{dict(MODELS)[row['model']]} on Data"
+        opens = {"yes": "", "no": f"Not shown, {words}: "}
+        details = re.split(r"(?<=\.) ", text)
+        named = [one for one in details if one.startswith((f"Not shown, {words}: ",
+                                                           f"Cannot be judged, {words}: "))
+                 and name in one]  # fmt: skip
+        if row["verdict"] == "yes":
+            assert not named
+            continue
+        (sentence,) = named
+        assert sentence.startswith(opens.get(row["verdict"], f"Cannot be judged, {words}: "))
+        listed = sentence.partition(": ")[2]
+        group = next(part for part in listed.split(")") if name in part)
+        assert group.endswith(f"({row['reason']}")
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_claim_has_one_verdict_in_all_texts(verdict: str, tmp_path: Path) -> None:
+    """All cells alike: what is made nowhere is said to be made nowhere."""
+    told = judged(TABLES[".claims"], verdict, *ON_PAIRS)
+    found = texts(TABLES | {".claims": told}, tmp_path)
+    for claim in ON_PAIRS:
+        made = f"- `{claim}`: {SAYS[claim]}"
+        assert (made in found["methods"]) == (verdict == "yes")
+        for figure in ("figure", "crossing"):
+            shown, _, lost = found[figure].partition("Not shown: ")
+            assert (f"{CLAIMED[claim]} in 5 of 5" in shown) == (verdict == "yes")
+            assert (CLAIMED[claim] in lost.partition(".")[0]) == (verdict == "no")
+    if verdict not in ("yes", "no"):
+        words = ", ".join(CLAIMED[claim] for claim in CLAIMED if claim != "signal")
+        assert f"Cannot be judged: {words}." in found["figure"]
+
+
+def test_a_table_without_numbers_is_told_without_nan(tmp_path: Path) -> None:
+    told = claims().copy()
+    through = (told["claim"] == "through_eq") & told["verdict"].isin(["yes", "no"])
+    told.loc[through, ["estimate", "ci_low", "ci_high"]] = np.nan
+    told.loc[told["verdict"] == "yes", "reason"] = np.nan
+    blank = {"controls": "cell_floor cell_floor_auc cell_gain cell_gain_low cell_gain_high "
+             "prompt_end_auc prompt_end_low prompt_end_high added_auc added_low added_high "
+             "crossed-knockout_flip_share floor floor_auc",
+             "contrasts": "under beside estimate ci_low ci_high",
+             "": "delta_p ci_low ci_high"}  # fmt: skip
+    tables = TABLES | {".claims": told}
+    for name, columns in blank.items():
+        end = f".{name}" if name else ""
+        tables[end] = tables[end].assign(**dict.fromkeys(columns.split(), np.nan))
+    for number, crossing in enumerate((uncounted(TABLES[".crossing"]),
+                                       TABLES[".crossing"].head(0))):  # fmt: skip
+        found = texts(tables | {".crossing": crossing}, tmp_path / str(number))
+        for place, text in found.items():
+            assert not re.search(r"\b(nan|none|inf)\b", text.replace("'none'", "")), place
+        yes = told[through & (told["verdict"] == "yes")]["model"].item()
+        if len(crossing):
+            begins = f"{cell_summary.sentence(SAYS['through_eq'])} (170 pairs, p = 0.001)"
+            assert begins in found[f"show {yes}"]
+
+
+def test_of_given_answers_no_text_says_that_the_model_gave_them(tmp_path: Path) -> None:
+    told = judged(TABLES[".claims"], "not measured", "own_answer", "truth")
+    found = texts(TABLES | {".claims": told}, tmp_path, response="r")
+    assert "answers of Data were given, not the model's own" in found["methods"]
+    for place, text in found.items():
+        for claim in ("own_answer", "truth"):
+            text = text.replace(f"Cannot be judged: whether {SAYS[claim]} ", "")
+        for match in OWN.finditer(text):
+            before = text[: match.end()].rpartition(". ")[2]
+            assert "not the model's own" in before or "Cannot be judged" in before, (place, before)
+
+
+def test_the_tables_of_claims_read_from_a_file_say_the_same(
+    tmp_path: Path, said: dict[str, str]
+) -> None:
+    tables = TABLES | {".claims": claims()}
+    verdicts.write(tables, tmp_path, "f")
+    read = {end: read_csv(tmp_path / "tables" / f"f{end}.csv") for end in tables}
+    assert captions(read) == {name: said[name] for name in ("figure", "crossing")}
