@@ -63,6 +63,7 @@ EXPLAINED = {
     "above_text": "the overlap of question and answer may explain it",
     "gold_wrong_equal": "other differences of gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
+    "left": "damage may leave nothing of the pair term",
     "beyond_damage": "general damage may explain it",
 }
 """Condition of a claim → the reason where it is the one that fails most clearly."""
@@ -187,8 +188,8 @@ def truth(
 def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: float = LEVEL) -> Claim:
     """Judge whether blocking E_Q takes more than a fifth of the pair term, beyond damage.
 
-    The pair term is above 0 and above the imitator's, and .8 λP is above the pair term with E_Q
-    blocked; see `damage`. The estimate is the share taken, in percent.
+    The pair term is above 0 and above the imitator's, so is λP, and .8 λP is above the pair term
+    with E_Q blocked; see `damage`. The estimate is the share taken, in percent.
 
     Args:
         clean, blocked: The same pairs, with nothing and with E_Q blocked.
@@ -207,6 +208,7 @@ def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: floa
     if not damaged.readable:
         return Claim(NOT_MEASURED, NOT_READ, n=int(free.sum()), clusters=pairs.clusters)
     steps = {"pair": _mean(clean.term(PAIR), pairs, level), **_above_text(clean, pairs, level)}
+    steps["left"] = damaged.whole(pairs, level)
     steps["beyond_damage"] = damaged.beyond(LEAST_PART, pairs, level)
     return _judged(steps, damaged.taken(pairs, level), pairs, LEAST_PAIRS, level)
 

@@ -7,9 +7,11 @@ any term would be left if the blocked tokens carried nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 
 from anchorscope.experiments.crossing.estimates import Dependence, Estimate, estimate
 from anchorscope.experiments.crossing.terms import ANSWER, PAIR, term
@@ -19,8 +21,6 @@ LEAST_PART = 0.2
 """Share of the pair term, beyond damage, of which blocking has to take more for a claim."""
 LEAST_LEFT = 0.1
 """Mean λ below which a score no longer reads the answer, and nothing can be told."""
-SHARES = np.linspace(-3.0, 3.0, 1201)
-"""Shares that are tested for the interval of the share taken."""
 
 
 @dataclass(frozen=True)
@@ -94,25 +94,27 @@ class Damaged:
         seen = values.mean(-1)
         return estimate(seen[0], errors, pairs, level, seen[1:])
 
+    def whole(self, pairs: Dependence, level: float) -> Estimate:
+        """Estimate the mean pair term that damage alone would leave, λP."""
+        errors = self._errors(self.kept[0], self.clean[0])
+        seen = self.kept.mean(-1)
+        return estimate(seen[0], errors, pairs, level, seen[1:])
+
     def taken(self, pairs: Dependence, level: float) -> Estimate:
         """Estimate what blocking takes of the pair term, 1 - P_blocked / (λP), in percent.
 
-        The interval holds the shares that `beyond` does not reject. NaN unless λP is surely above 0
-        and the score still reads the answer.
+        The interval holds the shares that `beyond` does not reject (Fieller 1954). NaN unless λP is
+        surely above 0 and the score still reads the answer.
         """
-        kept = estimate(
-            self.kept[0].mean(-1), self._errors(self.kept[0], self.clean[0]), pairs, level,
-            self.kept[1:].mean(-1),
-        )  # fmt: skip
+        kept = self.whole(pairs, level)
         if not (self.readable and kept.low > 0):
             return Estimate(*np.full(5, np.nan))
-        tested = self.beyond(SHARES, pairs, level)
-        covered = (tested.low <= 0) & (tested.high >= 0)
-        low = np.where(covered, SHARES, np.inf).min()
-        high = np.where(covered, SHARES, -np.inf).max()
-        share = 1 - self.blocked[0].mean(-1) / kept.value
-        unknown = np.array(np.nan)
-        return Estimate(100 * share, unknown, 100 * low, 100 * high, unknown)
+        share = float(1 - self.blocked[0].mean(-1) / kept.value)
+        step = float(self.beyond(share, pairs, level).error / kept.value)
+        low = _root(lambda one: float(self.beyond(one, pairs, level).low), share, -step)
+        high = _root(lambda one: float(self.beyond(one, pairs, level).high), share, step)
+        ends = (np.array(100 * one) for one in (low, high))
+        return Estimate(np.array(100 * share), np.array(np.nan), *ends, np.array(np.nan))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
         """Return what each pair adds to the error of a mean of values [..., pairs].
@@ -126,6 +128,20 @@ class Damaged:
     def _mean_of_fold(self, values: np.ndarray) -> np.ndarray:
         sizes = np.bincount(self.fold)[self.fold]
         return _of_fold(values, self.fold) / sizes
+
+
+def _root(function: Callable[[float], float], start: float, step: float) -> float:
+    """Return where a function changes its sign, searched for in steps that double.
+
+    Returns the last place that was tried where it does not change within 60 steps.
+    """
+    sign, end = np.sign(function(start)), start
+    for _ in range(60):
+        begin, end = end, end + step
+        if np.sign(function(end)) != sign:
+            return float(brentq(function, begin, end))
+        step *= 2
+    return end
 
 
 def _of_fold(values: np.ndarray, fold: np.ndarray) -> np.ndarray:

@@ -8,10 +8,11 @@ from hypothesis import given, settings, strategies as st
 
 from anchorscope.experiments.crossing import claims
 from anchorscope.experiments.crossing.claims import Answers
-from anchorscope.experiments.crossing.damage import LEAST_PART, SHARES, Damaged
+from anchorscope.experiments.crossing.damage import LEAST_PART, Damaged
 from anchorscope.experiments.crossing.estimates import Dependence, Estimate, dependence
 from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
 
+SHARES = np.linspace(-3, 3, 121)
 SEEDS = st.integers(0, 10**6)
 NEVER = np.zeros(0, dtype=bool)
 SIGNS = 4 * np.stack([MEAN, QUESTION, ANSWER, PAIR])
