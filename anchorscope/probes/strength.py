@@ -109,7 +109,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: Bootstrap, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the margin with the largest p.
+    """Return the columns of the margin that is hardest to hold: the smallest in standard errors.
 
     `margins` are [1 + draws, names, layers].
     """
@@ -117,7 +117,7 @@ def _margin(
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)
     p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
-    hardest = np.nan_to_num(p, nan=2.0).argmax(0)
+    hardest = np.nan_to_num(value / error, nan=-np.inf).argmin(0)
     columns = {"": value, "_error": error, "_low": value - width, "_high": value + width, "_p": p}
     found = {
         f"margin{end}": np.take_along_axis(one, hardest[None], axis=0)[0]

@@ -113,8 +113,10 @@ class Damaged:
         step = float(self.beyond(share, pairs, level).error / kept.value)
         low = _root(lambda one: float(self.beyond(one, pairs, level).low), share, -step)
         high = _root(lambda one: float(self.beyond(one, pairs, level).high), share, step)
-        ends = (np.array(100 * one) for one in (low, high))
-        return Estimate(np.array(100 * share), np.array(np.nan), *ends, np.array(np.nan))
+        unknown = np.array(np.nan)
+        return Estimate(
+            np.array(100 * share), unknown, np.array(100 * low), np.array(100 * high), unknown
+        )
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
         """Return what each pair adds to the error of a mean of values [..., pairs].

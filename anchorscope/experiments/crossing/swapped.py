@@ -87,14 +87,12 @@ class Swapped:
     def bound(self) -> tuple[np.ndarray, np.ndarray]:
         """The pairs whose prompts differ in E_Q alone, and those that others mirror, bool [pairs].
 
-        None where the frames of the prompts are not known.
+        A prompt whose frame is not known has one of its own.
         """
         frames = self.answers.get("frame", pd.Series(None, index=self.answers.index))
-        if frames.isna().any():
-            none = np.zeros(self.members.shape[1], dtype=bool)
-            return none, none
-        numbered = pd.factorize(frames)[0][self.members]
-        return bound_by_design(self.subjects[self.members], numbered)
+        numbered = pd.factorize(frames)[0]
+        numbered = np.where(numbered < 0, len(frames) + np.arange(len(frames)), numbered)
+        return bound_by_design(self.subjects[self.members], numbered[self.members])
 
     def scores(self, arm: str) -> np.ndarray:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].

@@ -78,6 +78,7 @@ CLAIMS = {
 }
 """Column of the table of claims → what it holds."""
 NOT_SWAPPED = "no answers were swapped"
+NOT_BLOCKED = "no answers were swapped with the exact tokens blocked"
 CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
@@ -132,6 +133,8 @@ def _signal(analysis: Analysis) -> Claim:
     reason = "" if made else f"not significantly above {above}"
     if not np.isfinite(margin.p):
         return Claim(claims.TOO_FEW, "the AUC has no interval", n=n, clusters=clusters)
+    if few := claims.shortage(n, clusters, claims.LEAST_CLUSTERS):
+        return Claim(claims.TOO_FEW, few, n=n, clusters=clusters)
     verdict = claims.YES if made else claims.NO
     return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
 
@@ -171,7 +174,7 @@ def judge(
         "truth": claims.truth(wrong[OWN], wrong.get(GOLD), level, own_words=own_words),
     }
     if "knockout" not in wrong:
-        return found | {"through_eq": Claim(claims.NOT_MEASURED, NOT_SWAPPED)}
+        return found | {"through_eq": Claim(claims.NOT_MEASURED, NOT_BLOCKED)}
     free = dict(zip(SIDES, _by_design(pairs), strict=True))
     by_side = {
         side: claims.through(of[OWN], of["knockout"], free[side], level) for side, of in at.items()
@@ -185,22 +188,24 @@ def judge(
 
 def _rest(of: Mapping[str, Answers], by_design: np.ndarray, level: float) -> list[str]:
     """Say how much of the pair term blocking the rest of the question takes, if that is known."""
-    taken = _taken(of, "rest", by_design, level)
+    taken, _ = _taken(of, "rest", by_design, level)
     if not np.isfinite(taken.value):
         return []
     return [f"blocking every other question token takes {taken.value:.0f} %"]
 
 
-def _taken(of: Mapping[str, Answers], arm: str, by_design: np.ndarray, level: float) -> Estimate:
-    """Estimate the share of the pair term that an arm takes; NaN where it is not known."""
+def _taken(
+    of: Mapping[str, Answers], arm: str, by_design: np.ndarray, level: float
+) -> tuple[Estimate, int]:
+    """Estimate the share of the pair term that an arm takes, NaN where not known; and the pairs."""
     if arm not in of:
-        return claims.NOTHING
+        return claims.NOTHING, 0
     known = of[OWN].known & of[arm].known & ~by_design
     clean, blocked = of[OWN].of(known), of[arm].of(known)
     pairs = dependence(clean.subjects, clean.texts)
     if claims.shortage(pairs.n, pairs.clusters, claims.LEAST_PAIRS):
-        return claims.NOTHING
-    return Damaged.of(clean.every, blocked.every, clean.fold).taken(pairs, level)
+        return claims.NOTHING, pairs.n
+    return Damaged.of(clean.every, blocked.every, clean.fold).taken(pairs, level), pairs.n
 
 
 def _by_design(pairs: Swapped) -> tuple[np.ndarray, np.ndarray]:
@@ -272,9 +277,9 @@ def _at_headline(groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysi
         rows = pairs.right if side == "right" else ~pairs.right
         of = {arm: _at(one, pairs.layer[rows]) for arm, one in groups[side].items()}
         for arm in BLOCKED:
-            taken = _taken(of, arm, by_design, analysis.level)
+            taken, n = _taken(of, arm, by_design, analysis.level)
             if np.isfinite(taken.value):
-                yield Row(f"taken_{side}_{arm}", taken, int((~by_design).sum()))
+                yield Row(f"taken_{side}_{arm}", taken, n)
     for name in ("gold_wrong_equal", "gold_unexplained"):
         if name in truth.steps and np.isfinite(truth.steps[name].value):
             yield Row(name, truth.steps[name], truth.n)
