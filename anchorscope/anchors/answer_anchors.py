@@ -16,9 +16,10 @@ and in what goes on with a preposition or repeats the question.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from anchorscope.anchors import english
-from anchorscope.anchors.sentences import keeps_stop, sentence_end
+from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
 
 MOST_WORDS = 8  # of an answer the finder is sure of
 MOST_OPTION = 4  # of one that only says words of the question: "Poor Old Lu"
@@ -52,11 +53,16 @@ _LEAD_IN = re.compile(
     r"|(?:[Pp]robably|[Pp]ossibly|[Pp]erhaps|[Mm]aybe),?(?=\s)"
     r"|[Ii]t(?:['’]s(?=\s(?!an?\s[A-Z])[a-z])| is(?=\s[A-Z]))"
 )
+# "A. Paris" of a multiple choice, not "A. A. Milne"; nor "A. Milne" where a name is asked for.
+_CHOICE = re.compile(r"\(?[A-E][.:]\s+(?=\w)(?![^\W\d_]\.)")
+_HAS_CHOICES = re.compile(r"\bA[.):].*\bB[.):]", re.DOTALL)
+_ASKS_WHO = re.compile(r"(?i)\bwho(?:m|se)?\b")
 _AGAIN = re.compile(r"[^?]{3,1000}\?[\"”'*_]*")
 _YES_NO = re.compile(r"(?i:yes|no)(?=\W|$)(?! one\b)")
 _CUT = re.compile(
     rf"{_TAG}|\}}|,?\s\(?[2bB]\)\s|"
-    r"(?<=\S)\s*[(\[{（［]|(?<=\w)[*_]+(?!\w)|,?\s(?:but|though|although)\s"
+    r"(?<=\S)\s*[(\[{（［]|(?<=\w)[*_]+(?!\w)|,\s(?:but|though|although)\s"
+    rf"|\s(?:but|though|although)\s(?!{TITLED})"
     r"|[,–—-]?\s(?:if )?I(?:['’][a-z]+)? (?:[a-z]+ )?(?:think|guess|believe|suppose|sure|remember|"
     r"mistaken)\b|,\s(?:not\b|(?:maybe|perhaps|probably|possibly)\W*$)"
 )
@@ -78,8 +84,10 @@ _TAIL = re.compile(
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
 # A title may begin so, too: "Maybe Baby", "I think we're alone now".
 _HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
+_LAST_BRACKET = re.compile(r"(?<=\S)\s*[(\[（［][^()\[\]（）［］]*[)\]）］]\W*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
-_PARTED = re.compile(r"/\d|\W?\d+['’/-]\w")  # "14/4/1912" and "1990's", which no pattern knows
+# "14/4/1912", "1990's" and "1951–52", which no pattern knows
+_PARTED = re.compile(r"[/–-]\d|\W?\d+['’/–-]\w")
 _ASKS_DATE = re.compile(r"(?i:^when\b|\b(?:what|which) (?:year|date|day|month|decade)\b)")
 _ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
 _PAIRS = dict(zip("\"“„«「『'‘([{", "\"””»」』'’)]}", strict=True))
@@ -144,6 +152,17 @@ def locate(reply: str, question: str = "") -> Anchor | None:
     more = bracket or _HEDGED.search(reply, max(0, first - 20), first)
     sure = _sure(reply[first:last], question) and not more
     return Anchor(first, last, sure) if first < last else None
+
+
+@lru_cache(maxsize=65536)
+def trimmed(gold: str, *, bracket: bool = True) -> tuple[int, int]:
+    """Characters [start, end) of a gold answer without what stands at the edges of no E_A.
+
+    `bracket`: what stands in brackets behind it goes, too.
+    """
+    remark = _LAST_BRACKET.search(gold) if bracket else None
+    start, end = _trim(gold, 0, remark.start() if remark else len(gold))
+    return (start, end) if start < end else (0, len(gold))
 
 
 def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) -> str | None:
@@ -214,12 +233,21 @@ def _begin(reply: str, question: str) -> int:
         front = _FRONT.match(reply, start)
         start = front.end() if front else start
         inside = start + reply.startswith(('"', "“", "'"), start)
-        lead_in = _LEAD_IN.match(reply, inside)
+        lead_in = _LEAD_IN.match(reply, inside) or _choice(reply, inside, question)
         end = lead_in.end() if lead_in else _behind_question(reply, inside, question)
         if end == inside:
             break
         start = end
     return start
+
+
+def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
+    """The letter of a multiple choice before an answer."""
+    letter = _CHOICE.match(reply, start) if question else None
+    if letter is None or _HAS_CHOICES.search(question):
+        return letter
+    named = _ASKS_WHO.search(question) or reply[letter.end()].islower()
+    return None if named else letter
 
 
 def _behind_question(reply: str, start: int, question: str) -> int:
@@ -290,7 +318,8 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
         if start < end and text[end - 1] in _CLOSING:
             end -= not (text[end - 1] == "." and keeps_stop(text[start:end], end - 1 - start))
         article = _ARTICLE.match(text, start, end)
-        start = article.end() if article else start
+        if article and text[article.end() : end].lower() not in english.ARTICLES:  # "The The"
+            start = article.end()
     said = start < end and not _PUNCTUATION.issuperset(text[start:end])
     return (start, end) if said else (start, start)
 

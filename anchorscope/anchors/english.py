@@ -111,7 +111,7 @@ _ONE = (
     r"(?:teen|ty)|fourteen|eighth|\w+(?:teen|tie|four|six|seven|ten|leven|hundred|thousand)th)"
 )
 _SPELT = rf"(?i:\b(?<!\d\s){_ONE}(?:(?:\s+and)?[\s-]+{_ONE}){{0,8}})"
-_DIGITS = r"(?<![\d,.])[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
+_DIGITS = r"(?<![\d,.])(?:(?<!\w)[-\u2212])?[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 # One number spelt both ways: "twelve (12)", "12 (twelve)".
 TWO_SPELLINGS = re.compile(
     rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
@@ -121,13 +121,17 @@ NUMBER = re.compile(
     rf"{TWO_SPELLINGS.pattern}|{_DIGITS}(?:\s(?:hundred|thousand|[mb]illion)\b)?|{_SPELT}(?!\sof\b)"
 )
 _MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
-# A date in any order, a month, a year, a decade or a century.
+# "BC", "B.C.E.", also where a space parts the letters.
+_ERA = r"(?:\s(?:(?:bc|ad|ce|bp)e?\b|b\.\s?c\.(?:\s?e\.)?|a\.\s?d\.|c\.\s?e\.))"
+# A date in any order, a month, a year, a decade or a century; never a part of a longer number.
 DATE = re.compile(
-    rf"(?i:\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTH_NAME})\b\.?(?:,?\s\d{{3,4}})?"
-    rf"|\b(?:{_MONTH_NAME})\b\.?\s(?:the\s)?\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s\d{{4}})?"
-    rf"|\b(?:early |late |mid-?)?(?:{_MONTH_NAME})\b(?:\s\d{{4}})?"
-    r"|\b\d{4}-\d\d-\d\d\b|\b(?:early |late |mid-?)?(?:the )?\d{1,2}(?:st|nd|rd|th) century\b"
-    r"|\b(?:early |late |mid-?)?\d{3,4}s?\b(?:\s(?:bc|ad|bce|ce)\b)?)"
+    r"(?<!\d,)(?i:\b(?:\d{1,2}(?:st|nd|rd|th)?(?:\s?[–-]\s?|\s(?:to|and)\s))?"
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTH_NAME})\b\.?(?:,?\s\d{{3,4}})?"
+    rf"|\b(?:{_MONTH_NAME})\b\.?\s(?:the\s)?\d{{1,2}}(?:st|nd|rd|th)?\b(?:(?:,?\s|,)\d{{4}})?"
+    rf"|\b(?:early |late |mid[- ]?)?(?:{_MONTH_NAME})\b(?:\s\d{{4}})?|\b\d{{4}}-\d\d-\d\d\b"
+    rf"|\b(?:early |late |mid[- ]?)?(?:the )?\d{{1,2}}(?:st|nd|rd|th) century\b{_ERA}?"
+    rf"|\b(?:early |late |mid[- ]?)?(?:\d{{1,3}}(?:,\d{{3}})+(?={_ERA})|\d{{3,4}}s?\b){_ERA}?)"
+    r"(?!,\d)"
 )
 # Words that deny what follows; "not only", "not until 1971" and titles ("Don't Look Now") do not.
 _DENIAL = re.compile(

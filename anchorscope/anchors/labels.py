@@ -1,18 +1,21 @@
 """The label z: does an answer match a gold answer?
 
 Both are normalised as SQuAD does, after what SQuAD does not know of: the order of a date, spaces
-between initials, accents, numbers in words, a number spelt twice. What an answer denies does not
-count as said. Where a script puts no spaces between words, a word ends where the script changes, at
-punctuation, or at a function character.
+between initials, accents, signs in numbers, a number spelt twice, and what `spelling` knows. Golds
+are trimmed like answers. What an answer denies does not count as said. Where a script puts no
+spaces between words, a word ends where the script changes, at punctuation, or at a function
+character.
 """
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from unicodedata import category, normalize
 
+from anchorscope.anchors.answer_anchors import locate, trimmed
 from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS, denial, without_quotations
+from anchorscope.anchors.spelling import SCALE, keep_signs, respell
 from anchorscope.anchors.words import UNSPACED
 
 MIN_CONTAINED = 3  # characters; shorter golds (`US`, `no`, `W`) must be the whole answer
@@ -22,9 +25,9 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NAMES = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS)
 _MONTH = rf"(?P<month>{_NAMES.replace('(?:tember)', 't?(?:ember)')})\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-_YEAR = r"(?:,?\s(?P<year>\d{4}))?"
+_YEAR = r"(?:(?:,?[\s-]|,)(?P<year>\d{4}))?"
 _DATES = (
-    re.compile(rf"\b{_DAY}\.?\s(?:of\s)?{_MONTH}{_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_DAY}\.?[\s-](?:of\s)?{_MONTH}{_YEAR}\b", re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s(?:the\s)?{_DAY}{_YEAR}\b", re.IGNORECASE),
     re.compile(r"\b(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>\d\d)\b"),
 )
@@ -49,17 +52,9 @@ _PAUSES = re.compile("[、，。．！？；：,;:!?…「」『』《》〈〉�
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
-_UNITS = "one two three four five six seven eight nine".split()
-_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_NUMBERS = {word: n for n, word in enumerate(["zero", *_UNITS, *_TEENS])}
-_NUMBERS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
-_IN_WORDS = re.compile(
-    r"\b(?:(?:one |a )hundred(?!\s(?:and|thousand|[mb]illion)\b)"
-    rf"|(?P<tens>{'|'.join(_TENS)})[\s-](?P<unit>{'|'.join(_UNITS)})"
-    rf"|(?P<one>{'|'.join(_NUMBERS)}))\b",
-    re.IGNORECASE,
-)
+# Behind a number or date: makes it another one.
+_OTHER_NUMBER = rf" {SCALE}\b|(?<=\d) bce?\b|(?<=century) bce?\b"
+_SPACES = re.compile(r" (?!\d)|(?<!\d) ")  # but those between two digits
 
 
 @lru_cache(maxsize=65536)
@@ -71,28 +66,52 @@ def squad_normalise(text: str) -> str:
     accents; typographic quotes and dashes are punctuation; characters without a width (zero-width
     spaces, marks of direction, soft hyphens) go.
     """
+    return " ".join(_ARTICLES.sub(" ", _without_punctuation(text)).split())
+
+
+def _without_punctuation(text: str) -> str:
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
     kept = "".join(
         c for c in folded if c not in _ASCII_SYMBOLS and not category(c).startswith(("P", "Cf"))
     )
-    plain = normalize("NFKC", kept)  # what stood between two marks may be gone
-    return " ".join(_ARTICLES.sub(" ", plain).split())
+    return normalize("NFKC", kept)  # what stood between two marks may be gone
+
+
+def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
+    """Whether an answer proper matches a gold answer, or its reply equals one.
+
+    The reply counts as a whole, and from the answer proper on: "The answer is Rome (Lazio)."
+    """
+    golds = list(filter(says_something, golds))
+    replies = (reply, reply[max(reply.find(proper), 0) :])
+    return matches(proper, golds) or any(
+        _equal(*map(_normalise, pair))
+        for said, gold in product(replies, golds)
+        for pair in ((said, gold), (respell(said), respell(gold)))
+    )
+
+
+def judge(reply: str, question: str, golds: Iterable[str]) -> bool:
+    """Whether a whole reply to a question is right."""
+    found = locate(reply, question)
+    return is_right(reply[found.start : found.end] if found else reply, reply, golds)
 
 
 def matches(answer: str, golds: Iterable[str]) -> bool:
     """Whether the answer equals a gold, or contains one of at least 3 characters as whole words.
 
-    Both sides are normalised first, and compared once more with the numbers up to a hundred that
-    they have in words as digits. A gold that normalises to nothing never matches. What the answer
-    denies ("not Paris", "never won the Nobel Prize") is not looked for golds, unless the
-    gold is such a phrase itself ("Not Fade Away").
+    Both sides are normalised first, and compared once more as `respell` writes them. A gold counts
+    as it stands and `trimmed` like an answer proper. A remark in brackets goes from the first
+    alone; in an alias it tells which of several is meant: "Jim Grant (author)". A gold that
+    normalises to nothing never matches.
+    What the answer denies ("not Paris", "never won the Nobel Prize") is not looked for golds,
+    unless the gold is such a phrase itself ("Not Fade Away").
     """
-    for gold in filter(squad_normalise, golds):
+    spans = ((gold, trimmed(gold, bracket=place == 0)) for place, gold in enumerate(golds))
+    forms = ((gold, gold[slice(*span)]) for gold, span in spans)
+    for gold in filter(says_something, dict.fromkeys(chain.from_iterable(forms))):
         claimed = answer if denial(gold) else _without_denials(answer)
-        for said, whole, wanted in (
-            (claimed, answer, gold),
-            map(_in_digits, (claimed, answer, gold)),
-        ):
+        for said, whole, wanted in ((claimed, answer, gold), map(respell, (claimed, answer, gold))):
             if _says(said, whole, _normalise(wanted)):
                 return True
         if _contains_unspaced(claimed, _normalise(gold)):
@@ -100,32 +119,35 @@ def matches(answer: str, golds: Iterable[str]) -> bool:
     return False
 
 
+def says_something(gold: str) -> bool:
+    """Whether a gold answer has a letter or digit, or another sign that an answer can match."""
+    return bool(_normalise(gold))
+
+
 def _says(claimed: str, answer: str, gold: str) -> bool:
     """Whether an answer is a normalised gold, or claims it within a longer text."""
     readings = _readings(claimed)
-    if gold == _normalise(answer) or gold in readings:
+    if any(_equal(text, gold) for text in (_normalise(answer), *readings)):
         return True
     return _long_enough(gold) and any(_contains(text, gold) for text in readings)
 
 
-@lru_cache(maxsize=65536)
-def _in_digits(text: str) -> str:
-    """A text with its numbers up to a hundred in digits: "twenty-one" as "21"."""
-
-    def digits(number: re.Match[str]) -> str:
-        if number["tens"]:
-            return str(_NUMBERS[number["tens"].lower()] + _NUMBERS[number["unit"].lower()])
-        return str(_NUMBERS[number["one"].lower()] if number["one"] else 100)
-
-    return _IN_WORDS.sub(digits, text)
+def _equal(answer: str, gold: str) -> bool:
+    """Whether two normalised texts are the same but for spaces, and say anything."""
+    return bool(gold) and _SPACES.sub("", answer) == _SPACES.sub("", gold)
 
 
 @lru_cache(maxsize=65536)
 def _normalise(text: str) -> str:
-    """As SQuAD, with dates in one order, initials joined, and letters without accents."""
+    """As SQuAD, with dates in one order, initials joined, signs in numbers, and no accents.
+
+    Articles stay where nothing else is left: "The The", or the letter A of a multiple choice.
+    """
+    text = normalize("NFKC", text)
     for pattern in _DATES:
         text = pattern.sub(_day_first, text)
-    plain = squad_normalise(_INITIAL.sub(r"\1\2", text))
+    text = keep_signs(_INITIAL.sub(r"\1\2", text))
+    plain = squad_normalise(text) or " ".join(_without_punctuation(text).split())
     return normalize("NFC", _ACCENTS.sub("", normalize("NFD", plain))).translate(_STROKES)
 
 
@@ -167,7 +189,10 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    return f" {words} " in f" {text} "
+    """Whether a text has some words as whole words, but not "1.5" in "1.5 million"."""
+    if f" {words} " not in f" {text} ":
+        return False
+    return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))
 
 
 def _long_enough(gold: str) -> bool:

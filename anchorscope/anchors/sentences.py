@@ -5,11 +5,21 @@ unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dott
 a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
 then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
 where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
+"The" and "A" go on with a title, and so does anything after `!`, where all that follows them in the
+sentence has capitals ("Portugal. The Man", "Mamma Mia! Here We Go Again").
 """
 
 import re
 
-from anchorscope.anchors.english import ANSWER_ABBREVIATIONS, MONTHS, word_set
+from anchorscope.anchors.english import (
+    ANSWER_ABBREVIATIONS,
+    ARTICLES,
+    CONNECTORS,
+    JOINING,
+    MONTHS,
+    PREPOSITIONS,
+    word_set,
+)
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -23,6 +33,13 @@ SENTENCE_OPENERS = word_set(
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$|[QA]:|Question:)")
 _LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
+_SMALL = "|".join(sorted(CONNECTORS | JOINING | ARTICLES | PREPOSITIONS))
+_CAPITAL = r"[A-Z0-9À-Þ][\w'’-]*"
+_WITH_SMALL = rf"(?:(?:{_SMALL}) ){{0,3}}{_CAPITAL}"
+_TO_THE_END = r"\s*(?:[.!?,:;()\[\]\"”\n]|$)"
+# Up to ten capitalised words that end a sentence or line, in the first with small ones before them.
+TITLED = rf"{_WITH_SMALL}(?: {_WITH_SMALL}){{0,9}}{_TO_THE_END}"
+_REST_OF_TITLE = re.compile(rf"(?: {_CAPITAL}){{1,10}}{_TO_THE_END}")
 _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line
 
 
@@ -49,7 +66,8 @@ def _ends(text: str, place: int) -> bool:
     if mark in "!?":
         closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song
         following = _NEXT_WORD.match(text, closed)
-        return following is None or not following[1][0].islower()
+        titled = mark == "!" and _REST_OF_TITLE.match(text, place + 1)
+        return following is None or not (titled or following[1][0].islower())
     return not _abbreviated(text, place)
 
 
@@ -59,7 +77,8 @@ def _abbreviated(text: str, place: int) -> bool:
     if following is None:
         return keeps_stop(text, place)
     if following[1] in SENTENCE_OPENERS:
-        return False
+        articles = following[1].lower() in ARTICLES
+        return articles and bool(_REST_OF_TITLE.match(text, place + 1))
     word = _last_word(text, place)
     if word.casefold() == "no":
         return following[1][0].isdigit()

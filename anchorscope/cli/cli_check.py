@@ -7,15 +7,16 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.settings import RunConfig
-from anchorscope.models import gguf_files, loading, vocabulary
+from anchorscope.models import contents, gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.probes import power
-from anchorscope.questions import datasets, hub, prompts, reading, revisions
+from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
 from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
@@ -24,7 +25,11 @@ from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
 
-FOR_GOOD = ("quantised", "unknown-family")  # what is wrong with a model however it is downloaded
+FOR_GOOD = (
+    "adapter", "made-up-weights", "other-class", "quantised", "unknown-family", "unused-weights",
+    "weights-twice",
+)  # fmt: skip
+"""What is wrong with a model however it is downloaded."""
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
 
@@ -141,7 +146,18 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
             yield Finding("warning", "model", what)
     for place in places[:1]:
-        yield tried("model", name, checkpoint, place, entry.prompt)
+        finding = tried("model", name, checkpoint, place, entry.prompt)
+        yield finding
+        if finding.status == "ok":
+            yield from pickled(name, place)
+
+
+def pickled(name: str, folder: Path) -> Iterator[Finding]:
+    """Warn of pickled weights that are newer than the safetensors, which alone are read."""
+    if not gguf_files.is_gguf(folder) and (newer := contents.newer_pickles(folder)):
+        what = f"{name}: {', '.join(newer)} is newer than the weights that are read ({folder})"
+        do = "if it is the model you mean, load it and save it with `save_pretrained`"
+        yield Finding("warning", "model", what, do, "no-safetensors")
 
 
 def checkpoint(folder: Path, prompt: str) -> str:
@@ -150,8 +166,10 @@ def checkpoint(folder: Path, prompt: str) -> str:
     if gguf_files.is_gguf(folder):
         header = gguf_files.read_header(folder)
         return f"{folder}, to be dequantised from {header.quantisation or 'floats'}"
+    tokenizer = vocabulary.load(folder)
+    vocabulary.check_begin(tokenizer, folder)
     if (style := style_of(prompt)).templated:
-        style.around([Example("Who wrote it?", "Ann Bo")], vocabulary.load(folder))
+        style.around([Example("Who wrote it?", "Ann Bo")], tokenizer)
     return str(folder)
 
 
@@ -212,6 +230,10 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         if sentence := power.too_small(counts.kept):
             do = "raise `sample_size` or `limit`, or add rows; see Power in docs/validity.md"
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
+    if sentence := questions.shared_ids(counts.notes):
+        do = "if an id stands for one row, correct the file, or name another column as `id`"
+        yield Finding("warning", "dataset", f"{name}: {sentence}", do)
+    yield from contradicted_labels(name, prepared.sampled)
     yield from mixed_answers(name, prepared.sampled)
     yield from listed_answers(name, prepared.sampled)
 
@@ -243,6 +265,29 @@ def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
         )
         do = "if right answers are more frequent in one kind, measure the two as two datasets"
         yield Finding("warning", "dataset", what, do)
+
+
+def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Warn of labels that most rows' gold answers contradict, and where 1 and 0 look swapped."""
+    both = rows[rows["response"].notna() & rows["label"].notna() & rows["answers"].map(bool)]
+    said = zip(both["response"], both["question"], both["answers"], strict=True)
+    right = pd.Series([labels.judge(*one) for one in said], index=both.index, dtype=bool)
+    wrong = both["label"] == 1
+    if 2 * (agree := int((wrong != right).sum())) >= len(both):
+        return
+    what = (
+        f"{name}: the labels of {agree:,} of {len(both):,} rows ({agree / len(both):.0%}) agree "
+        "with the gold answers beside them"
+    )
+    do = "look at some of these rows: one of the two columns is not what `fields` says"
+    if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
+        what += (
+            f"; {int(right[wrong].sum()):,} of {int(wrong.sum()):,} answers labelled 1 match a "
+            f"gold answer, {int((~right[~wrong]).sum()):,} of {int((~wrong).sum()):,} labelled 0 "
+            "match none"
+        )
+        do = "1 and 0 look swapped: write 1 for a hallucinated answer, 0 for a right one"
+    yield Finding("warning", "dataset", what, do, "label-or-popularity")
 
 
 def listed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -92,6 +92,7 @@ class Trimmed:
     """What is fed of an answer; indices count the answer's own tokens."""
 
     text: str  # what the model wrote, up to the first full stop or line break after E_A
+    turn: str = ""  # all that may hold the answer, see `first_turn`
     # what is fed: the answer up to E_A's end, then the closing token; empty without E_A
     ids: tuple[int, ...] = ()
     response: str = ""  # the text of `ids`
@@ -218,22 +219,29 @@ def trim(
     close = sentences.closer(text, found.end if found else 0)
     whole = (text if close is None else text[: close + 1]).strip()
     thinks = answer_anchors.thinks(turn)
+    unanchored = Trimmed(whole, turn, no_answer=no_answer, thinks=thinks)
     if found is None:
-        return Trimmed(whole, no_answer=no_answer, thinks=thinks)
+        return unanchored
     span = (found.start, found.end)
     inside = tokens.overlapping(text, spans, *span)
     if split := spans[inside[-1]][1] > span[1]:
         cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
         if cut is None:
-            return Trimmed(whole, no_answer=no_answer, thinks=thinks)
+            return unanchored
         body = cut
         text, spans = tokens.char_spans(tokenizer, body, context)
         inside = tokens.overlapping(text, spans, *span)
     fed = body[: inside[-1] + 1] + ending.closing
     fed_text, _ = tokens.char_spans(tokenizer, fed, context)
-    anchor = inside[0], inside[-1] + 1
-    ea_text = text[slice(*span)]
-    return Trimmed(whole, fed, fed_text, anchor, ea_text, found.sure, no_answer, thinks, split)
+    return replace(
+        unanchored,
+        ids=fed,
+        response=fed_text,
+        anchor=(inside[0], inside[-1] + 1),
+        anchor_text=text[slice(*span)],
+        sure=found.sure,
+        split=split,
+    )
 
 
 def _logprob(trimmed: Trimmed, written: Written) -> float | None:
@@ -253,21 +261,22 @@ def _gold(
     ending: Ending,
     embedded: int,
 ) -> dict[str, Any]:
-    """The first gold answer in the place of a wrong one, closed like it: columns `gold_...`.
+    """The first gold answer in the place of a wrong one, trimmed and closed like it: `gold_...`.
 
     No lead-in. `gold_ids` are empty where the answer is not wrong, there is no gold answer, or its
     tokens do not spell it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
-    text = gap(str(prompt.row["prompt"])) + str(record["golds"][0])
+    gold = str(record["golds"][0])
+    start, end = answer_anchors.trimmed(gold)
     try:
-        ids = tokens.continuation(tokenizer, text)
+        ids = tokens.continuation(tokenizer, gap(str(prompt.row["prompt"])) + gold[:end])
     except ValueError:  # it has no tokens for any of it
         return {}
     spelled, spans = tokens.char_spans(tokenizer, ids, prompt.ids[-CONTEXT:])
-    place = spelled.find(text.strip())
-    inside = tokens.overlapping(spelled, spans, place, place + len(text.strip()))
+    place = spelled.find(gold[:end])
+    inside = tokens.overlapping(spelled, spans, place + start, place + end)
     if place < 0 or not inside or max(ids) >= embedded:
         return {}
     fed = (*ids[: inside[-1] + 1], *ending.closing)
@@ -397,7 +406,7 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     golds = row["answers"]
     if golds is None or not len(golds):
         return None
-    return int(not labels.matches(trimmed.anchor_text or trimmed.text, golds))
+    return int(not labels.is_right(trimmed.anchor_text or trimmed.text, trimmed.turn, golds))
 
 
 def _labelled_by_user(row: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ A family is data: to add one, add a line to `FAMILIES`, and a checkpoint to the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -50,11 +51,14 @@ FAMILIES: dict[str, Family] = {
 }  # fmt: skip
 TEXT_INSIDE = {"gemma3": "gemma3_text"}
 """Model type of a checkpoint that also reads images → family of its language model."""
+NOT_TEXT = re.compile(r"(?:model\.)?(?:vision_tower|multi_modal_projector)\.")
+"""How the names begin of the weights of such a checkpoint that read images."""
 NOT_EXACT = {
-    "alibi": "its attention is biased by distances that a mask of ours would lose",
-    "use_bidirectional_attention": "its tokens see later ones",
+    ("alibi", True): "its attention is biased by distances that a mask of ours would lose",
+    ("use_bidirectional_attention", True): "its tokens see later ones",
+    ("is_causal", False): "its tokens see later ones",
 }
-"""Key of config.json → why a model that sets it is refused."""
+"""Key of config.json and its value → why a model with it is refused."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,8 @@ def family_of(config: Mapping[str, Any], where: object) -> Family:
         )
         raise AnchorscopeError(what, where, do, see="unknown-family")
     settings = _language_model(config)
-    for key, reason in NOT_EXACT.items():
-        if settings.get(key):
+    for (key, value), reason in NOT_EXACT.items():
+        if key in settings and bool(settings[key]) is value:
             what = f"this {model_type} cannot be measured exactly: {reason} ({key} in its config)"
             do = "choose another model of the family"
             raise AnchorscopeError(what, where, do, see="unknown-family")

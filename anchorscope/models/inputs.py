@@ -29,6 +29,7 @@ CONTROL_SAID = "control tokens in the response"
 RESPONSE_LOST = "response does not decode back"
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_MARKUP = re.compile(r"[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ class Reader:
         """
         texts = [row["prompt"] for row in rows if not given(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
+        markup = control | template_tokens(self.tokenizer)
         return [
             Prompt(row, dropped=str(row["dropped"]))
             if given(row["dropped"])
-            else self._prompt(row, next(encodings), control)
+            else self._prompt(row, next(encodings), control, markup)
             for row in rows
         ]
 
@@ -73,10 +75,13 @@ class Reader:
         special = not self.ending.style.templated
         return tokens.encode(self.tokenizer, texts, add_special_tokens=special)
 
-    def _prompt(self, row: Mapping[str, Any], encoded: tokens.Encoded, control: set[int]) -> Prompt:
+    def _prompt(
+        self, row: Mapping[str, Any], encoded: tokens.Encoded, control: set[int], markup: set[int]
+    ) -> Prompt:
         """One prompt, dropped if its spans are lost, it is too long, or it holds control tokens.
 
-        A control token of the chat template inside a question would end the user's turn.
+        A token that the chat template writes would end the user's turn inside a question; a
+        response may hold one (`markup`) that is not special, such as the end of the thoughts.
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)
         spans = [(row["question_start"], row["question_end"]), *anchors]
@@ -90,7 +95,7 @@ class Reader:
         reasons = {
             SPANS_LOST: located.failed > 0,
             NO_EMBEDDING: max(used) >= self.embedded,
-            CONTROL: self._has_control_tokens(encoded, question, control),
+            CONTROL: self._has_control_tokens(encoded, question, markup),
             CONTROL_SAID: not (control - {self.tokenizer.unk_token_id}).isdisjoint(answer),
             RESPONSE_LOST: response is not None and self._loses(row["response"], response, encoded),
         }
@@ -164,3 +169,15 @@ def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
     """
     added = tokenizer.added_tokens_decoder.items()
     return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}
+
+
+def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
+    """Return the ids of added tokens that the chat template writes, such as `<｜User｜>`.
+
+    Some tokenizers do not count them as special. Words and white space are left out.
+    """
+    template = str(getattr(tokenizer, "chat_template", None) or "")
+    added = tokenizer.added_tokens_decoder.items()
+    return {
+        id_ for id_, token in added if _MARKUP.search(token.content) and token.content in template
+    }

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.settings import BATCH_TOKENS
-from anchorscope.models import families, gguf_files, vocabulary
-from anchorscope.models.families import TEXT_INSIDE, Loaded
+from anchorscope.models import contents, families, gguf_files, matching, vocabulary
+from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest, read_json
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 RECIPE = "recipe.json"
-PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth")
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
 
@@ -75,17 +74,33 @@ def wrapped(
     Errors name `where`, by default the model's class.
 
     Raises:
-        AnchorscopeError: the family is unknown, the tokenizer is a slow one, or its vocabulary is
-            not the model's.
+        AnchorscopeError: the model has an adapter around it or no LM head, or also reads images;
+            the family is unknown; the tokenizer is a slow one, splits its special tokens, or has
+            not the model's vocabulary.
     """
     where = where or type(model).__name__
+    _check_model(model, where)
     family = families.family_of(model.config.to_dict(), where)
-    vocabulary.check_fast(tokenizer, where)
+    vocabulary.check_kind(tokenizer, where)
     vocabulary.check_size(tokenizer, families.embedded(model), where)
     without_cudnn()
     model = model.eval().requires_grad_(False)
     window, device = families.window(model.config), families.device_of(model)
     return Loaded(model, tokenizer, family, window, device, batch_tokens)
+
+
+def _check_model(model: PreTrainedModel, where: object) -> None:
+    """Refuse a model in memory that is no causal language model by itself."""
+    if any(one.__name__ == "PeftModel" for one in type(model).__mro__):
+        what = "the model is a PeftModel, whose layers an adapter wraps"
+        raise AnchorscopeError(what, where, contents.MERGE, see="adapter")
+    if model.get_output_embeddings() is None:
+        what, do = "the model has no LM head", "load it with `AutoModelForCausalLM`"
+        raise AnchorscopeError(what, where, do, see="other-class")
+    if model.config.model_type in families.TEXT_INSIDE:
+        what = "the model also reads images"
+        do = "take its language model: `anchorscope.models.loading.load(folder).model`"
+        raise AnchorscopeError(what, where, do, see="other-class")
 
 
 def check(folder: str | Path) -> None:
@@ -95,7 +110,8 @@ def check(folder: str | Path) -> None:
 
     Raises:
         AnchorscopeError: no folder, no config, an unknown family, quantised weights, no tokenizer,
-            no safetensors, or not all of them.
+            no safetensors, or not all of them; or tensors, files or an adapter that the model does
+            not take.
     """
     folder = Path(folder)
     if gguf_files.is_gguf(folder):
@@ -106,11 +122,27 @@ def check(folder: str | Path) -> None:
         if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
             do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    families.sizes(read_config(folder), folder / "config.json")
+    _check_config(folder)
     vocabulary.check_files(folder)
+    _check_files(folder)
+    contents.check_once(folder)
+    matching.check_tensors(folder)
+
+
+def _check_config(folder: Path) -> None:
+    """Refuse what config.json, or an adapter's beside it, says cannot be measured."""
+    contents.check_adapter(folder)
+    config, where = read_config(folder), folder / "config.json"
+    families.sizes(config, where)
+    matching.check_class(config, where)
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a folder that lacks files of weights."""
     if not (lacking := missing(folder)):
         return
-    if lacking == ["model.safetensors"] and any(any(folder.glob(one)) for one in PICKLES):
+    pickles = any(any(folder.glob(one)) for one in contents.PICKLES)
+    if lacking == [contents.SINGLE] and pickles:
         what = "the model has no weights in safetensors format"
         do = (
             "save it with `save_pretrained`, which writes model.safetensors; "
@@ -131,15 +163,7 @@ def missing(folder: Path) -> list[str]:
     Raises:
         AnchorscopeError: the index of the weights names a file outside of the folder.
     """
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if single.is_file() or not index.is_file():
-        shards = any(folder.glob("model-*.safetensors"))
-        return [] if single.is_file() else [index.name if shards else single.name]
-    names = sorted({*read_json(index).get("weight_map", {}).values()})
-    if outside := [name for name in names if Path(name).name != name]:
-        what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
-        raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
-    return [name for name in names if not (folder / name).is_file()]
+    return [name for name in contents.weights(folder) if not (folder / name).is_file()]
 
 
 def without_cudnn() -> None:
@@ -182,7 +206,7 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
 
     Raises:
         AnchorscopeError: gated, missing, no such revision, no network, or a model that cannot be
-            measured, of which config.json alone is downloaded.
+            measured, of which only the configs are downloaded.
     """
     from huggingface_hub import snapshot_download
 
@@ -197,8 +221,7 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
         return Path(hub.fetch(call, "model", hub.place(hub_id, revision)))
 
     try:
-        config = download("config.json") / "config.json"
-        families.sizes(read_config(config.parent), config)
+        _check_config(download("config.json", "adapter_config.json"))
         path = download(*WANTED_FILES)
     except AnchorscopeError as error:
         folder = cached(hub_id, revision)
@@ -299,8 +322,8 @@ def _weights(
     """The model of a folder.
 
     Raises:
-        AnchorscopeError: it does not fit on the GPU, its files are broken, or the model needs
-            weights that are not in them.
+        AnchorscopeError: it does not fit on the GPU, its files are broken, or their weights are
+            not those of the model.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -317,42 +340,18 @@ def _weights(
             local_files_only=True,
             output_loading_info=True,
             **placement,
-            **_text_inside(folder),
+            **matching.options(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
         raise no_room from error
     except Exception as error:  # safetensors, json and shape errors share no base class
-        first_line = next(iter(str(error).strip().splitlines()), "")[:200]
-        what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
-        do = "download or save the model again; the files may be cut short"
-        raise AnchorscopeError(what, folder, do, see="broken-weights") from error
+        raise contents.broken(folder, error) from error
     model, info = loaded
     if "disk" in getattr(model, "hf_device_map", {}).values():  # `auto` puts the rest there
         raise no_room
-    made_up = [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]
-    if made_up:
-        first = ", ".join(made_up[:3])
-        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
-        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
-        raise AnchorscopeError(what, folder, do, see="made-up-weights")
+    matching.refuse(info, folder)
+    matching.check_tied(model, folder)
     return model
-
-
-def _text_inside(folder: Path) -> dict[str, Any]:
-    """Options of `from_pretrained` that load only the language model of a larger checkpoint.
-
-    Empty for other checkpoints. Larger checkpoints name their weights in an older way.
-    """
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    if config.model_type not in TEXT_INSIDE:
-        return {}
-    names = {
-        r"^(model\.language_model|language_model\.model)\.": "model.",
-        r"^language_model\.lm_head": "lm_head",
-    }
-    return {"config": config.get_text_config(), "key_mapping": names}
 
 
 def _placement(device: str) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a checkpoint folder, which reads texts as its tokenizer.json says.
 
     Raises:
-        AnchorscopeError: there is none, it cannot be read, or it is a slow one.
+        AnchorscopeError: there is none, it cannot be read, it is a slow one, or it lacks the start
+            token that texts are to begin with.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -52,8 +53,32 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
     except Exception as error:  # converters raise whatever the broken file makes them raise
         what = f"the tokenizer cannot be loaded ({type(error).__name__})"
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer") from error
-    check_fast(tokenizer, folder)
+    check_kind(tokenizer, folder)
+    _begin_as_declared(tokenizer, Path(folder))
     return tokenizer
+
+
+def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
+    """Begin texts with the start token, or without, as `add_bos_token` in the folder says.
+
+    Beside a tokenizer.json transformers does not read this switch of tokenizer_config.json.
+
+    Raises:
+        AnchorscopeError: the switch is on, and no start token is named.
+    """
+    path = folder / "tokenizer_config.json"
+    switch = read_json(path).get("add_bos_token") if path.is_file() else None
+    if switch is None or switch == _begins(tokenizer):
+        return
+    if tokenizer.bos_token is None:
+        what = "`add_bos_token` is true, but no `bos_token` is named"
+        raise AnchorscopeError(what, path, "name it, or set the switch to false", see="tokenizer")
+    tokenizer.add_bos_token = switch
+
+
+def _begins(tokenizer: PreTrainedTokenizerFast) -> bool:
+    """Whether the tokenizer begins a text with its start token."""
+    return bool(tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id])
 
 
 def check_files(folder: Path) -> None:
@@ -63,11 +88,19 @@ def check_files(folder: Path) -> None:
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer")
 
 
-def check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
-    """Refuse a slow tokenizer (one in Python), which does not give the places of tokens in text."""
+def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
+    """Refuse a slow tokenizer, which is in Python, and one that spells out its special tokens.
+
+    The first does not give the places of tokens in text, the second does not read its own chat
+    template.
+    """
     if not tokenizer.is_fast:
         what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
         raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
+    if tokenizer.split_special_tokens:
+        what = "the tokenizer splits special tokens, so those of a chat template would be text"
+        do = "set `split_special_tokens` in tokenizer_config.json to false"
+        raise AnchorscopeError(what, where, do, see="tokenizer")
 
 
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
@@ -115,7 +148,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     bos = tokenizer.bos_token_id
     if not named or bos is None or bos in named:
         return
-    if tokenizer("a")["input_ids"][:1] == [bos]:
+    if _begins(tokenizer):
         ids = " or ".join(map(str, sorted(named)))
         what = (
             f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "

@@ -3,19 +3,31 @@
 import ast
 import hashlib
 import json
+import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import StringIO
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 
-from anchorscope.anchors.labels import squad_normalise
+from anchorscope.anchors.labels import says_something
 from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 NAMED = 5  # own anchors without a place that are named, for each reason
 UNWRAPPED = "lists of one text unwrapped"
+UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
+# A bracket with a quotation behind it; brackets round commas, numbers side by side, `key: value` or
+# nothing; `array([...])`, `c("a", "b")`, `set()`; a printed Series.
+_COLLECTION = re.compile(
+    r"[\[{]\s*['\"].*|[\[{](?:[^,]*,.*|\s*[-+.\d]+(?:\s+[-+.\d]+)+\s*)[\]}]|\{(?:[^,]*:.*|\s*)\}"
+    r"|[\w.]+\(\s*(?:[\[{(]|['\"][^,]*,).*\)|set\(\)|.*\ndtype: \w+|shape: \(\d.*",
+    re.DOTALL,
+)
 LABELS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 Row = Mapping[str, Any]
@@ -50,7 +62,7 @@ class RowCells:
     @property
     def titles(self) -> list[str]:
         """The different titles that the row carries."""
-        texts = (self._text("titles", item) for item in _flat(self.value("titles")))
+        texts = (self._text("titles", item) for item in self._items("titles", self.value("titles")))
         return list(dict.fromkeys(filter(None, texts)))
 
     @property
@@ -58,12 +70,13 @@ class RowCells:
         """The different gold answers, texts or numbers; those that cannot be used are counted."""
         paths = [path for name, path in column_paths(self.fields) if name == "answers"]
         answers: dict[str, None] = {}
-        for item in (item for path in paths for item in _flat(value_at(self.row, path))):
+        values = (value_at(self.row, path) for path in paths)
+        for item in (item for value in values for item in self._items("answers", value)):
             text = self._text("answers", item, number=True)
             if text is None:
                 # No list at all is a row without answers, not an empty gold.
                 self.notes["empty golds left out"] += int(item is not None)
-            elif not squad_normalise(text):
+            elif not says_something(text):
                 self.notes["golds that normalise to nothing left out"] += 1
             else:
                 answers[text] = None
@@ -94,7 +107,7 @@ class RowCells:
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
         """The user's own anchors as places in the question; None if there are none."""
         value = self.value("anchors")
-        entries = _parsed_list(value) if isinstance(value, str) else value
+        entries = self._parsed("anchors", value) if isinstance(value, str) else value
         if not isinstance(entries, list):  # a single entry, or nothing
             entries = [] if _is_empty(value) else [value]
         if not entries:
@@ -114,6 +127,20 @@ class RowCells:
             self.notes[UNWRAPPED] += 1
             return value[0]
         return value
+
+    def _items(self, name: str, value: Any) -> Iterator[Any]:
+        """The single values of a value that may be a list, a string, or a string with a list."""
+        items = self._parsed(name, value) if isinstance(value, str) else _plain(value)
+        return _flat(items) if isinstance(items, list) else iter([value])
+
+    def _parsed(self, name: str, text: str) -> list[Any] | None:
+        """The list that a string spells; None if it is a plain text."""
+        items = _parsed_list(text.strip())
+        if items is None and _is_collection(text.strip()):
+            what = f"field `{name}` looks like a list, but cannot be read as one: {text!r:.80}"
+            do = 'write ["one", "two"], with quotes and commas; a text with brackets is ["(one)"]'
+            raise AnchorscopeError(what, self.where, do, see="cell-type")
+        return items
 
     def _text(self, name: str, value: Any, number: bool = False) -> str | None:
         text = self._verbatim(name, value, number)
@@ -205,23 +232,38 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _flat(value: Any) -> Iterator[Any]:
-    """The single values of a value that may be a list, a string, or a string that holds a list."""
-    items = _parsed_list(value) if isinstance(value, str) else _plain(value)
-    if not isinstance(items, list):
-        yield value
-        return
+def _flat(items: list[Any]) -> Iterator[Any]:
+    """The single values of nested lists."""
     for item in map(_plain, items):
         yield from _flat(item) if isinstance(item, list) else [item]
 
 
 def _parsed_list(text: str) -> list[Any] | None:
     """The list that a string spells in JSON, as in PopQA, or in Python, as in pandas' CSV files."""
-    text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        return None
-    for parse in (json.loads, ast.literal_eval):
-        with suppress(ValueError, SyntaxError):
-            value = parse(text)
-            return value if isinstance(value, list) else None
+    if text.startswith("[") and text.endswith("]"):
+        for parse in (json.loads, _python):
+            with suppress(*UNREADABLE):
+                value = parse(text)
+                return value if isinstance(value, list) else None
     return None
+
+
+def _python(text: str) -> Any:
+    """The value of a Python literal; ValueError where two strings have no comma between them.
+
+    numpy writes lists so, and Python would join the strings.
+    """
+    kinds = [token.type for token in tokenize.generate_tokens(StringIO(text).readline)]
+    kinds = [kind for kind in kinds if kind != tokenize.NL]
+    if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
+        raise ValueError("strings without a comma between them")
+    return ast.literal_eval(text)
+
+
+def _is_collection(text: str) -> bool:
+    """Whether a text looks like a tuple, set, dict or array, or like a list without quotes."""
+    if _COLLECTION.fullmatch(text):
+        return True
+    with suppress(*UNREADABLE):
+        return text.startswith("(") and isinstance(_python(text), tuple)
+    return False

@@ -1,6 +1,7 @@
 """Questions: rows of any QA dataset in one schema, equal questions folded, sampled by the seed."""
 
 import json
+import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +34,10 @@ COLUMNS = {
     "component": "names the rows that share a fold, linked by equal subjects or questions",
 }
 """Column of the table → what it holds."""
+SHARED_ID = "rows whose id is not theirs alone, which get a hash"
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
+log = logging.getLogger(__name__)
 
 
 def normalise(
@@ -68,6 +71,8 @@ def normalise(
     dropped, notes = Counter[str](), Counter[str]()
     cells = [RowCells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
+    if sentence := shared_ids(notes):
+        log.warning("%s: %s", source, sentence)
     groups: dict[str, list[dict[str, Any]]] = {}
     for cell, own_id in zip(cells, ids, strict=True):
         entry = _entry(cell, own_id)
@@ -153,10 +158,19 @@ def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | No
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing
     if shared := {name: count for name, count in times.items() if count > 1}:
-        note = "rows whose id is not theirs alone, which get a hash"
-        notes[note] = sum(shared.values())
-        notes.update({f"{note}: `{name}`": count for name, count in [*shared.items()][:NAMED]})
+        notes[SHARED_ID] = sum(shared.values())
+        notes.update({f"{SHARED_ID}: `{name}`": count for name, count in [*shared.items()][:NAMED]})
     return [None if name in shared else name for name in ids]
+
+
+def shared_ids(notes: Mapping[str, int]) -> str | None:
+    """Which ids several rows have, from the notes of `normalise`; None if there are none."""
+    if not (rows := notes.get(SHARED_ID)):
+        return None
+    named = {note.removeprefix(f"{SHARED_ID}: "): n for note, n in notes.items()}
+    some = [f"{name} ({n:,} rows)" for name, n in named.items() if name.startswith("`")]
+    what = f"{rows:,} rows share their id with others and get a hash for it"
+    return f"{what}, such as {', '.join(some)}"
 
 
 def _hashed_id(question: str, *response: str) -> str:

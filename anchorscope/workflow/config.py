@@ -151,7 +151,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
     Raises:
         AnchorscopeError: lists every mistake with its place, key, value and remedy.
     """
-    whole = shipped.complete(raw)
+    whole = shipped.complete({**raw, **_own_targets(sources)})
     names = {c: list(whole[c]) for c in CATALOGUES if isinstance(whole[c], Mapping)}
     mistakes: list[Mistake] = []
     try:
@@ -162,6 +162,18 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
     if mistakes:
         raise _error(mistakes, sources)
     return config
+
+
+def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
+    """Return the figures of the given files as `targets`, if these files name no targets.
+
+    The first source is the project's own file.
+    """
+    given = [source.content for source in sources[1:]]
+    figures = [one["figures"] for one in given if isinstance(one.get("figures"), Mapping)]
+    if not figures or any("targets" in one for one in given):
+        return {}
+    return {"targets": list(dict.fromkeys(name for some in figures for name in some))}
 
 
 def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeError:

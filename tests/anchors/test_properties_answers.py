@@ -30,7 +30,8 @@ def ending_of(tokenizer: Any, style: str) -> Ending:
 def test_a_label_is_right_or_wrong_and_a_gold_matches_itself(said: str, golds: list[str]) -> None:
     assert labels.matches(said, golds) in (True, False)
     for gold in golds:
-        assert labels.matches(gold, [gold]) == bool(labels.squad_normalise(gold))
+        assert labels.matches(gold, [gold]) == labels.says_something(gold)
+        assert labels.is_right("", gold, [gold]) == labels.says_something(gold)
     plain = labels.squad_normalise(said)
     assert labels.squad_normalise(plain) == plain
 

@@ -84,7 +84,7 @@ def judged(case: dict[str, Any]) -> tuple[str | None, str]:
         return (None if anchor is None else said[anchor.start : anchor.end]), "no answer"
     assert anchor is not None
     text = said[anchor.start : anchor.end]
-    return text, "right" if labels.matches(text, case["golds"]) else "wrong"
+    return text, "right" if labels.is_right(text, said, case["golds"]) else "wrong"
 
 
 @pytest.mark.parametrize("dataset", list(FILES))

@@ -188,7 +188,7 @@ def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
 
 PIECES = [
     "Paris", " the", " U.S.", " J.", " 3.", "5", " St.", " .", ".", "\n", " It", "!", " (", ")",
-    " No.", "ab", " ", "A:",
+    " No.", "ab", " ", "A:", " The", " Man", " but",
 ]  # fmt: skip
 
 
@@ -438,6 +438,39 @@ def test_a_gold_answer_is_fed_like_an_own_one_where_the_own_one_is_wrong(llama: 
         assert span == (right["ea_start"] - start, right["ea_end"] - start)
     none = frame.iloc[5:]
     assert none["gold_ids"].map(len).eq(0).all() and none["gold_start"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("gold", "said", "exact"),
+    [
+        ("in the 1830s", "in the 1830s", "1830s"),
+        ("Rome (Lazio)", "The answer is Rome (Lazio).", "Rome"),
+        ("Passion. Connected.", "Passion. Connected.", "Passion"),
+        ("The The", "The The", "The The"),
+        ("A", "(A)", "A"),
+        ("10,000 BC", "10,000 BC", "10,000 BC"),
+    ],
+)
+def test_a_reply_that_equals_a_gold_is_right_whatever_its_exact_tokens_are(
+    llama: Any, gold: str, said: str, exact: str
+) -> None:
+    frame, counts = _run(llama, rows=[{"response": said, "answers": ["Ely", gold]} for _ in ASKED])
+    assert counts.notes["n_right"] == counts.kept == len(ASKED)
+    assert set(frame["ea_text"]) == {exact}
+
+
+def test_a_gold_answer_in_the_place_of_a_wrong_one_is_trimmed_like_it(llama: Any) -> None:
+    replies = [{"response": "in the 1830s", "answers": ["in the 1830s"]}] * 4
+    golds = [
+        {"response": "Ely", "answers": [gold]} for gold in ("in the 1830s", "in the 1830s (UK)")
+    ]
+    frame, _ = _run(llama, rows=[*replies, *golds, *golds])
+    own = frame.iloc[0]
+    start = own["prompt_length"]
+    for gold in frame.iloc[4:].to_dict("records"):
+        assert list(gold["gold_ids"]) == list(own["input_ids"][start:])
+        span = gold["gold_start"], gold["gold_end"]
+        assert span == (own["ea_start"] - start, own["ea_end"] - start)
 
 
 def test_the_log_probability_of_an_answer_is_the_mean_over_its_exact_tokens(llama: Any) -> None:

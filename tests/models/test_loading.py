@@ -199,16 +199,15 @@ def a_shard_less(folder):
         (parts_elsewhere, "names ../other.safetensors, which lies outside"),
         (shutil.rmtree, "no such model folder"),
         *(
-            (partial(edit, **{key: True}), f"this llama cannot be measured exactly: .*{key}")
-            for key in ("alibi", "use_bidirectional_attention")
+            (partial(edit, **{key: value}), f"this llama cannot be measured exactly: .*{key}")
+            for key, value in families.NOT_EXACT
         ),
     ],
 )
 def test_a_checkpoint_that_lacks_something_or_cannot_be_measured_is_refused(folder, breaks, said):
     breaks(folder)
     assert re.search(said, refused(folder))
-    weightless = ("weights cannot be loaded", "tokenizer cannot be loaded", "cannot be loaded")
-    if said not in weightless:
+    if said != "tokenizer cannot be loaded":
         with pytest.raises(AnchorscopeError, match=said):
             loading.check(folder)
 
@@ -287,11 +286,18 @@ def test_fetch_takes_only_what_is_read_and_no_weights_that_cannot_be_measured(mo
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
     assert loading.fetch("someone/some-model") == (folder, folder.name)
-    assert asked[0] == ["config.json"] and "*.safetensors" in asked[1] and "*.bin" not in asked[1]
+    configs = ["config.json", "adapter_config.json"]
+    assert asked[0] == configs and "*.safetensors" in asked[1] and "*.bin" not in asked[1]
     edit(folder, quantization_config={"quant_method": "awq"})
     with pytest.raises(AnchorscopeError, match="quantised"):
         loading.fetch("someone/some-model")
-    assert asked[2:] == [["config.json"]]
+    edit(folder, quantization_config=None, architectures=["LlamaForSequenceClassification"])
+    with pytest.raises(AnchorscopeError, match="names the class"):
+        loading.fetch("someone/some-model")
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(AnchorscopeError, match="adapter"):
+        loading.fetch("someone/some-model")
+    assert asked[2:] == [configs] * 3
 
 
 def test_a_tokenizer_must_begin_as_one_config_of_the_model_says(checkpoint, tmp_path, metaspace):

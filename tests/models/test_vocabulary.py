@@ -81,6 +81,24 @@ def test_a_tokenizer_reads_what_its_file_says_whatever_class_is_declared(
     assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (0, 0)
 
 
+@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
+@pytest.mark.parametrize("switch", [True, False])
+def test_texts_begin_as_add_bos_token_says_whatever_the_tokenizers_file_does(
+    name: str, switch: bool, checkpoint: Any, tmp_path: Path
+) -> None:
+    """The file of `metaspace` adds the start token, that of `byte_level` does not."""
+    folder = shutil.copytree(checkpoint("llama", name), tmp_path / "model")
+    declared = folder / "tokenizer_config.json"
+    settings = json.loads(declared.read_text(encoding="utf-8"))
+    settings = {"bos_token": "<|endoftext|>"} | settings | {"add_bos_token": switch}
+    declared.write_text(json.dumps(settings), encoding="utf-8")
+    tokenizer = loading.load(folder).tokenizer
+    (encoded,) = tokens.encode(tokenizer, [ASKED[0][0]], add_special_tokens=True)
+    assert (encoded.ids[0] == tokenizer.bos_token_id) == switch
+    (bare,) = tokens.encode(tokenizer, [ASKED[0][0]], add_special_tokens=False)
+    assert (encoded.ids[switch:], encoded.offsets[switch:]) == (bare.ids, bare.offsets)
+
+
 @pytest.mark.parametrize(
     ("template", "said"),
     [

@@ -21,7 +21,7 @@ FIELDS = {
 
 numbers = st.one_of(st.integers(), st.floats())
 texts = text | st.none() | st.just(float("nan"))
-values = texts | numbers | st.lists(texts | numbers, max_size=3) | st.just("['a', \"b\"]")
+values = texts | numbers | st.lists(texts | numbers, max_size=3)
 entries = (
     values
     | st.lists(st.integers(-3, 80), max_size=3)
@@ -29,6 +29,11 @@ entries = (
     | st.fixed_dictionaries({"start": numbers, "end": numbers})
 )
 own = st.none() | text | st.lists(entries, max_size=4)
+
+
+def listed(value: Any) -> Any:
+    """A text with brackets as a list of one; alone it may be refused as a broken list."""
+    return [value] if isinstance(value, str) and set("[{(") & set(value) else value
 
 
 @st.composite
@@ -44,13 +49,13 @@ def rows(draw: Any) -> list[dict[str, Any]]:
             {
                 "id": draw(st.one_of(st.none(), st.sampled_from(["1", 1, " 1 ", "x", ""]), short)),
                 "q": question,
-                "a": draw(st.one_of(values, st.just(question))),
-                "more": draw(values),
+                "a": listed(draw(st.one_of(values, st.just(question)))),
+                "more": draw(values.map(listed) | st.just("['a', \"b\"]")),
                 "s": subject,
                 "p": draw(texts),
                 "r": draw(st.one_of(texts, numbers)),
-                "t": draw(st.one_of(texts, st.lists(texts, max_size=3))),
-                "own": draw(own),
+                "t": listed(draw(st.one_of(texts, st.lists(texts, max_size=3)))),
+                "own": listed(draw(own)),
             }
         )
     return found

@@ -45,8 +45,8 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
     rows = reading.load_rows({"local": DATA / name, "fields": fields}, None)[0]
     frame, counts = questions.normalise(rows, fields, split="x", source=name)
     assert (counts.total, counts.kept) == (2000, len(frame))
-    # Their only golds are `---`, `)` and `The The`.
-    nameless = {"nq_open/validation.jsonl": 2, "hotpot_qa/validation.jsonl": 1}.get(name, 0)
+    # Their only golds are `---` and `)`.
+    nameless = {"nq_open/validation.jsonl": 2}.get(name, 0)
     folded = int(frame["folded"].sum())
     expected = {"no answers": nameless, "equal question folded": folded}
     assert counts.dropped == {reason: n for reason, n in expected.items() if n}
@@ -63,12 +63,55 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
     [
         ("one", ["one"]), (["one", "one", "two"], ["one", "two"]),
         ('["one", "two"]', ["one", "two"]), ("['one', 'two']", ["one", "two"]), ("[sic", ["[sic"]),
-        (9, ["9"]), (9.0, ["9"]), ([" ", None, "the", "x"], ["x"]),
-        (np.array(["one", "two"]), ["one", "two"]),
+        (9, ["9"]), (9.0, ["9"]), ([" ", None, "--", "x"], ["x"]),
+        (["A", "The The"], ["A", "The The"]), (np.array(["one", "two"]), ["one", "two"]),
     ],
 )  # fmt: skip
 def test_answers_may_be_text_a_list_or_a_list_in_text(given, answers) -> None:
     assert table([{"question": "q", "answer": given}])[0]["answers"].tolist() == [answers]
+
+
+@pytest.mark.parametrize("field", ["answers", "titles", "anchors"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "['Town 1' 'Burgh 1']", "['Town 1'\n 'Burgh 1']", "['a' \"b's\"]", "[['a' 'b'], ['c']]",
+        "array(['a', 'b'], dtype=object)", "Index(['a'], dtype='object')", "['a' 'b' ... 'z']",
+        "['a', nan]", "[1990 1991]", "('a', 'b')", "(1912, 1913)", "{'a', 'b'}", "frozenset({'a'})",
+        "{'a': 1}", '{"a": 1}', "[Town 1, Burgh 1]", "{Town 1,Burgh 1}", 'c("a", "b")', "['a', 'b'",
+        "{}", "set()", "()", "0    a\n1    b\ndtype: str",
+        'shape: (1,)\nSeries: [str]\n[\n\t"a"\n]', "[np.str_('a'), np.str_('b')]",
+    ],
+)  # fmt: skip
+def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
+    field: str, cell: str
+) -> None:
+    rows = [{"question": "q", "answer": "a", field: None}, {"question": "p", "answer": "a"}]
+    fields = {**PLAIN, field: field} if field != "answers" else {**PLAIN, "answers": ["answers"]}
+    rows[1][field] = cell
+    with pytest.raises(AnchorscopeError) as caught:
+        table(rows, fields)
+    assert f"field `{field}` looks like a list" in caught.value.what
+    assert "row 2" in str(caught.value.where) and caught.value.see == "cell-type"
+
+
+@pytest.mark.parametrize(
+    ("cell", "answers"),
+    [
+        (str(["Town 1", "Burgh 1"]), ["Town 1", "Burgh 1"]),
+        ('[\n  "a",\n  "b"\n]', ["a", "b"]), ("[('a', 'b'), ['c']]", ["a", "b", "c"]),
+        ("['it\\'s', \"it's\"]", ["it's"]), ("[1990, 1991]", ["1990", "1991"]),
+        ('["(1, 2)"]', ["(1, 2)"]), ("[REC]", ["[REC]"]), ("{x}", ["{x}"]),
+        ("f(x, y)", ["f(x, y)"]),
+        ("(500) Days of Summer (film)", ["(500) Days of Summer (film)"]),
+        ("(foaled May 1, 1999)", ["(foaled May 1, 1999)"]), ("(Ely, Kent)", ["(Ely, Kent)"]),
+        ("Ely, Kent", ["Ely, Kent"]), ("[sic", ["[sic"]),
+    ],
+)  # fmt: skip
+def test_lists_of_json_and_python_and_plain_texts_with_brackets_are_read(
+    cell: str, answers: list[str]
+) -> None:
+    assert table([{"question": "q", "answer": cell}])[0]["answers"].tolist() == [answers]
 
 
 FULL = {**PLAIN, "subject": "s", "titles": "t", "relation": "r", "response": "said", "id": "id"}
@@ -106,7 +149,7 @@ def test_a_list_of_one_text_is_that_text_and_counted() -> None:
 
 def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
     given: list[tuple[str | None, Any]] = [
-        ("q1", ["", "the", "gold"]), (" ", "gold"), (None, "gold"), ("q2", []), ("q3", None),
+        ("q1", ["", "--", "gold"]), (" ", "gold"), (None, "gold"), ("q2", []), ("q3", None),
         (" q1 ", "other"),
     ]  # fmt: skip
     frame, counts = table([{"question": q, "answer": golds} for q, golds in given])
@@ -122,10 +165,14 @@ def test_equal_means_equal_after_nfc_and_whitespace_but_case_counts() -> None:
     assert sorted(frame["folded"]) == [0, 1]
 
 
-def test_ids_that_are_replaced_are_counted_and_the_first_ones_named() -> None:
+def test_ids_that_are_replaced_are_counted_and_the_first_ones_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     ids = ["a", "b", "a", "", "c"]
     rows = [{"id": id_, "question": f"Who is {k}?", "answer": "x"} for k, id_ in enumerate(ids)]
     frame, counts = table(rows, {**PLAIN, "id": "id"})
+    said = "2 rows share their id with others and get a hash for it, such as `a` (2 rows)"
+    assert [record.getMessage() for record in caplog.records] == [f"the dataset: {said}"]
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
     assert dict(counts.notes) == {

@@ -1,0 +1,107 @@
+"""Spellings that mean the same, in one form: numbers, ordinals, "&", abbreviations."""
+
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from functools import lru_cache
+from html import unescape
+from itertools import product
+from unicodedata import normalize
+
+_POINT, _SLASH, _DASH, _MINUS = "\u22c5", "\u2044", "\u223c", "\u2212"
+_SIGNS = (
+    (re.compile(_MINUS), "-"),
+    (re.compile(r"(?<![\w.])\.(?=\d)"), f"0{_POINT}"),
+    # A comma before one or two digits is a decimal one; "1,000" has none.
+    (re.compile(r"(?<=\d)(?:[.:](?=\d)|,(?=\d\d?(?![\d,])))"), _POINT),
+    (re.compile(rf"(?<=\d)[/{_SLASH}](?=\d)"), _SLASH),
+    (re.compile(r"(?<=\d)[-–—](?=\d)"), _DASH),
+    (re.compile(r"(?<!\w)(?<!\d\s)[-–](?=[$€£]?\d)"), _MINUS),
+)
+_UNITS = "one two three four five six seven eight nine".split()
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_NTH_UNITS = "first second third fourth fifth sixth seventh eighth ninth".split()
+_NTH_TEENS = (
+    "tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth "
+    "nineteenth"
+).split()
+_CARDINALS = {word: n for n, word in enumerate(["zero", *_UNITS, *_TEENS])}
+_CARDINALS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
+_ORDINALS = {word: n for n, word in enumerate([*_NTH_UNITS, *_NTH_TEENS], 1)}
+_ORDINALS |= {f"{word[:-1]}ieth": n for word, n in _CARDINALS.items() if word in _TENS}
+_SCALES = {"hundred": 100, "thousand": 1000}
+_SCALES |= {word: 1000**n for n, word in enumerate(("million", "billion", "trillion"), 2)}
+_ONES = ("", *"I II III IV V VI VII VIII IX".split())
+_ROMAN = {ten + one: n for n, (ten, one) in enumerate(product(("", "X", "XX", "XXX"), _ONES))}
+_FULL = {"st": "saint", "mt": "mount", "ft": "fort", "dr": "doctor", "jr": "junior", "sr": "senior"}
+
+
+def either(words: Iterable[str]) -> str:
+    """A pattern for one of some words."""
+    return f"(?:{'|'.join(words)})"
+
+
+SCALE = either(_SCALES)
+
+
+def _number(words: re.Match[str]) -> str:
+    """Digits for a number in words up to 99; an ordinal is written "21th"."""
+    parts = re.split(r"[\s-]", words[0].lower())
+    value = sum(_CARDINALS.get(part) or _ORDINALS.get(part, 0) for part in parts)
+    return f"{value}th" if parts[-1] in _ORDINALS else str(value)
+
+
+def _scaled(number: re.Match[str]) -> str:
+    """Digits for a number with words such as "million"."""
+    value = Decimal(number[1].replace(",", ""))
+    for word in re.findall(r"\w+", number[2].lower()):
+        value *= _SCALES[word]
+    return f"{value.normalize():f}"
+
+
+_WORDS = rf"{either(_TENS)}[\s-]{either([*_UNITS, *_NTH_UNITS])}|{either(_CARDINALS | _ORDINALS)}"
+_APPROXIMATELY = "about|around|approximately|circa|ca?\\.|by|in|on|at|from|during|since"
+# Pattern, in any case, and what is written for it; in this order.
+_RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"\s?&\s?", " and "),
+    (rf"\b({either(_FULL)})\b\.?", lambda short: _FULL[short[1].lower()]),
+    (r"\s?%|\s?\bper\s?cent\b", " percent"),
+    (r"(?:\bno\.?\s|#)(?=\d)", "number "),
+    (r"\bv\.\s|\bvs\.?\s", "versus "),
+    (rf"\b(?:{_WORDS})\b", _number),
+    (r"\b(\d+)(?:st|nd|rd|th)\b", r"\1th"),
+    (r"(?<=\w\s)the\s(\d+)th\b(?!\s\w)", r"\1"),  # "Henry the 8th"
+    (rf"\ban?(?=\s{SCALE}\b)", "1"),
+    # "1 000 000" and "1.000.000"
+    (r"\b\d{1,3}(?:(?:\s\d{3})+|(?:\.\d{3}){2,})\b", lambda number: re.sub(r"\D", "", number[0])),
+    # Not "one hundred and one", whose parts add up.
+    (rf"(?<![\w.,])(\d[\d,]*(?:\.\d+)?)((?:[\s-]{SCALE}\b)++)(?!\s(?:and\s)?\d)", _scaled),
+    (r"\b(?:minus|negative)\s(?=\d)", "-"),
+    (rf"^(?:{_APPROXIMATELY})\s(?=[$€£]?\d)", ""),
+    # A Roman number alone may be what is asked for.
+    (
+        r"(?<=\w\s)(?:[ivx]{2,}|(?-i:[IVX]))\b",
+        lambda roman: str(_ROMAN.get(roman[0].upper(), roman[0])),
+    ),
+)
+_COMPILED = [(re.compile(pattern, re.IGNORECASE), written) for pattern, written in _RESPELLINGS]
+
+
+def keep_signs(text: str) -> str:
+    """Write what makes a number another one (point, sign, slash) as a sign that is no punctuation.
+
+    So "1.5", "-5" and "3/4" are still apart from "15", "5" and "34" once punctuation goes.
+    """
+    for pattern, sign in _SIGNS:
+        text = pattern.sub(sign, text)
+    return text
+
+
+@lru_cache(maxsize=65536)
+def respell(text: str) -> str:
+    """Write numbers in digits ("five million", "first", "Henry V"), "&" as "and", "St." in full."""
+    text = normalize("NFKC", unescape(text))
+    for pattern, written in _COMPILED:
+        text = pattern.sub(written, text)
+    return text

@@ -1,0 +1,70 @@
+"""Control tokens: markup in a question is dropped, whatever the tokenizer counts as special."""
+
+from collections import Counter
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from anchorscope.models import inputs
+from anchorscope.models.generation import Ending
+from anchorscope.questions import prompts, questions
+from anchorscope.styles import style_of
+
+WRITTEN = ("<｜User｜>", "</think>", "### Question:")
+"""Markup that the template writes, or at which it cuts replies."""
+TEXT = ("<table>", "\n\n", "user")
+"""Added tokens that are text; the last two stand in the template as well."""
+TEMPLATE = (
+    "{% for m in messages %}{% if m['role'] == 'user' %}{{ '<｜User｜>' + m['content'] }}\n\n"
+    "{% else %}{{ '### Question:' + m['content'].split('</think>')[-1] + eos_token }}"
+    "{% endif %}{% endfor %}"
+)
+FIELDS = {"question": "question", "answers": ["answers"], "response": "response"}
+
+
+@pytest.fixture(scope="module")
+def marked(byte_level: Any) -> Any:
+    """A tokenizer with a chat template whose markup it does not count as special."""
+    made = deepcopy(byte_level)
+    made.add_tokens([*WRITTEN, *TEXT])
+    made.add_tokens(["<|im_end|>"], special_tokens=True)
+    made.chat_template = TEMPLATE
+    return made
+
+
+def dropped(tokenizer: Any, style: str, question: str, response: str = "Rome") -> str | None:
+    row = {"question": question, "answers": ["Rome"], "response": response}
+    table, _ = questions.normalise([row], FIELDS, split=None)
+    prompted, _ = prompts.build(table, style=style, tokenizer=tokenizer, examples=0)
+    ending = Ending(style_of(style), (tokenizer.eos_token_id,), frozenset([tokenizer.eos_token_id]))
+    reader = inputs.Reader(tokenizer, ending, {}, Counter(), len(tokenizer))
+    merged = {**table.to_dict("records")[0], **prompted.to_dict("records")[0]}
+    return reader.prompts([merged])[0].dropped
+
+
+@pytest.mark.parametrize("style", ["plain", "chat"])
+@pytest.mark.parametrize("mark", [*WRITTEN, "<|im_end|>"])
+def test_what_the_chat_template_writes_drops_a_question_as_special_tokens_do(
+    marked: Any, style: str, mark: str
+) -> None:
+    assert dropped(marked, style, f"Where was {mark} Anna Lund born?") == inputs.CONTROL
+
+
+@pytest.mark.parametrize("style", ["plain", "chat"])
+@pytest.mark.parametrize("text", TEXT)
+def test_added_tokens_that_are_text_stay_in_a_question(marked: Any, style: str, text: str) -> None:
+    assert dropped(marked, style, f"Where was {text} Anna Lund born?") is None
+
+
+def test_a_response_may_hold_the_end_of_the_thoughts(marked: Any) -> None:
+    said = {response: dropped(marked, "chat", "Where was Anna Lund born?", response)
+            for response in ("</think>Rome", "Rome <|im_end|>, Oslo")}  # fmt: skip
+    assert [*said.values()] == [None, inputs.CONTROL_SAID]
+
+
+def test_without_a_chat_template_added_tokens_are_text(marked: Any) -> None:
+    bare = deepcopy(marked)
+    bare.chat_template = None
+    assert inputs.template_tokens(bare) == set()
+    assert inputs.template_tokens(marked) == {*marked.convert_tokens_to_ids([*WRITTEN])}
