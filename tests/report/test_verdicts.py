@@ -124,7 +124,7 @@ def test_methods_say_what_the_verdict_of_a_claim_says(
         if expected is None:
             assert cell == f"{verdict}: {reason}"
         else:
-            assert cell.startswith(expected) and f"{row['n']:,}" in cell or claim == "signal"
+            assert cell.startswith(expected) and (claim == "signal" or f"{row['n']:,}" in cell)
             assert "p = 0.001" in cell if verdict == "yes" else "p = 0.400" in cell
 
 
@@ -205,6 +205,19 @@ def test_of_given_answers_no_text_says_that_the_model_gave_them(tmp_path: Path) 
         for match in OWN.finditer(text):
             before = text[: match.end()].rpartition(". ")[2]
             assert "not the model's own" in before or "Cannot be judged" in before, (place, before)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_panel_of_truth_calls_wrong_answers_own_unless_all_were_given(given: bool) -> None:
+    told = judged(TABLES[".claims"], "not measured", "own_answer", "truth")
+    tables = [TABLES[end] for end in ("", ".crossing")]
+    spec = chart(*tables, told if given else TABLES[".claims"], **NAMED).to_dict()
+    headings = " ".join(" ".join(one["vconcat"][2]["title"]["text"]) for one in spec["concat"])
+    assert "wrong ones" in headings and bool(OWN.search(headings)) == (not given)
+    rows = [row for rows in spec["datasets"].values() for row in rows]
+    drawn = {str(row["quantity"]) for row in rows if "quantity" in row}
+    wrong = {"wrong answers", "own wrong answers"}
+    assert drawn & wrong == {"wrong answers" if given else "own wrong answers"}
 
 
 def test_the_tables_of_claims_read_from_a_file_say_the_same(
