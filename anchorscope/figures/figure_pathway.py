@@ -59,7 +59,8 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         first = f"through_{side}" if counted else f"pair_{side}"
         for cut, end in PATHS.items():
             rows = cell[cell["quantity"] == f"{first}{end}"]
-            lines = _claimed(rows, claims, "through_eq" if counted else "interaction")
+            of_pairs = "interaction" if side == "right" else "own_answer"
+            lines = _claimed(rows, claims, "through_eq" if counted else of_pairs)
             lines["claimed"] &= not end
             lines = lines.assign(quantity=f"{side} answers, {cut}", dash=cut)
             parts.append(lines.assign(banded=cut != "rest blocked"))
