@@ -10,6 +10,7 @@ import yaml
 from workflow import PROJECT, SHIPPED
 
 from anchorscope.calibration import reproduction
+from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage import files
@@ -341,3 +342,12 @@ def test_a_range_holds_all_its_layers() -> None:
     table.iloc[2, list(table).index("unknown")] = 0.3
     found = judged("boundary-unknown-a", "llama-3", table).loc[at]
     assert found["verdict"] == "outside" and found["measured"] == "unknown 30 to 60"
+
+
+def test_every_published_detector_is_a_method_of_detection() -> None:
+    named = {
+        one["rows"]["detector"]
+        for one in PUBLISHED["statements"]
+        if one.get("table") == "detection"
+    }
+    assert named and named <= set(METHODS)

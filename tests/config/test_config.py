@@ -252,3 +252,17 @@ def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key():
     jsonschema.validate(SHIPPED, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(SHIPPED | {"sample_sizes": 3}, schema)
+
+
+@pytest.mark.parametrize(
+    ("more", "targets"),
+    [
+        ("figures: {mine: {models: [qwen3-8b], datasets: [popqa]}}", ["mine"]),
+        ("targets: [demo]\nfigures: {mine: {models: [qwen3-8b], datasets: [popqa]}}", ["demo"]),
+        ("limit: 5", ["demo"]),
+    ],
+)
+def test_a_given_file_that_defines_figures_and_no_targets_builds_its_own(tmp_path, more, targets):
+    given = tmp_path / "mine.yaml"
+    given.write_text(more, encoding="utf-8")
+    assert read([PROJECT / "config.yaml", given]).targets == targets
