@@ -139,7 +139,7 @@ def _equal(answer: str, gold: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def _normalise(text: str) -> str:
-    """As SQuAD, with dates in one order, initials joined, signs in numbers, and no accents.
+    """Normalise as SQuAD does; join initials, order dates, keep signs in numbers, drop accents.
 
     Articles stay where nothing else is left: "The The", or the letter A of a multiple choice.
     """

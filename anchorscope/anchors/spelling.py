@@ -38,7 +38,7 @@ _FULL = {"st": "saint", "mt": "mount", "ft": "fort", "dr": "doctor", "jr": "juni
 
 
 def either(words: Iterable[str]) -> str:
-    """A pattern for one of some words."""
+    """Return a pattern that matches one of some words."""
     return f"(?:{'|'.join(words)})"
 
 

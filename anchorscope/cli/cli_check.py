@@ -29,7 +29,7 @@ FOR_GOOD = (
     "adapter", "made-up-weights", "other-class", "quantised", "unknown-family", "unused-weights",
     "weights-twice",
 )  # fmt: skip
-"""What is wrong with a model however it is downloaded."""
+"""Errors of a model that another download does not mend."""
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
 

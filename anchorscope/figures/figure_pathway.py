@@ -19,7 +19,7 @@ OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
 LEAST_PAIRS = 10
 """With fewer pairs of right answers, pairs of wrong answers are drawn."""
 PATHS = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
-"""What is blocked in all four passes of a pair → the end of the quantity's name."""
+"""Tokens blocked in all four passes of a pair → end of the quantity's name."""
 AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
     "signal": "signal",

@@ -1,4 +1,4 @@
-"""What the folder of a checkpoint holds, read without its weights."""
+"""The contents of a checkpoint's folder, read from file names and headers alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHERWISE = "use the checkpoint that it was made from, or a GGUF file, which is 
 
 @dataclass(frozen=True)
 class Tensor:
-    """What the header of a file says of one tensor.
+    """Type and shape of one tensor, from the header of its file.
 
     Attributes:
         dtype: as safetensors names it, such as `BF16`.
@@ -112,7 +112,7 @@ def newer_pickles(folder: Path) -> list[str]:
 
 
 def tensors(folder: Path) -> dict[str, Tensor]:
-    """Return what the headers of the files say of each tensor, known leftovers left out.
+    """Return type and shape of each tensor, without known leftovers.
 
     Raises:
         AnchorscopeError: a file is cut short, two of them hold the same tensor, or the weights are

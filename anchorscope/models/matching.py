@@ -1,4 +1,4 @@
-"""Whether a checkpoint holds what the model that is loaded from it takes, and nothing else."""
+"""Refuse checkpoints that do not hold exactly what their model takes."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | No
 
 
 def shared_ids(notes: Mapping[str, int]) -> str | None:
-    """Which ids several rows have, from the notes of `normalise`; None if there are none."""
+    """Say which ids several rows share, by the notes of `normalise`; None if there are none."""
     if not (rows := notes.get(SHARED_ID)):
         return None
     named = {note.removeprefix(f"{SHARED_ID}: "): n for note, n in notes.items()}

@@ -43,7 +43,7 @@ ON_PAIRS = tuple(SAYS)[1:]
 LEAVES_OPEN = {
     "own_answer": "truth and likelihood are not told apart",
     "truth": "mere compatibility is not excluded",
-    "through_eq": "damage that hits the comparison far more than the answer term is not excluded",
+    "through_eq": "damage that hits the comparison more than the answer term is not excluded",
 }
 """Claim → what has to be said with it."""
 LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
@@ -63,7 +63,7 @@ EXPLAINED = {
     "above_text": "the overlap of question and answer may explain it",
     "gold_wrong_equal": "other differences of gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
-    "left": "damage may leave nothing of the pair term",
+    "kept": "damage may leave nothing of the pair term",
     "beyond_damage": "general damage may explain it",
 }
 """Condition of a claim → the reason where it is the one that fails most clearly."""
@@ -93,7 +93,7 @@ class Answers:
 
     @property
     def known_everywhere(self) -> np.ndarray:
-        """The same of scores of several layers, [4, layers, pairs]."""
+        """Which pairs are scored at every layer, bool [pairs], of scores [4, layers, pairs]."""
         return np.isfinite(self.scores).all((0, 1))
 
     def of(self, rows: np.ndarray) -> Answers:
@@ -163,9 +163,10 @@ def truth(
 ) -> Claim:
     """Judge whether gold answers have a pair term that own wrong answers lack, other things equal.
 
-    The golds' pair term is above the imitator's, and above that of the own answers `at_equal` mean,
-    product of question and answer term, log-probability and imitator. The golds' log-probability
-    leaves part of it `unexplained`. Pairs without log-probability are left out.
+    The golds' pair term is above the imitator's. It is above the own answers' at equal mean,
+    product of question and answer term, log-probability and imitator (`adjustment.at_equal`). The
+    golds' log-probability leaves part of it unexplained. Pairs without log-probability are left
+    out.
     """
     if not own_words:
         return Claim(NOT_MEASURED, NOT_OWN)
@@ -188,8 +189,8 @@ def truth(
 def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: float = LEVEL) -> Claim:
     """Judge whether blocking E_Q takes more than a fifth of the pair term, beyond damage.
 
-    The pair term is above 0 and above the imitator's, so is λP, and .8 λP is above the pair term
-    with E_Q blocked; see `damage`. The estimate is the share taken, in percent.
+    The pair term is above 0 and above the imitator's. λP is above 0, and .8 λP is above the pair
+    term with E_Q blocked; see `damage`. The estimate is the share taken, in percent.
 
     Args:
         clean, blocked: The same pairs, with nothing and with E_Q blocked.
@@ -208,7 +209,7 @@ def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: floa
     if not damaged.readable:
         return Claim(NOT_MEASURED, NOT_READ, n=int(free.sum()), clusters=pairs.clusters)
     steps = {"pair": _mean(clean.term(PAIR), pairs, level), **_above_text(clean, pairs, level)}
-    steps["left"] = damaged.whole(pairs, level)
+    steps["kept"] = damaged.whole(pairs, level)
     steps["beyond_damage"] = damaged.beyond(LEAST_PART, pairs, level)
     return _judged(steps, damaged.taken(pairs, level), pairs, LEAST_PAIRS, level)
 
@@ -249,7 +250,7 @@ def _above_text(answers: Answers, pairs: Dependence, level: float) -> dict[str, 
 
 
 def _mean(values: np.ndarray, pairs: Dependence, level: float) -> Estimate:
-    """Of values of the probe and of its refits, [1 + refits, pairs]."""
+    """Estimate the mean of values of the probe and of its refits, [1 + refits, pairs]."""
     return mean(values[0], pairs, level, values[1:])
 
 

@@ -1,4 +1,4 @@
-"""How much of the pair term blocking tokens takes, beyond the damage that it does anyway.
+"""The share of the pair term that blocking tokens takes beyond general damage.
 
 The answer term is what the score reads off the answer alone. Blocking question tokens cannot take
 anything from it, only damage it. So the share of the answer term that is left, λ, says how much of
@@ -18,7 +18,7 @@ from anchorscope.experiments.crossing.terms import ANSWER, PAIR, term
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2
-"""Share of the pair term, beyond damage, of which blocking has to take more for a claim."""
+"""A claim needs blocking to take more than this share of the pair term, beyond damage."""
 LEAST_LEFT = 0.1
 """Mean λ below which a score no longer reads the answer, and nothing can be told."""
 
@@ -133,9 +133,10 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Return where a function changes its sign, searched for in steps that double.
+    """Search for the place where a function changes its sign, in steps that double.
 
-    Returns the last place that was tried where it does not change within 60 steps.
+    Returns:
+        The place, or the last one that was tried if the sign does not change within 60 steps.
     """
     sign, end = np.sign(function(start)), start
     for _ in range(60):

@@ -175,13 +175,14 @@ def judge(
     }
     if "knockout" not in wrong:
         return found | {"through_eq": Claim(claims.NOT_MEASURED, NOT_BLOCKED)}
-    free = dict(zip(SIDES, _by_design(pairs), strict=True))
+    by_design = dict(zip(SIDES, _by_design(pairs), strict=True))
     by_side = {
-        side: claims.through(of[OWN], of["knockout"], free[side], level) for side, of in at.items()
+        side: claims.through(of[OWN], of["knockout"], by_design[side], level)
+        for side, of in at.items()
     }
     side, through = claims.either(by_side, level)
     if np.isfinite(through.p):
-        said = [f"{side} answers", *_rest(at[side], free[side], level)]
+        said = [f"{side} answers", *_rest(at[side], by_design[side], level)]
         through = replace(through, reason="; ".join(filter(None, [through.reason, *said])))
     return found | {"through_eq": through}
 
@@ -230,7 +231,7 @@ def by_layer(groups: Groups, pairs: Swapped, level: float) -> Iterator[Row]:
     for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
         own = groups[side][OWN]
         yield from _means(side, own, level)
-        yield from _through(side, groups[side], ~by_design, level)
+        yield from _through(side, groups[side], by_design, level)
     wrong, gold = groups["wrong"][OWN], groups["wrong"].get(GOLD)
     if gold is not None:
         yield from _means("gold", gold, level, wrong.texts)
@@ -254,10 +255,12 @@ def _mean(
     return Row(quantity, estimates.mean(some[0], among, level, some[1:]), int(known.sum()))
 
 
-def _through(side: str, of: Mapping[str, Answers], free: np.ndarray, level: float) -> Iterator[Row]:
+def _through(
+    side: str, of: Mapping[str, Answers], by_design: np.ndarray, level: float
+) -> Iterator[Row]:
     """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
     arms = [arm for arm in BLOCKED if arm in of]
-    known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & free
+    known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & ~by_design
     if "knockout" not in of or known.sum() < claims.LEAST_PAIRS:
         return
     own = of[OWN]
