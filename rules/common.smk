@@ -14,7 +14,8 @@ from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
 from anchorscope.models.gguf_files import is_gguf
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import around, resume, studies
+from anchorscope.storage.partial import drop
+from anchorscope.workflow import around, interrupt, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -97,6 +98,7 @@ def before_run():
 def after_run():
     """Say where the figures lie, and last the paragraphs for a paper, below Snakemake's own words."""
     jobs = list(workflow.dag.jobs)
+    drop(path for job in jobs for path in job.output)
     pictures = [job for job in jobs if job.rule.name == "picture" and not job.wildcards.view]
     lines = [f"{job.wildcards.figure}: {job.output.html}" for job in pictures]
     lines += [
@@ -115,6 +117,9 @@ def after_failure():
     if failed := workflow.scheduler.failed:
         sys.exit("\n".join(map(around.why_failed, failed)))
 
+
+if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
+    interrupt.install(end_jobs=on_this_machine)
 
 if workflow.modifier.is_main_snakefile():
     # Snakemake knows neither who holds its lock nor how to clear it without harm.

@@ -63,6 +63,7 @@ rule detection_scores:
         **jobs.place(most_gpus=1),
         **jobs.asks("probes"),
     params:
+        **({"on_disk": paths.scores_on_disk} if cfg.detection.scores else {}),
         probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
         readouts=lambda w: cfg.readouts_of(w.model, w.dataset) or paths.study(w).readouts[:1],
         methods=cfg.detection.methods,

@@ -58,6 +58,7 @@ rule dequantise:
     params:
         local=lambda w: cfg.models[w.model].local,
         dtype=lambda w: cfg.models[w.model].dtype,
+        on_disk=paths.model_on_disk,
     message:
         "{wildcards.model}: dequantising its GGUF file"
     script:
@@ -79,6 +80,7 @@ rule model:
     params:
         model=lambda w: cfg.models[w.model].numbers("prompt", "dtype"),
         recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
+        on_disk=paths.model_on_disk,
     message:
         "{wildcards.model}: locating the checkpoint"
     script:

@@ -30,6 +30,7 @@ rule dataset:
         local=lambda w: cfg.local_of(w.dataset),
         sample_size=lambda w: cfg.sample_size_of(w.dataset),
         hold_back=lambda w: cfg.shows_examples(w.dataset),
+        on_disk=paths.rows_on_disk,
         seed=cfg.seed,
     message:
         "{wildcards.dataset}: loading the questions"

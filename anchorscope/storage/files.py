@@ -18,6 +18,10 @@ from safetensors.numpy import save_file
 
 from anchorscope.storage.errors import AnchorscopeError
 
+WHOLE = 16 * 2**20
+"""Bytes up to which a file's whole content tells whether it was replaced, see `state_of`."""
+HEADER = 2**20
+
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
@@ -154,6 +158,23 @@ def digest(paths: Iterable[str | Path]) -> str:
             content = hashlib.file_digest(opened, "sha256").hexdigest()
         whole.update(f"{path.name} {path.stat().st_size} {content}\n".encode())
     return whole.hexdigest()
+
+
+def state_of(paths: Iterable[str | Path]) -> str:
+    """Hash local files so that a replaced one is noticed, an older one too.
+
+    Files of up to 16 MiB count with their content. Larger ones count with their size, the time of
+    their last change and their first MiB, which holds the header of safetensors and GGUF files.
+    """
+    whole = hashlib.sha256()
+    for path in map(Path, paths):
+        found = path.stat()
+        small = found.st_size <= WHOLE
+        with path.open("rb") as file:
+            content = hashlib.sha256(file.read(WHOLE if small else HEADER)).hexdigest()
+        changed = "" if small else found.st_mtime_ns
+        whole.update(f"{path.name} {found.st_size} {changed} {content}\n".encode())
+    return whole.hexdigest()[:16]
 
 
 def check_ids(table: pd.DataFrame, name: str = "answers") -> None:

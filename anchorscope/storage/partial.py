@@ -1,8 +1,9 @@
 """The finished batches of an unfinished job, kept so that a job that dies loses one batch at most.
 
 Snakemake deletes a job's declared outputs before it runs the job again. So batches are kept in a
-folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until the product is made. The
-hash covers the settings, and each file names its samples, so that no batch is taken for another.
+folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until a later job reads the
+product, or the run ends. The hash covers the settings, and each file names its samples, so that no
+batch is taken for another.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from safetensors import safe_open
 from anchorscope.storage import provenance
 from anchorscope.storage.files import atomic, readable
 from anchorscope.storage.identity import identity
+from anchorscope.storage.progress import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +49,7 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
         "device": str(device),
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
-    waits = _waiting(snakemake.wildcards.root, product)
+    waits = waiting(snakemake.wildcards.root, product)
     folder = waits / identity(made_from)
     for other in waits.glob("*"):
         if other != folder:
@@ -57,19 +60,31 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Make the product of a folder of batches, which is moved: the last thing that its job does."""
+    """Make the product of a folder of batches: the last thing that its job does.
+
+    The files are linked, so they take no more room, and the batches stay until `drop`. Where the
+    file system has no links, the folder is moved.
+    """
     with atomic(product) as draft:
-        folder.rename(draft)
+        try:
+            shutil.copytree(folder, draft, copy_function=os.link)
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True)
+            folder.rename(draft)
 
 
-def drop(root: str | Path, products: Iterable[str | Path]) -> None:
-    """Remove the batches of products under `root` that are finished."""
-    for product in products:
-        shutil.rmtree(_waiting(root, product), ignore_errors=True)
+def drop(products: Iterable[str | Path]) -> None:
+    """Remove the batches of products that Snakemake knows to be finished.
+
+    Not earlier: Snakemake deletes what a job made that outlived its run, and makes it again.
+    """
+    for product in map(Path, products):
+        for root in product.parents:
+            shutil.rmtree(waiting(root, product), ignore_errors=True)
 
 
-def _waiting(root: str | Path, product: str | Path) -> Path:
-    """Where a product's batches wait, in a folder for the settings that they were made under."""
+def waiting(root: str | Path, product: str | Path) -> Path:
+    """Return where a product's batches wait, in a folder for the settings of their making."""
     return Path(root, FOLDER, "+".join(Path(product).relative_to(root).parts))
 
 
@@ -121,7 +136,9 @@ def once(
     """
     if path is None:
         return make()
-    if not finished(path, samples):
+    if finished(path, samples):
+        Progress.kept = True
+    else:
         save(make(), path, samples=samples)
     with opened(path) as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

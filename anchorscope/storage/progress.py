@@ -24,17 +24,29 @@ class Progress(tqdm):
     monitor_interval = 0
     job = ""
     """The job that this process works on; every bar and line begins with it."""
+    kept = False
+    """Whether an earlier process did what the next `update` counts, see `partial.once`."""
 
     def __init__(self, *args: Any, unit: str = "samples", **options: Any) -> None:
         self._last_line = time.monotonic()
+        Progress.kept = False
         options["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
         options["desc"] = ": ".join(filter(None, (self.job, options.get("desc"))))
-        super().__init__(*args, **{"unit": f" {unit}", "leave": None, "delay": 1, **options})
+        # The mean rate, not that of the last steps: steps that take long may come at intervals.
+        usual = {"unit": f" {unit}", "leave": None, "delay": 1, "smoothing": 0}
+        super().__init__(*args, **{**usual, **options})
 
     @property
     def seconds(self) -> float:
         """Seconds since the work began."""
         return self.format_dict["elapsed"]
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Count `n` more; what an earlier process did (`kept`) changes no rate or time left."""
+        if Progress.kept:
+            self.initial += n or 0
+            Progress.kept = False
+        return super().update(n)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         """Draw the bar, and write a line to the log if one is due. Called by tqdm."""

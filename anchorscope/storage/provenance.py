@@ -15,8 +15,8 @@ from anchorscope.storage.errors import redacted
 from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
-PLACES = frozenset(("local", "file", "path"))
-"""Settings that name a place; the content there has a digest of its own."""
+PLACES = frozenset(("local", "file", "path", "on_disk"))
+"""Settings that name a place, or how files lie there; the content has a digest of its own."""
 
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 

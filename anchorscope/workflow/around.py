@@ -11,6 +11,7 @@ from typing import Any
 
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import loading
+from anchorscope.storage import locks
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import resume
 from anchorscope.workflow.jobs import prepared
@@ -29,14 +30,15 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
 
     Raises:
         AnchorscopeError: results cannot be written, a model or dataset cannot be had, activations
-            do not fit on the disk, a model's family is unknown, jobs of an earlier run are in the
-            cluster's queue, or jobs would be sent as an array.
+            do not fit on the disk, a model's family is unknown, jobs of an earlier run are still
+            running or in the cluster's queue, or jobs would be sent as an array.
     """
     check_writable(config.results)
     if on_a_cluster(workflow):
         refuse_arrays(workflow.executor_settings)
         resume.refuse_orphans(Path.cwd())
     jobs = list(workflow.dag.needrun_jobs())
+    refuse_held(jobs)
     check_sources(jobs)
     measuring = [job for job in jobs if job.rule.name == "activations"]
     if sizes := [_added_bytes(job, studies) for job in measuring]:
@@ -50,6 +52,23 @@ def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
     present = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
     needed = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
     return max(0, needed - present)
+
+
+def refuse_held(jobs: Iterable[Any]) -> None:
+    """Refuse to make what a job of another run is making; Snakemake would delete its products.
+
+    Raises:
+        AnchorscopeError: names each such job and its process.
+    """
+    held = {}
+    for job in jobs:
+        root = getattr(job.wildcards, "root", None)
+        if root and (process := locks.holder(root, job.output[0])):
+            held[str(job.output[0])] = f"{job_of(job)}: {process}"
+    if held:
+        what = f"a job of another run is still making {', '.join(held)}"
+        do = "wait for it, or stop it (`kill`); then run the same command again"
+        raise AnchorscopeError(what, "; ".join(held.values()), do, see="still-running")
 
 
 def refuse_arrays(settings: Any) -> None:

@@ -1,7 +1,7 @@
 """Where products lie: functions of the wildcards that the rules take as their inputs."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from anchorscope.models.gguf_files import is_gguf
 from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import digest
+from anchorscope.storage.files import digest, state_of
 from anchorscope.styles import style_of
 from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
@@ -208,6 +208,21 @@ class Paths:
         except AnchorscopeError:
             return [source]
 
+    def rows_on_disk(self, wildcards: Any) -> str | None:
+        """Hash the files that a dataset's rows and examples are read from, see `files.state_of`."""
+        return _state_of([*self.local_rows(wildcards), *self.few_shot_file(wildcards)])
+
+    def model_on_disk(self, wildcards: Any) -> str | None:
+        """Hash the files of a local model, see `files.state_of`; of a trained one its recipe."""
+        entry = self.config.models[wildcards.model]
+        if entry.local:
+            return _state_of(self.gguf(wildcards) if is_gguf(entry.local) else parts(entry.local))
+        return self.config.recipe_hash(wildcards.model) if entry.train else None
+
+    def scores_on_disk(self, wildcards: Any) -> str | None:
+        """Hash the files of scores that are given for a cell, see `files.state_of`."""
+        return _state_of(self.given_scores(wildcards))
+
     def few_shot_file(self, wildcards: Any) -> list[str]:
         """A file of examples, from here on or from the project's folder."""
         name = self.config.datasets[wildcards.dataset].few_shot.file
@@ -264,3 +279,11 @@ class Paths:
         """What a paper says of any figure, and the references, by their content."""
         names = ("claims.txt", "methods.txt", "references.bib")
         return digest([Path(self.resources, "report", name) for name in names])[:12]
+
+
+def _state_of(files: Sequence[str | Path]) -> str | None:
+    """Hash files; None if there are none, or one cannot be read, which the job reports."""
+    try:
+        return state_of(files) if files else None
+    except OSError:
+        return None

@@ -8,6 +8,7 @@ cancelled.
 """
 
 import getpass
+import os
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from anchorscope.storage import locks
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -112,45 +114,61 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
 
 def locked(folder: Path) -> AnchorscopeError:
     """The error that another run holds the lock of `folder`, or left it there."""
+    goes_on = _resumes(sys.argv[1:])
     if alive := owners(folder):
-        return _still_running(folder, alive, "wait for it, or stop it, then run this again")
+        return _still_running(folder, alive, goes_on)
     what = "an earlier run was cut off here and left its lock; no process of it is to be seen"
-    again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *sys.argv[1:]])
-    do = f"unless it runs on another machine or as another user: {again}"
+    do = f"unless it runs on another machine or as another user: {goes_on}"
     return AnchorscopeError(what, folder, do, see="still-running")
 
 
-def _still_running(folder: Path, alive: Mapping[str, str], do: str) -> AnchorscopeError:
-    who = ", ".join(f"process {pid} of {user}" for pid, user in alive.items())
-    return AnchorscopeError("another run works here", f"{folder}, {who}", do, see="still-running")
+def _still_running(folder: Path, alive: Mapping[str, str], goes_on: str) -> AnchorscopeError:
+    who = [f"process {pid} of {user}{_making(int(pid))}" for pid, user in alive.items()]
+    where = f"{folder}, {', '.join(who)}"
+    do = f"wait for it, or stop it (kill {' '.join(alive)}); then {goes_on}"
+    return AnchorscopeError("another run works here", where, do, see="still-running")
 
 
-def main(folder: Path, arguments: list[str]) -> int:
-    """Cancel the last run's cluster jobs, unlock `folder`, and run Snakemake there.
+def _making(pid: int) -> str:
+    """Say what a process makes, by the lock that it holds; nothing if it holds none."""
+    with suppress(psutil.Error):
+        for file in psutil.Process(pid).open_files():
+            if product := locks.product_of(file.path):
+                return f", which makes {os.path.relpath(product)}"
+    return ""
+
+
+def _resumes(arguments: Collection[str]) -> str:
+    """Return the command that clears a lock and goes on with Snakemake's arguments."""
+    return shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
+
+
+def clear(folder: Path, arguments: list[str]) -> list[str]:
+    """Cancel the last run's cluster jobs, unlock `folder`, and return the command that goes on.
 
     Args:
         folder: where the run is.
         arguments: Snakemake's.
 
-    Returns:
-        Snakemake's exit code.
-
     Raises:
         AnchorscopeError: a run is still active here, or its jobs do not end.
     """
     if alive := owners(folder, orphans(folder)):
-        do = "wait for it, or stop it, then run `make resume` again"
-        raise _still_running(folder, alive, do)
+        raise _still_running(folder, alive, _resumes(arguments))
     if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
-    command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]
-    subprocess.run([*command, "--unlock"], cwd=folder, check=True)
-    return subprocess.run([*command, "--rerun-incomplete"], cwd=folder).returncode
+    snakemake, arguments = [sys.executable, "-m", "snakemake"], arguments or ["--cores", "all"]
+    # In front of the arguments, which may end in `--` and targets.
+    unlocked = subprocess.run([*snakemake, "--unlock", *arguments], cwd=folder)
+    if unlocked.returncode:
+        sys.exit(unlocked.returncode)  # Snakemake has said why
+    return [*snakemake, "--rerun-incomplete", *arguments]
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(Path.cwd(), sys.argv[1:]))
+        goes_on = clear(Path.cwd(), sys.argv[1:])
     except AnchorscopeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(f"error: {error}")
+    # In place of this process, so that Ctrl-C reaches Snakemake alone.
+    os.execv(goes_on[0], goes_on)

@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from anchorscope.storage import partial
+from anchorscope.storage import locks, partial, provenance
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
@@ -38,7 +39,8 @@ def stage(snakemake: Any) -> Iterator[None]:
 
     Inputs are refused if more samples were lost on their way than `most_dropped` allows. An
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
-    error is a bug of ours: exit code 2, with its traceback.
+    error is a bug of ours: exit code 2, with its traceback. The job of a cell holds its lock, see
+    `storage.locks`.
     """
     gc.set_threshold(OBJECTS)
     _log_to(*snakemake.log[:1])
@@ -51,9 +53,12 @@ def stage(snakemake: Any) -> Iterator[None]:
         named = dict(snakemake.wildcards.items())
         root = named.pop("root", None)
         Progress.job = " ".join([snakemake.rule, *named.values()])
-        yield
-        if root is not None:
-            partial.drop(root, snakemake.output)
+        with _alone(snakemake, root):
+            partial.drop(inputs)
+            yield
+    except KeyboardInterrupt:
+        log.info("interrupted: %s", job_of(snakemake))
+        raise SystemExit(130) from None
     except Exception as error:
         user_error = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
         if user_error is None:
@@ -63,6 +68,27 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(1) from None
     finally:
         Progress.job = ""
+
+
+@contextmanager
+def _alone(snakemake: Any, root: str | None) -> Iterator[None]:
+    """Hold the lock of a cell's job; end the job if another process has made the same meanwhile."""
+    if root is None:
+        yield
+        return
+    with locks.held(root, snakemake.output[0]) as waited:
+        if waited and _is_made(snakemake):
+            log.info("nothing is left to do: %s is made", snakemake.output[0])
+            raise SystemExit(0)
+        yield
+
+
+def _is_made(snakemake: Any) -> bool:
+    """Whether the job's products are there, made from what the job would make them from."""
+    product = snakemake.output[0]
+    if not all(Path(path).exists() for path in (*snakemake.output, beside(product))):
+        return False
+    return bool(provenance.read(product)["identity"] == provenance.identity(snakemake))
 
 
 def _log_to(path: str | None = None) -> None:

@@ -1,5 +1,6 @@
 """Finished batches of an unfinished job: written whole, of what they say."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,6 +56,33 @@ def test_batches_become_their_product(tmp_path: Path) -> None:
     assert partial.folder_for(job(tmp_path), product, "cpu", "plan") == waits
     assert partial.finished(partial.batch(waits, 0), OF)
     partial.publish(waits, product)
+    assert partial.finished(partial.batch(product, 0), OF)
+    assert partial.batch(product, 0).samefile(partial.batch(waits, 0))  # takes no room
+
+
+def test_batches_are_found_again_when_their_product_was_deleted(tmp_path: Path) -> None:
+    product = tmp_path / "activations/m/d"
+    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
+    batch(waits)
+    partial.publish(waits, product)
+    shutil.rmtree(product)
+    assert partial.finished(partial.batch(waits, 0), OF)
+    partial.publish(waits, product)
+    partial.drop([product])
+    assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
+
+
+def test_a_file_system_without_links_gets_the_batches_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(partial.os, "link", no_links)
+    product = tmp_path / "activations/m/d"
+    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
+    batch(waits)
+    partial.publish(waits, product)
     assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
 
 
@@ -65,7 +93,7 @@ def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(
     old = [partial.folder_for(job(tmp_path, seed=1), name, "cpu", 1) for name in (one, other)]
     new = partial.folder_for(job(tmp_path, seed=2), one, "cpu", 1)
     assert [new.exists(), *(folder.exists() for folder in old)] == [True, False, True]
-    partial.drop(tmp_path, [one])
+    partial.drop([one])
     assert [new.exists(), old[1].exists()] == [False, True]
 
 

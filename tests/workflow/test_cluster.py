@@ -91,8 +91,9 @@ def test_resume_unlocks_and_goes_on_with_the_arguments_given(folder, monkeypatch
     for name in ("cancel_orphans", "orphans"):
         monkeypatch.setattr(resume, name, lambda folder: [])
     monkeypatch.setattr(resume.subprocess, "run", run)
-    assert resume.main(folder, usual) == 0
-    assert ran == [[*usual, "--unlock"], [*usual, "--rerun-incomplete"]]
+    goes_on = resume.clear(folder, [*usual, "--", "demo"])
+    assert ran == [["--unlock", *usual, "--", "demo"]]
+    assert goes_on[3:] == ["--rerun-incomplete", *usual, "--", "demo"]
 
 
 def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
@@ -109,9 +110,11 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
         assert resume.owners(tmp_path) == resume.owners(tmp_path, ["12"]) == alive
         assert resume.owners(tmp_path, ["11", "12"]) == {}
         with pytest.raises(AnchorscopeError, match="another run works here") as caught:
-            resume.main(tmp_path, ["--version"])
+            resume.clear(tmp_path, ["--version"])
         for error in (caught.value, resume.locked(tmp_path)):
             assert f"process {runs[0].pid} of {getpass.getuser()}" in str(error)
+            assert f"(kill {runs[0].pid}); then" in str(error)
+            assert "anchorscope.workflow.resume" in str(error)
     finally:
         for run in runs:
             run.kill()
@@ -127,5 +130,6 @@ def test_resume_clears_a_stale_lock_and_goes_on(tmp_path):
     (locks / "0.output.lock").write_text("done\n")
     command = [sys.executable, "-m", "snakemake", "--cores", "1"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode != 0
-    assert resume.main(tmp_path, ["--cores", "1"]) == 0
+    go_on = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1"]
+    assert subprocess.run(go_on, cwd=tmp_path, capture_output=True).returncode == 0
     assert (tmp_path / "done").exists()

@@ -1,0 +1,86 @@
+"""The lock of a cell's job, so that no two processes make the same product at the same time.
+
+Snakemake's lock belongs to a run: it does not see a job that outlives its run, and the end of one
+run removes the locks of all. So each job holds a lock of its own, `<root>/.partial/<product>.lock`,
+which the operating system releases when the process ends, however it ends.
+"""
+
+import fcntl
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from anchorscope.storage.partial import FOLDER, waiting
+
+SUFFIX = ".lock"
+
+log = logging.getLogger(__name__)
+
+
+def path_of(root: str | Path, product: str | Path) -> Path:
+    """Return the path of a product's lock, next to its finished batches."""
+    waits = waiting(root, product)
+    return waits.with_name(waits.name + SUFFIX)
+
+
+def product_of(path: str | Path) -> str | None:
+    """Return the product that a lock is of; None if `path` is not the path of a lock."""
+    path = Path(path)
+    if path.suffix != SUFFIX or path.parent.name != FOLDER:
+        return None
+    return str(path.parent.parent.joinpath(*path.stem.split("+")))
+
+
+def holder(root: str | Path, product: str | Path) -> str | None:
+    """Return who holds the lock of a product, such as `process 12 on node3`; None if nobody."""
+    with suppress(OSError), path_of(root, product).open(encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return file.read().strip() or "another process"
+    return None
+
+
+@contextmanager
+def held(root: str | Path, product: str | Path) -> Iterator[bool]:
+    """Hold the lock of a product; wait first while another process holds it.
+
+    Where the file system has no locks, nothing is held.
+
+    Yields:
+        Whether another process held it.
+    """
+    path = path_of(root, product)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    other = holder(root, product)
+    if other is not None:
+        log.info("waiting for %s, which makes %s", other, product)
+    file = _locked(path)
+    try:
+        yield other is not None
+    finally:
+        # Before it is released: whoever waits sees that the file is gone, and makes a new one.
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+def _locked(path: Path) -> IO[str]:
+    """Open the file at `path`, lock it, and write into it whose it is."""
+    while True:
+        file = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            log.info("%s cannot be locked: %s", path, error)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+        file.close()  # its holder removed it meanwhile
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}\n")
+    file.flush()
+    return file

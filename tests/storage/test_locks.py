@@ -1,0 +1,85 @@
+"""The lock of a cell's job: held by one process, named while it lives, gone when it dies."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from anchorscope.storage import locks
+
+HOLD = """
+import sys, time
+from anchorscope.storage import locks
+
+print("begins", flush=True)
+with locks.held(sys.argv[1], sys.argv[2]) as waited:
+    print(waited, flush=True)
+    time.sleep(float(sys.argv[3]))
+"""
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Path:
+    return tmp_path / "activations/m/d"
+
+
+@pytest.fixture
+def hold(tmp_path: Path, product: Path) -> Iterator[Callable[[float], subprocess.Popen[str]]]:
+    """`hold(seconds)`: a process that holds the lock of `product`, or waits for it, and says so."""
+    begun = []
+
+    def begin(seconds: float) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", HOLD, str(tmp_path), str(product), str(seconds)]
+        begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert said(begun[-1]) == "begins"
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_lock_names_its_process_and_its_product(tmp_path, product):
+    assert locks.holder(tmp_path, product) is None
+    with locks.held(tmp_path, product) as waited:
+        assert not waited
+        assert str(locks.holder(tmp_path, product)).startswith("process ")
+        assert locks.holder(tmp_path, product.with_name("d2")) is None
+        assert locks.product_of(locks.path_of(tmp_path, product)) == str(product)
+    assert locks.holder(tmp_path, product) is None
+    assert not locks.path_of(tmp_path, product).exists()
+    assert locks.product_of(product) is None
+
+
+def test_a_killed_process_holds_nothing(tmp_path, product, hold):
+    first = hold(60)
+    assert said(first) == "False"
+    assert f"process {first.pid} on " in str(locks.holder(tmp_path, product))
+    first.kill()
+    first.wait()
+    assert locks.path_of(tmp_path, product).exists()
+    assert locks.holder(tmp_path, product) is None
+    with locks.held(tmp_path, product) as waited:
+        assert not waited
+
+
+def test_the_next_ones_wait_and_hold_it_one_after_the_other(tmp_path, product, hold):
+    first = hold(60)
+    assert said(first) == "False"
+    others = [hold(0.5), hold(0.5)]
+    time.sleep(0.5)  # until both wait
+    first.kill()
+    begin = time.monotonic()
+    assert [said(other) for other in others] == ["True", "True"]
+    assert all(other.wait() == 0 for other in others)
+    assert time.monotonic() - begin >= 1.0
+    assert not locks.path_of(tmp_path, product).exists()

@@ -1,0 +1,41 @@
+"""Rate and time left: of what this process did."""
+
+import time
+from pathlib import Path
+
+import torch
+
+from anchorscope.storage import partial
+from anchorscope.storage.progress import Progress
+
+
+def rows(folder: Path, number: int) -> None:
+    def slow() -> dict[str, torch.Tensor]:
+        time.sleep(0.02)
+        return {"x": torch.zeros(1)}
+
+    partial.once(partial.batch(folder, number), slow, "samples")
+
+
+def test_batches_of_an_earlier_process_change_neither_rate_nor_time_left(tmp_path: Path) -> None:
+    for number in range(90):
+        rows(tmp_path, number) if number % 9 else None
+    for path in list(tmp_path.iterdir())[60:]:
+        path.unlink()
+    with Progress(total=900) as progress:
+        for number in range(90):
+            rows(tmp_path, number)
+            progress.update(10)
+        state = progress.format_dict
+    assert state["n"] == 900 and state["initial"] == 600
+    rate = (state["n"] - state["initial"]) / state["elapsed"]
+    assert state["rate"] is None and rate <= 500  # 20 ms for 10 rows
+
+
+def test_the_rate_is_the_mean_of_quick_and_slow_steps() -> None:
+    with Progress(total=40, mininterval=0, delay=0) as progress:
+        for step in range(20):
+            time.sleep(0.2 if step % 10 == 0 else 0.002)
+            progress.update(1)
+        state = progress.format_dict
+    assert state["rate"] is None and state["n"] / state["elapsed"] < 20 / 0.4

@@ -1,0 +1,217 @@
+"""A job that outlives its run, a second run beside it, and interruptions: nothing is lost."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from workflow import Workspace
+
+from anchorscope.storage import locks, provenance
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow import around, resume as resuming
+from anchorscope.workflow.stage import stage
+
+CELL = "tiny-llama/tiny-world"
+PRODUCT = f"results/activations/{CELL}"
+LATER = ("activations", "scores", "probes", "delta_p", "tables", "figures")
+SLOW = """
+
+_quick = save
+
+
+def save(tensors, path, **notes):
+    import time
+
+    time.sleep({seconds})
+    with open("saved", "a") as file:
+        file.write(path.name + "\\n")
+    _quick(tensors, path, **notes)
+"""
+"""Batches take some time from then on, and are named in the run's folder."""
+
+
+class Wildcards(dict[str, str]):
+    """By name, as attributes too."""
+
+    __getattr__ = dict.__getitem__
+
+
+def job(root: Path, name: str = "d") -> SimpleNamespace:
+    """A job of the rule `activations`, as scripts and the DAG have it."""
+    product = f"{root}/activations/m/{name}"
+    cell = Wildcards(root=str(root), model="m", dataset=name)
+    output = [product, f"{product}.provenance.json"]
+    return SimpleNamespace(
+        rule="activations", wildcards=cell, input=[], output=output, log=[], params={}
+    )
+
+
+def test_a_run_is_refused_while_a_job_of_another_makes_one_of_its_cells(tmp_path: Path) -> None:
+    mine, other = job(tmp_path), job(tmp_path, "d2")
+    with locks.held(tmp_path, mine.output[0]):
+        around.refuse_held([other])
+        with pytest.raises(AnchorscopeError, match="activations/m/d") as caught:
+            around.refuse_held([other, mine])
+    for part in (f"process {os.getpid()} on ", "dataset d", "same command again"):
+        assert part in str(caught.value)
+    around.refuse_held([other, mine])
+
+
+@pytest.mark.parametrize(("same", "made"), [(True, True), (False, True), (True, False)])
+def test_a_job_that_waited_does_only_what_the_other_has_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, made: bool
+) -> None:
+    mine, ran = job(tmp_path), []
+
+    @contextlib.contextmanager
+    def waited(root: str, product: str) -> Iterator[bool]:
+        """While this waits, the other process makes the product."""
+        assert root == str(tmp_path)
+        if made:
+            Path(product).mkdir(parents=True)
+            identity = provenance.identity(mine) if same else "other"
+            provenance.record(product, identity=identity, settings={})
+        yield True
+
+    monkeypatch.setattr(locks, "held", waited)
+    with contextlib.ExitStack() as stack:
+        if same and made:
+            stack.enter_context(pytest.raises(SystemExit, match="0"))
+        stack.enter_context(stage(mine))
+        ran.append(True)
+    assert ran == ([] if same and made else [True])
+    assert Path(mine.output[0]).exists() == made
+
+
+class Run:
+    """A run in a process group of its own."""
+
+    def __init__(self, clone: Workspace) -> None:
+        files = ("--configfile", "config.yaml", "overlay.yaml")
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", PRODUCT, *files]
+        self.clone, self.said = clone, clone.root / "said"
+        with self.said.open("w") as file:
+            self.process = subprocess.Popen(
+                command, cwd=clone.root, env=clone.environment(),
+                stdout=file, stderr=file, start_new_session=True,
+            )  # fmt: skip
+
+    def until(self, happened: Callable[[], Any], seconds: float = 120.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < deadline, self.said.read_text()
+            time.sleep(0.1)
+
+    def end(self) -> str:
+        """What was said, once it has ended."""
+        self.process.wait(120)
+        return self.said.read_text()
+
+
+@pytest.fixture
+def clone(tiny_run: Workspace, tmp_path: Path) -> Iterator[Workspace]:
+    """A run in which activations come next, and take long."""
+    copy = tiny_run.copy(tmp_path / "clone")
+    for name in LATER:
+        shutil.rmtree(copy.results / name)
+    (copy.root / "overlay.yaml").write_text(yaml.safe_dump(copy.overlay), encoding="utf-8")
+    library = copy.root / "anchorscope/storage/partial.py"
+    library.write_text(library.read_text("utf-8") + SLOW.format(seconds=0.7), encoding="utf-8")
+    yield copy
+    if process := survivor(copy):
+        os.kill(process, signal.SIGKILL)
+
+
+def batches(clone: Workspace) -> list[str]:
+    return sorted(path.name for path in (clone.results / ".partial").rglob("batch-*.safetensors"))
+
+
+def survivor(clone: Workspace) -> int | None:
+    """The process that makes the activations, if one does."""
+    holder = locks.holder(clone.results, clone.root / PRODUCT)
+    return int(holder.split()[1]) if holder else None
+
+
+def resume(clone: Workspace) -> subprocess.CompletedProcess[str]:
+    files = ("--configfile", "config.yaml", "overlay.yaml")
+    command = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1", PRODUCT]
+    where = {"cwd": clone.root, "env": clone.environment()}
+    return subprocess.run([*command, *files], **where, capture_output=True, text=True, check=False)
+
+
+def killed(clone: Workspace) -> Run:
+    """A run of which Snakemake was killed while its job measures; the job lives on."""
+    run = Run(clone)
+    run.until(lambda: len(batches(clone)) > 1)
+    run.process.kill()
+    run.process.wait()
+    assert survivor(clone)
+    return run
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("unlocked", [False, True])
+def test_a_second_run_leaves_the_job_of_a_killed_one_alone(
+    clone: Workspace, unlocked: bool
+) -> None:
+    killed(clone)
+    first = survivor(clone)
+    if unlocked:  # as by the end of any other run in the same folder
+        shutil.rmtree(clone.root / ".snakemake/locks")
+    said = Run(clone).end()
+    assert PRODUCT in said and f"process {first} " in said and "Error in rule" not in said
+    refused = resume(clone)
+    assert refused.returncode == 1 and PRODUCT in refused.stderr
+    assert f"kill {first}" in refused.stderr and "anchorscope.workflow.resume" in refused.stderr
+    assert survivor(clone) == first
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ends", ["killed", "finished"])
+def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
+    clone: Workspace, ends: str
+) -> None:
+    run = killed(clone)
+    process = survivor(clone)
+    if ends == "killed":
+        os.kill(process or 0, signal.SIGKILL)
+    run.until(lambda: not resuming.owners(clone.root))
+    kept = batches(clone)
+    assert (clone.root / PRODUCT).exists() == (ends == "finished")
+    done = resume(clone)
+    assert done.returncode == 0, done.stderr
+    saved = (clone.root / "saved").read_text().split()
+    assert len(saved) == len({*saved}) or ends == "killed"  # the batch in flight comes twice
+    assert {*kept} <= {*saved} and len(saved) <= len({*saved}) + 1
+    assert (clone.root / PRODUCT / "index.parquet").exists() and not batches(clone)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", [True, False])
+def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(
+    clone: Workspace, group: bool
+) -> None:
+    run = Run(clone)
+    run.until(lambda: len(batches(clone)) > 1)
+    begin = time.monotonic()
+    (os.killpg if group else os.kill)(run.process.pid, signal.SIGINT)
+    said = run.end()
+    assert time.monotonic() - begin < 10
+    assert said.splitlines()[-1] == "interrupted; the same command goes on"
+    assert "Traceback" not in said and survivor(clone) is None
+    kept = batches(clone)
+    again = Run(clone)
+    again.end()
+    assert again.process.returncode == 0
+    saved = (clone.root / "saved").read_text().split()
+    assert len(kept) > 1 and all(saved.count(name) == 1 for name in kept)
