@@ -17,7 +17,7 @@ MAKE_NUMBERS = (*ORDER, "experiment_measure")
 """Rules whose settings decide numbers."""
 
 PER_CELL = frozenset(
-    "dataset local sample_size style dtype batch_tokens train worlds training_seed".split()
+    "dataset local on_disk sample_size style dtype batch_tokens train worlds training_seed".split()
 )
 """Settings that may differ between the models and datasets of a figure; the others must not."""
 
