@@ -35,6 +35,11 @@ SIZES = ((25, 750), (200, 200))
 """Right and wrong pairs."""
 FEW = ((16, 16), (16, 194), (194, 194))
 FOLDS, REFITS = 5, 20
+AGREE = 0.9
+"""Correlation, over refits, of the mean pair terms clean and with E_Q blocked.
+
+In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of TriviaQA.
+"""
 CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
 """Worlds of `NULL` whose scores compare nothing, or nothing beyond what texts tell."""
@@ -91,15 +96,16 @@ def refitted(
 def probe(scores: Values, random: np.random.Generator) -> Values:
     """Return what a probe makes of the scores: a slope (sd .1), pair terms (.03) and noise (.3).
 
-    The pair terms of each kind of answers move by themselves.
+    The pair terms of each kind of answers move by themselves. Scores with E_Q blocked move as the
+    clean ones do, with the correlation `AGREE`.
     """
     slope = np.exp(0.1 * random.normal())
-    return {
-        role: slope * values
-        + 2 * 0.03 * random.normal() * HOME
-        + 0.3 * random.normal(size=values.shape)
-        for role, values in scores.items()
-    }
+    moved: Values = {}
+    for role, values in scores.items():
+        own = 2 * 0.03 * random.normal() * HOME + 0.3 * random.normal(size=values.shape)
+        clean = moved.get(role.removesuffix("_blocked"))
+        moved[role] = own if clean is None else AGREE * clean + (1 - AGREE**2) ** 0.5 * own
+    return {role: slope * values + moved[role] for role, values in scores.items()}
 
 
 def imitate(world: Values) -> Values:
