@@ -78,7 +78,6 @@ rule detection_cell:
     input:
         detection=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
         pathways=f"{{root}}/detection/{{model}}/{{dataset}}.pathways.parquet",
-        scores=paths.product("scores", ".parquet"),
         answers=paths.product("answers", ".parquet"),
     output:
         **{

@@ -12,8 +12,8 @@
 #      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
 #      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 #      results/tables/<figure>.csv, and with each of these endings
-#      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
-#                               self-awareness,transfer,samples,<experiment>}.csv
+#      results/tables/<figure>.{detection,detection-reads,self-awareness,transfer,samples,
+#                               <experiment>}.csv
 #      results/tables/{calibration,calibration-floors,null-controls}.csv
 #      results/tables/{calibration-experiments,calibration-experiments-floors}.csv
 #      results/tables/{sensitivity,reproduction}.csv

@@ -50,7 +50,6 @@ def detection_cell(job: Any) -> Made:
     made = detection.tables(
         read_parquet(given.detection),
         read_parquet(given.pathways),
-        read_parquet(given.scores),
         read_parquet(given.answers),
         Bootstrap(**job.params.bootstrap),
         job.params.seed,
