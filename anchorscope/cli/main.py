@@ -1,14 +1,14 @@
 """The command `anchorscope`: what a person does around the workflow."""
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from anchorscope.cli import cli_detect
-from anchorscope.cli.cli_detect import AsJson, as_json_text
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.workflow import config, studies
@@ -43,6 +43,7 @@ ConfigFiles = Annotated[
         help="A file laid over config.yaml, as with `snakemake --configfile`; may be repeated.",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 class UsageError(AnchorscopeError):
@@ -144,6 +145,10 @@ def read(files: Sequence[Path] | None) -> RunConfig:
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
     return config.read([MAIN, *(files or [])])
+
+
+def as_json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

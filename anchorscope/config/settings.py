@@ -285,6 +285,12 @@ class Config(Section):
         """The read-outs with pictures of their own: `prompt_end` is drawn beside the probes."""
         return [name for name in self.readouts if not name.endswith("/prompt_end")]
 
+    @property
+    def prompting(self) -> dict[str, Any]:
+        """The keys that decide prompts and exact answers, for whoever asks questions again."""
+        keys = {"anchors", "finder", "generation", "max_prompt_tokens", "no_answer"}
+        return self.model_dump(mode="json", include=keys)
+
     def cells(self, figure: str) -> list[tuple[str, str]]:
         """(model, dataset) of each cell of a figure, in the order of panels and legend."""
         entry = self.figures[figure]

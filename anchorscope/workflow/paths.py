@@ -20,11 +20,6 @@ from anchorscope.styles import style_of
 from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
 
-DETECTOR_SETTINGS = (
-    "anchors", "bootstrap", "finder", "generation",
-    "max_prompt_tokens", "no_answer", "probe", "seed",
-)  # fmt: skip
-"""Keys of the config that a detector depends on, beside `batch_tokens`."""
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 BESIDE = ("contrasts", "controls", "crossing", "claims", "strata", "density")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
@@ -78,11 +73,6 @@ class Paths:
         """The read-out of a cell's detector: the first measured at the closing token."""
         final = [name for name in self.study(wildcards).readouts if name.endswith("/final")]
         return final[0] if final else "mlp/final"
-
-    def settings_of_detector(self, wildcards: Any) -> dict[str, Any]:
-        """The settings that a cell's detector is fitted with."""
-        chosen = self.study(wildcards).model_dump(mode="json")
-        return {name: chosen[name] for name in DETECTOR_SETTINGS}
 
     def of_calibration(
         self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
