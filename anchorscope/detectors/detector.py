@@ -133,10 +133,10 @@ class Detector:
         loading.check_attention(model)
         self._check_model(loaded)
         table = self._scored(loaded, as_list(rows), source)
+        logits = table["logit"].to_numpy(dtype=np.float64)
         log_odds = np.log(self.n_wrong / (self.n - self.n_wrong))
-        return table.assign(
-            p_wrong=sigmoid(table["logit"]), p_balanced=sigmoid(table["logit"] - log_odds)
-        )[list(COLUMNS)]
+        p = {"p_wrong": sigmoid(logits), "p_balanced": sigmoid(logits - log_odds)}
+        return table.assign(**p)[list(COLUMNS)]
 
     def save(self, folder: str | Path) -> None:
         """Write `FILE` to a folder, which is made if it is not there."""
@@ -163,7 +163,8 @@ class Detector:
         rows = [reference.row for reference in self.references]
         found = self._scored(loaded, rows, "the detector's references")["logit"]
         wanted = np.array([reference.logit for reference in self.references])
-        if not np.median(np.abs(found - wanted)) <= TOLERANCE * wanted.std():  # NaN is refused
+        change = np.abs(found - wanted).median()  # NaN, and refused, if no reference can be read
+        if not change <= TOLERANCE * wanted.std():
             raise self._other_model("answers that the detector was fitted to get other scores")
 
     def _other_model(self, why: str) -> AnchorscopeError:
@@ -175,12 +176,13 @@ class Detector:
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
     ) -> pd.DataFrame:
         """Ask and pass rows; a row for each with `logit` and `COLUMNS` but for probabilities."""
-        settings = self.origin.settings
-        chosen = settings_of(settings, frozenset(settings), "score")
+        origin = self.origin
+        chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
         asked = ask(numbered, "plain", 0, source=source, unlabelled=True)
-        how = {"style": self.origin.style, "around": dict(self.origin.around)}
-        answers = answer(loaded, asked, chosen, **how, unlabelled=True).answers
+        answers = answer(
+            loaded, asked, chosen, style=origin.style, around=dict(origin.around), unlabelled=True
+        ).answers
         return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,11 +44,18 @@ def export(
     weights, bias = (
         array[layer].double().cpu().numpy() for array in (fitted.probes.weights, fitted.probes.bias)
     )
-    n, n_wrong = len(answers), int(answers["label"].sum())
-    mean = tuple((slope @ weights / len(slope)).tolist()), float(np.mean(slope * bias + offset))
-    detector = Detector(origin, readout, layer, *mean, n, n_wrong, references=())
-    some = np.linspace(0, n - 1, REFERENCES).astype(int)
+    detector = Detector(
+        origin,
+        readout,
+        layer,
+        weights=tuple((slope @ weights / len(slope)).tolist()),
+        bias=float(np.mean(slope * bias + offset)),
+        n=len(answers),
+        n_wrong=int(answers["label"].sum()),
+        references=(),
+    )
+    some = np.linspace(0, len(answers) - 1, REFERENCES).astype(int)
     logits = detector.logits(states[layer : layer + 1][0][some])
     said = answers.iloc[some][list(FIELDS)].rename(columns=FIELDS).astype(object)
-    rows = said.where(said.notna(), None).to_dict("records")
+    rows: list[dict[Any, Any]] = said.where(said.notna(), None).to_dict("records")
     return replace(detector, references=tuple(map(Reference, rows, logits.tolist())))
