@@ -1,5 +1,7 @@
 """Write the mean of one cell's fold probes as a detector."""
 
+from pathlib import Path
+
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json, read_parquet
 from anchorscope.workflow.stage import stage
@@ -21,7 +23,7 @@ with stage(snakemake):
         model=located["source"] if from_hub else located["path"],
         revision=located["revision"] if from_hub else None,
         dtype=chosen.dtype,
-        shape=shape_of(read_config(located["path"]), located["path"]),
+        shape=shape_of(read_config(Path(located["path"])), located["path"]),
         style=chosen.style,
         around=arounds_of(read_parquet(given.prompts), answers),
         settings=chosen.settings,
