@@ -6,6 +6,7 @@ those of a run, on made-up prompts as long as those of the longest datasets.
 
 import gc
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from anchorscope.styles import CHAT, style_of
 from anchorscope.workflow import resources, trials
 from anchorscope.workflow.trials import Stage, Trial, duration
 
-SHARED = {"plain": 2, "few_shot": 120, "chat": 35}
+SHARED = {"plain": 2, "few_shot": 140, "chat": 35}
 """Tokens that all prompts of a cell begin with, by prompt style."""
 OWN = {"plain": 40, "few_shot": 40, "chat": 230}
 """Further tokens of a prompt. In a chat, questions of PopQA are shown different examples."""
@@ -201,7 +202,7 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
             f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes "
             f"{SPARE * weights / 1e9:.1f} GB at least; {free / 1e9:.1f} GB are free"
         )
-        do = "try it on a larger GPU; a run can spread a model over several (`resources.gpus`)"
+        do = "try it where there is more; a run can use several GPUs (`resources.gpus`)"
         raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
     return weights
 
@@ -237,8 +238,8 @@ def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
     name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
     most = families.positions(loaded.model.config) or 1 << 30
     own = min(OWN[name], most // 2)
-    shared = min(SHARED[name], most - own - max(ANSWER, config.generation.max_new_tokens))
-    return Work(config, shared, own, families.embedded(loaded.model))
+    room = most - own - max(ANSWER, config.generation.max_new_tokens)
+    return Work(config, min(SHARED[name], max(0, room)), own, families.embedded(loaded.model))
 
 
 def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
@@ -355,17 +356,24 @@ def fit_layer(
 
 
 def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]:
-    """Seconds for one of the samples that a call passes, and the most memory in GB."""
+    """Seconds for one of the samples that a call passes, and the most memory in GB.
+
+    On a GPU a first call is not counted, which also sets up its libraries.
+    """
     if device.type == "cuda":
+        call()
         torch.cuda.reset_peak_memory_stats(device)
     start = time.perf_counter()
-    n = call()
+    n = call()  # what it computes has come to main memory when it ends
+    return (time.perf_counter() - start) / n, peak_bytes(device) / 1e9
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most memory taken of a GPU since its statistics were reset; else by this process."""
     if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    seconds = (time.perf_counter() - start) / n
-    if device.type == "cuda":
-        return seconds, torch.cuda.max_memory_allocated(device) / 1e9
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _free() -> None:
