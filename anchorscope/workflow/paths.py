@@ -91,12 +91,6 @@ class Paths:
         chosen = self.config.calibrated() if cells is None else cells
         return self.of_cells(self.calibration, stage, chosen, end)
 
-    def of_variants(self, name: str) -> list[str]:
-        """A table of every cell of the sensitivity, in the main study and in each variant."""
-        roots = [self.root, *studies.sensitivity_roots(self.config).values()]
-        cells = studies.varied_cells(self.config)
-        return [p for root in roots for p in self.of_cells(root, "delta_p", cells, TABLES[name])]
-
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
