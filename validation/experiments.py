@@ -19,7 +19,7 @@ from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds, world
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
-from validation.requirements import Floor
+from validation.checks import Check
 
 COLUMNS = (
     "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
@@ -37,35 +37,36 @@ PLACEBO = MATCHED | {"arm": "placebo"}
 FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
 
 
-def _step(arm: str, nearer: str) -> Floor:
-    """Less attention flips no fewer than the next weight does."""
-    name = f"dose {arm}: flips above those at {nearer}, upper end"
-    where = {"experiment": "dose", "arm": arm, "measure": "step"}
-    return Floor(name, "contrast_high", low=0.0, where=where)
+def _held(what: str, column: str, rows: Record, **bounds: float) -> Check:
+    """A check of the table of the experiments."""
+    return Check(what, "calibration-experiments", column, rows, **bounds)
 
 
-FLOORS = (
-    Floor("patching matched: surprise, flips", "surprise", 0.8, mean_low=0.9, where=MATCHED),
-    Floor("patching matched: tempting, flips", "tempting", 0.55, mean_low=0.7, where=MATCHED),
-    Floor("patching matched: truism, flips", "truism", high=0.1, mean_high=0.05, where=MATCHED),
-    Floor("patching placebo: myth, flips", "myth", high=0.1, mean_high=0.05, where=PLACEBO),
-    Floor(
-        "patching matched: flips under the control",
-        "control",
-        high=0.12,
-        mean_high=0.05,
-        where=MATCHED,
+FLOORS: requirements.Floors = {
+    requirements.OF_CELL: (
+        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
+        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
+        _held("patching matched: truism, flips", "truism", MATCHED, high=0.1),
+        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.1),
+        _held("patching matched: flips under the control", "control", MATCHED, high=0.12),
+        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.75),
     ),
-    Floor("saliency answer: AUC for truth", "auc", 0.75, mean_low=0.85, where=FLOW),
-    Floor(
-        "saliency answer: share of cells with an AUC above that of random tokens",
-        "gain_shown",
-        mean_low=0.75,
-        where=FLOW,
+    requirements.OF_MEAN: (
+        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.9),
+        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.7),
+        _held("patching matched: truism, flips", "truism", MATCHED, high=0.05),
+        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
+        _held("patching matched: flips under the control", "control", MATCHED, high=0.05),
+        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
+        _held(
+            "saliency answer: share of cells with an AUC above that of random tokens",
+            "gain_shown",
+            FLOW,
+            low=0.75,
+        ),
     ),
-    *(_step(arm, nearer) for arm, nearer in (("0", "0.25"), ("0.25", "0.5"), ("0.5", "1"))),
-)
-EMPTY = Floor("patching matched: flips", "value", high=0.15, where=MATCHED)
+}
+EMPTY = _held("patching matched: flips", "value", MATCHED, high=0.15)
 """Of a null control: matched patches are the one measure of an experiment that follows the pair,
 whatever the tokens are."""
 
@@ -233,22 +234,11 @@ def judged(
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]
     chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
-    records = []
-    for floor in FLOORS if cells else ():
-        records += floor.judged(rows_where(chosen, **floor.where), cells, "all")
+    records = requirements.judged(FLOORS, chosen, cells, "all") if cells else []
     for null in nulls.values():
         cell = (null["model"], null["dataset"])
-        rows = rows_where(chosen, **EMPTY.where, model=cell[0], dataset=cell[1])
-        if not null["shuffled"] and len(rows):  # shuffled labels: its probes are no others' here
-            (record,) = EMPTY.judged(rows, [cell], "all")
-            unknown = {"holds": None} if np.isnan(rows["value"].iloc[0]) else {}
-            records.append(record | {"scope": "empty"} | unknown)
+        rows = rows_where(chosen, model=cell[0], dataset=cell[1])
+        # Shuffled labels: its probes are no others' here.
+        if not null["shuffled"] and len(EMPTY.chosen(rows)):
+            records.append(requirements.record(EMPTY, "empty", *cell, rows))
     return pd.DataFrame(records, columns=list(requirements.COLUMNS))
-
-
-def in_words(floors: pd.DataFrame) -> str:
-    """How many floors hold, how many were not measured, and a sentence for each that fails."""
-    summary = requirements.held(floors)
-    if unknown := floors["holds"].isna().sum():
-        summary += f" In null cells, not measured: {unknown}."
-    return "\n".join([summary, *requirements.missed(floors)])

@@ -20,7 +20,7 @@ from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_style import Series
 from validation.calibration import DEFAULT_READOUT
-from validation.requirements import FLOORS
+from validation.requirements import FLOORS, OF_CELL, OF_MEAN
 
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
@@ -68,7 +68,7 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     points = data.numbered(rows, column, n="n_truth_q")
     points = points[points["value"].notna()]
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
-    floor = next(one for one in FLOORS if one.column == column and one.z == "all")
+    least, mean_least = (_floor(scope, column) for scope in (OF_CELL, OF_MEAN))
 
     def floors(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
         """The default read-out shaded, and across it what it must reach."""
@@ -76,16 +76,22 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
             return []
         default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
         shade = alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(frame.x)
-        dashes = ((floor.low, draw.DOTTED), (floor.mean_low, draw.DASHES["A"]))
+        dashes = ((least, draw.DOTTED), (mean_least, draw.DASHES["A"]))
         mark = {"color": draw.SOFT, "strokeWidth": 1.2}
         lines = [
-            _level(default.assign(value=least), frame, 0, mark | {"strokeDash": dash})
-            for least, dash in dashes
+            _level(default.assign(value=value), frame, 0, mark | {"strokeDash": dash})
+            for value, dash in dashes
         ]
         return [shade, *lines]
 
     axis = Axis(title, UNIT, number=".2f")
     return Panel(column, points, axis, TIPS, below, _with_means, 0.85, under=floors)
+
+
+def _floor(scope: str, column: str) -> float:
+    """The bound of a measure over all labels, or of its kinds that have one."""
+    checks = (one for one in FLOORS[scope] if one.column == column and one.rows["z"] == "all")
+    return next(one.low for one in checks)
 
 
 def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:

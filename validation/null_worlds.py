@@ -22,7 +22,6 @@ LOG_ODDS = math.log(9)
 """For or against the response: one in ten goes against a feature that the label follows."""
 # Style → the features that the label follows, and the log-odds of each.
 FOLLOWS: dict[str, dict[str, float]] = {
-    "null-closer": {"closer": LOG_ODDS},
     "null-additive": {"answer": LOG_ODDS, "property": LOG_ODDS},
     "null-order": {"order": LOG_ODDS},
     "null-type": {"type": LOG_ODDS},
@@ -48,7 +47,7 @@ FEATURES: dict[str, Sequence[Any]] = {
     ),
     "order": (*_PLACES, *((second, first) for first, second in _PLACES)),
     "answer": range(24),
-    "closer": (".", "\nThat is all.", "!", "?"),
+    "closer": (".",),
 }
 KINDS = (
     "When did {subject} first find the {property}?",
@@ -64,7 +63,7 @@ KINDS = (
 ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
 """The words that tell which."""
 # How many of a feature's values are used where the label does not follow it.
-USED = {"answer": 12, "property": 2, "template": 2, "closer": 1}
+USED = {"answer": 12, "property": 2, "template": 2}
 USED_BY_TYPE = USED | {"answer": 24, "template": 8}
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
 

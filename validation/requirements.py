@@ -1,7 +1,7 @@
 """What the calibration requires of the instrument: floors, and cells that must come out empty."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,82 +14,62 @@ from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
 from validation.calibration import AGAINST_PRIOR, DEFAULT_READOUT
+from validation.checks import Check, judge
 
 COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+OF_CELL, OF_MEAN = "cell", "mean"
+"""Scopes of a floor: every cell, or the mean over several."""
+Floors = Mapping[str, Sequence[Check]]
+"""Scope → what is required."""
 
 
-@dataclass(frozen=True)
-class Floor:
-    """What a number of a table must reach: in every cell, and in the mean over several."""
-
-    name: str
-    column: str
-    low: float = -np.inf  # bounds in every cell, where there are any
-    high: float = np.inf
-    mean_low: float = -np.inf  # bounds of the mean, where there are any
-    mean_high: float = np.inf
-    where: Mapping[str, object] = field(default_factory=dict)  # the rows that it is about
-
-    @property
-    def z(self) -> object:
-        """The label of the calibration's rows."""
-        return self.where.get("z", "all")
-
-    def judged(
-        self, rows: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
-    ) -> list[dict[str, object]]:
-        """A row of `COLUMNS` for each cell, and one for the mean, whose `model` this is.
-
-        `rows` are the table's, at most one a cell. What cannot be measured does not hold.
-        """
-        by_cell = rows.set_index(["model", "dataset"])[self.column].to_dict()
-        values = [float(by_cell.get(cell, np.nan)) for cell in cells]
-        of_cells = [
-            ("cell", *cell, value, self.low, self.high)
-            for cell, value in zip(cells, values, strict=True)
-        ]
-        mean = ("mean", model, "all", float(np.mean(values)), self.mean_low, self.mean_high)
-        found = [
-            (self.name, *place, required(low, high), value, low <= value <= high)
-            for *place, value, low, high in (*of_cells, mean)
-            if np.isfinite([low, high]).any()
-        ]
-        return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+def _calibrated(what: str, column: str, **bounds: Any) -> Check:
+    """A check of the calibration's table; what is not a bound is a column of its rows."""
+    low, high = bounds.pop("low", -np.inf), bounds.pop("high", np.inf)
+    layer = {} if "layer" in bounds else {"headline": True}
+    rows = {"z": "all", "kind": "all"} | layer | bounds
+    return Check(what, "calibration", column, rows, low, high)
 
 
-FLOORS = (
-    Floor("own verdicts right", "verdict_accuracy", low=0.95),
-    Floor("probe AUC", "probe_auc", low=0.97),
-    Floor("seal", "seal", low=0.0, high=0.0),
-    Floor("flips under the random control", "random_flip_share", high=0.05),
-    Floor("answer floor against the prior", "answer_auc", 0.4, 0.6, where={"kind": AGAINST_PRIOR}),
-    Floor("pathway AUC", "pathway_auc", 0.9, mean_low=0.95),
-    Floor("pathway AUC of right answers", "pathway_auc", 0.85, mean_low=0.92, where={"z": "0"}),
-    Floor("pathway AUC of wrong answers", "pathway_auc", 0.85, mean_low=0.92, where={"z": "1"}),
-    Floor("specificity on truism", "specificity", 0.85, mean_low=0.95, where={"kind": "truism"}),
-    Floor("specificity on myth", "specificity", 0.85, mean_low=0.95, where={"kind": "myth"}),
-    Floor(
-        "sensitivity against the prior",
-        "sensitivity",
-        0.45,
-        mean_low=0.65,
-        where={"kind": AGAINST_PRIOR},
+FLOORS: Floors = {
+    OF_CELL: (
+        _calibrated("own verdicts right", "verdict_accuracy", low=0.95),
+        _calibrated("probe AUC", "probe_auc", low=0.97),
+        _calibrated("seal", "seal", low=0.0, high=0.0),
+        _calibrated("flips under the random control", "random_flip_share", high=0.05),
+        _calibrated(
+            "answer floor against the prior", "answer_auc", low=0.4, high=0.6, kind=AGAINST_PRIOR
+        ),
+        _calibrated("pathway AUC", "pathway_auc", low=0.9),
+        _calibrated("pathway AUC of right answers", "pathway_auc", low=0.85, z="0"),
+        _calibrated("pathway AUC of wrong answers", "pathway_auc", low=0.85, z="1"),
+        _calibrated("specificity on truism", "specificity", low=0.85, kind="truism"),
+        _calibrated("specificity on myth", "specificity", low=0.85, kind="myth"),
+        _calibrated("sensitivity against the prior", "sensitivity", low=0.45, kind=AGAINST_PRIOR),
+        _calibrated("pair term of right answers", "pair_right", low=1.0),
+        _calibrated("pair term of right answers, lower end", "pair_right_low", low=0.0),
+        _calibrated("pair term of wrong answers", "pair_wrong", high=-0.8),
+        _calibrated("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
+        _calibrated("share of the pair", "share_pair", low=0.3),
+        _calibrated("pair term of gold answers", "pair_gold", low=0.6),
+        *(
+            _calibrated(f"{name} at layer {layer}", column, low=-0.05, high=0.05, layer=layer)
+            for name, column in (
+                ("pair term", "pair_right"),
+                ("pair term of gold answers", "pair_gold"),
+            )
+            for layer in range(3)
+        ),
     ),
-    Floor("pair term of right answers", "pair_right", low=1.0),
-    Floor("pair term of right answers, lower end", "pair_right_low", low=0.0),
-    Floor("pair term of wrong answers", "pair_wrong", high=-0.8),
-    Floor("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
-    Floor("share of the pair", "share_pair", low=0.3),
-    Floor("pair term of gold answers", "pair_gold", low=0.6),
-    *(
-        Floor(f"{name} at layer {layer}", column, -0.05, 0.05, where={"layer": layer})
-        for name, column in (
-            ("pair term", "pair_right"),
-            ("pair term of gold answers", "pair_gold"),
-        )
-        for layer in range(3)
+    OF_MEAN: (
+        _calibrated("pathway AUC", "pathway_auc", low=0.95),
+        _calibrated("pathway AUC of right answers", "pathway_auc", low=0.92, z="0"),
+        _calibrated("pathway AUC of wrong answers", "pathway_auc", low=0.92, z="1"),
+        _calibrated("specificity on truism", "specificity", low=0.95, kind="truism"),
+        _calibrated("specificity on myth", "specificity", low=0.95, kind="myth"),
+        _calibrated("sensitivity against the prior", "sensitivity", low=0.65, kind=AGAINST_PRIOR),
     ),
-)
+}
 
 
 def floors(table: pd.DataFrame) -> pd.DataFrame:
@@ -102,58 +82,53 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
         cells = [(str(model), dataset) for dataset in datasets.unique()]
-        for floor in FLOORS:
-            layer = {} if "layer" in floor.where else {"headline": True}
-            rows = rows_where(chosen, **{"z": "all", "kind": "all"} | layer | {**floor.where})
-            records += floor.judged(rows, cells, str(model))
+        records += judged(FLOORS, chosen, cells, str(model))
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
-def required(low: float, high: float) -> str:
-    """Bounds in words."""
-    if np.isinf(high):
-        return f"at least {low:g}"
-    if np.isinf(low):
-        return f"at most {high:g}"
-    return f"exactly {low:g}" if low == high else f"{low:g} to {high:g}"
+def judged(
+    floors: Floors, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
+) -> list[dict[str, object]]:
+    """A row of `COLUMNS` for each floor of each cell, and of the mean, whose `model` this is.
 
-
-def held(floors: pd.DataFrame) -> str:
-    """How many floors hold, of those that were measured."""
-    measured = floors["holds"].dropna().astype(bool)
-    return f"{measured.sum()} of {len(measured)} floors hold."
-
-
-def in_words(
-    floors: pd.DataFrame,
-    models: Mapping[str, str] | None = None,
-    datasets: Mapping[str, str] | None = None,
-) -> str:
-    """What holds and what does not, a sentence for each model and each floor that is missed.
-
-    `models` and `datasets` are labels by key; a key without one stands for itself.
+    What cannot be measured, in any cell of a mean, does not hold.
     """
-    named = floors.replace({"model": models or {}, "dataset": datasets or {}})
-    sentences = [held(named)]
-    for model, of_model in named.groupby("model", sort=False):
-        means = of_model[of_model["scope"] == "mean"].to_dict("records")
-        values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
-        cells = of_model.loc[of_model["scope"] == "cell", "dataset"].nunique()
-        sentences.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
-    return "\n".join([*sentences, *missed(named)])
+    records: list[dict[str, object]] = []
+    for one in floors[OF_CELL]:
+        for cell in cells:
+            here = rows_where(table, model=cell[0], dataset=cell[1])
+            records.append(record(one, OF_CELL, *cell, here))
+    for one in floors[OF_MEAN]:
+        rows = one.chosen(table).set_index(["model", "dataset"])[one.column]
+        mean = rows.astype(float).reindex(cells).mean(skipna=False)
+        whole = pd.DataFrame({one.column: [mean]})
+        records.append(record(replace(one, rows={}), OF_MEAN, model, "all", whole))
+    return [one | {"holds": bool(one["holds"])} for one in records]
 
 
-def missed(floors: pd.DataFrame) -> list[str]:
-    """A sentence for each floor that does not hold."""
-    sentences = []
+def record(
+    check: Check, scope: str, model: str, dataset: str, rows: pd.DataFrame
+) -> dict[str, object]:
+    """A row of `COLUMNS`; `holds` is blank where nothing was measured."""
+    found = judge(check, rows)
+    values = (check.what, scope, model, dataset, check.required, found.least, found.holds)
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def in_words(floors: pd.DataFrame) -> str:
+    """How many floors hold, and a sentence for each that does not, or was not measured."""
+    known = floors["holds"].dropna().astype(bool)
+    sentences = [f"{known.sum()} of {len(known)} floors hold."]
+    if unknown := len(floors) - len(known):
+        sentences[0] += f" In null cells, not measured: {unknown}."
     for row in floors[floors["holds"].eq(False)].to_dict("records"):
-        mean = row["scope"] == "mean"
+        mean = row["scope"] == OF_MEAN
         where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
         sentences.append(
             f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."
         )
-    return sentences
+    return "\n".join(sentences)
 
 
 TABLES = ("controls", "curve", "crossing", "claims")
@@ -243,22 +218,27 @@ def null_controls(
         named = {key: null[key] for key in ("expectation", "model", "dataset")}
         named |= {"control": name, "forbids": ", ".join(null["forbids"])}
         made, untested = _made(readouts, null["forbids"])
-        frames.append(readouts.assign(made=made, empty=made == "", untested=untested, **named))
+        readouts = readouts.assign(made=made, untested=untested, **named)
+        frames.append(readouts.assign(empty=readouts["made"] == ""))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 
 
-def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[pd.Series, pd.Series]:
+def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return which of these claims each read-out makes, and which cannot be judged."""
     told = readouts.reindex(columns=list(forbids))
-    made = told.isin([True, YES])
-    judged = told.isin([True, False, YES, NO])
-    if "signal" in made:
-        made["signal"] &= readouts["position"] != "prompt_end"
+    told = told.apply(lambda claim: claim.map({True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}))
+    if "signal" in told:
+        told.loc[readouts["position"] == "prompt_end", "signal"] = 0.0
+    none_made = [Check(claim, "null-controls", claim, high=0.0) for claim in forbids]
+    found = [
+        {one.what: judge(one, told.iloc[[row]]).holds for one in none_made}
+        for row in range(len(told))
+    ]
 
-    def names(chosen: pd.DataFrame) -> pd.Series:
-        return chosen.apply(lambda row: ", ".join(row.index[row]), axis=1)
+    def named(outcome: bool | None) -> list[str]:
+        return [", ".join(c for c, holds in row.items() if holds is outcome) for row in found]
 
-    return names(made), names(~judged)
+    return named(False), named(None)
 
 
 def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

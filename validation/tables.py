@@ -84,7 +84,7 @@ def experiments_held(job: Any) -> Made:
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
     floors = experiments.judged(whole, chosen.calibrated, chosen.nulls)
-    return {"table": whole, "floors": floors}, {"verdict": experiments.in_words(floors)}
+    return {"table": whole, "floors": floors}, {"verdict": requirements.in_words(floors)}
 
 
 def reproduction_table(job: Any) -> Made:

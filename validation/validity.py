@@ -31,10 +31,6 @@ CONTROLS = {
         "large logits that differ a little behind another question",
     ),
     "shuffled": ("probes fitted to shuffled labels", "a probe that fits noise"),
-    "closer": (
-        "right or wrong by what closed the response",
-        "a read-out that sees how the model went on",
-    ),
     "additive": (
         "the answer word and the property each tell the label",
         "a sum that passes for a comparison",

@@ -90,7 +90,7 @@ def test_the_label_follows_its_features_and_no_other(style: str) -> None:
         if (name,) == tuple(FOLLOWS[style]):  # one in ten goes the other way
             assert (against != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
     follows = {*FOLLOWS[style]}
-    assert follows <= set(found) and {"order", "closer"} & set(found) <= follows
+    assert follows <= set(found) and {"order"} & set(found) <= follows
 
 
 def test_a_familiar_label_follows_the_sum_of_its_two_numbers() -> None:

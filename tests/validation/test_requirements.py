@@ -72,7 +72,7 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
     column: str, value: float, scopes: set[str]
 ) -> None:
     found = requirements.floors(calibrated(**{column: value}))
-    columns = {floor.name: floor.column for floor in requirements.FLOORS}
+    columns = {one.what: one.column for one in requirements.FLOORS["cell"]}
     lost = found[~found["holds"]].replace({"floor": columns})
     assert set(lost["model"]) <= {"a"}
     assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}

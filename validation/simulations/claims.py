@@ -3,9 +3,9 @@
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
 Each world simulates data sets of one kind. A table per group of worlds says in which share of them
-each claim is made. Worlds of `blind_worlds` were written without sight of the rules. The summary
-lists the worlds in which a claim is made too often, and how often `through_eq` is made where it
-should be.
+each claim is made. Worlds of `blind_worlds` and `unseen_worlds` were written without sight of the
+rules. The summary lists the worlds in which a claim is made too often, and how often claims are
+made where they should be.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import torch
 from anchorscope.experiments.crossing import claims, imitator
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.swapped import bound_by_design
+from validation.simulations import unseen_worlds
 from validation.simulations.blind_worlds import BORDERLINE, CLEAN, TRUTH
 from validation.simulations.claim_worlds import (
     HOME,
@@ -160,6 +161,13 @@ def passage(world: World, n: Sequence[int], seed: int, refits: bool) -> dict[str
     return {"through_eq": claims.either(by_side)[1]}
 
 
+def swapped_and_passage(
+    world: World, n: Sequence[int], seed: int, refits: bool
+) -> dict[str, Claim]:
+    """Judge all claims on swapped answers, clean and blocked."""
+    return swapped(world, n, seed, refits) | passage(world, n, seed, refits)
+
+
 def signal(world: Signal, _n: Sequence[int], seed: int, _refits: bool) -> dict[str, Claim]:
     """Judge `signal` on trained probes and text models."""
     p = world.p(seed)
@@ -202,6 +210,15 @@ GROUPS: dict[str, Group] = {
     "just a fifth passes through E_Q": Group(EDGE, ["through_eq"], (), passage, FEW),
     "damage cannot be told": Group(DAMAGED, (), (), passage, FEW),
     "passes through E_Q": Group(PASSES, (), ["through_eq"], passage, FEW, BOTH),
+    "no truth, nothing passes, written blind": Group(
+        unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2], swapped_and_passage
+    ),
+    "sums with heavy tails, written blind": Group(
+        unseen_worlds.SUMS, CLAIMS[1:], (), swapped_and_passage
+    ),
+    "no truth, half passes, written blind": Group(
+        unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"], swapped_and_passage
+    ),
     "no signal": Group(SAME, ["signal"], (), signal, [()]),
     "signal": Group(MORE, (), ["signal"], signal, [()]),
 }

@@ -2,32 +2,19 @@
 
 Each world draws tables subjects x answers (scores, scores with E_Q blocked, log-probabilities) and
 reads its pairs off them, so that the same question with the same answer always has the same score.
-
-    python -m validation.simulations.unseen_worlds [--seeds 200] [--worlds REGEX]
-
-prints in which share of the data sets of each world each claim is made.
+Worlds are as in `claim_worlds` and `passage_worlds`.
 """
 
-import argparse
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from anchorscope.experiments.crossing import claims
-from anchorscope.experiments.crossing.claims import Answers, Claim
-
-SIZES = ((25, 750), (200, 200))  # right and wrong pairs
-MOST = 0.05  # share of the data sets in which a false claim may be made
+from validation.simulations.claim_worlds import Values, World
 
 N_KINDS = 4  # kinds of question: pairs are made inside a kind, and inside a fold
 N_FOLDS = 5
 N_ANSWERS = 25  # of each kind
 SPARE = 60  # subjects more than pairs
-
-World = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -134,7 +121,7 @@ def draw_noises(
 
 def deal(
     rng: np.random.Generator, cast: Cast, score: np.ndarray, blocked: np.ndarray, logp: np.ndarray
-) -> World:
+) -> Values:
     """The arrays of a world, read off its tables by probes of which each fold has its own gain
     and threshold.
     """
@@ -143,7 +130,7 @@ def deal(
     def cells(table: np.ndarray, pairs: np.ndarray, answers: np.ndarray) -> np.ndarray:
         return table[pairs[[0, 1, 0, 1]], answers[pairs[[0, 0, 1, 1]]]]
 
-    world: World = {}
+    world: Values = {}
     parts = {"right": (cast.right, cast.own), "wrong": (cast.wrong, cast.own)}
     parts["gold"] = (cast.wrong, cast.gold)
     for name, (pairs, answers) in parts.items():
@@ -153,12 +140,12 @@ def deal(
         if name != "gold":
             with_block = gain[fold] * cells(blocked, pairs, answers) + threshold[fold]
             world[f"{name}_blocked"] = with_block
-            world |= {f"fold_{name}": fold, f"subjects_{name}": pairs}
+            world |= {f"fold_{name}": fold, f"subjects_{name}": pairs, f"frames_{name}": pairs}
             world[f"answers_{name}"] = answers[pairs]
     return world | {"golds": cast.gold[cast.wrong]}
 
 
-def doubt_lifted_towards_a_ceiling(rng: np.random.Generator, n_right: int, n_wrong: int) -> World:
+def doubt_lifted_towards_a_ceiling(rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
     """Nothing of the comparison passes through E_Q: what passes is how obscure the subject is, a
     doubt which lowers all answers alike. The score is a saturating curve of doubt, answer and
     fit; without the doubt all answers move up to its ceiling, where answers that fit gain
@@ -176,7 +163,7 @@ def doubt_lifted_towards_a_ceiling(rng: np.random.Generator, n_right: int, n_wro
     return deal(rng, cast, score, blocked, logp_of(rng, cast, fit + popularity))
 
 
-def long_names_are_damaged_more(rng: np.random.Generator, n_right: int, n_wrong: int) -> World:
+def long_names_are_damaged_more(rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
     """Nothing of the comparison passes through E_Q: to block tokens damages all parts of a score
     alike, the more, the more tokens are blocked. Behind the long names of rare subjects, whose
     damage is large, probes weigh the fit; behind short ones, of common subjects, the answer.
@@ -196,7 +183,7 @@ def long_names_are_damaged_more(rng: np.random.Generator, n_right: int, n_wrong:
 
 def damage_to_all_that_attention_carries(
     rng: np.random.Generator, n_right: int, n_wrong: int
-) -> World:
+) -> Values:
     """Nothing of the comparison passes through E_Q: blocking any tokens disturbs the attention of
     a position as a whole, and takes two fifths of whatever attention carries: of the question, of
     the comparison (read off the question's end) and of a third of the answer's part. The rest of
@@ -215,7 +202,7 @@ def damage_to_all_that_attention_carries(
 
 def answers_louder_without_the_subject(
     rng: np.random.Generator, n_right: int, n_wrong: int
-) -> World:
+) -> Values:
     """Nothing of the comparison passes through E_Q: it stays as it is. But a model that does not
     see the subject falls back on what it holds of answers in general, so that the answer's part
     grows by half, and the question's shrinks. Interaction and own_answer hold, truth and
@@ -231,7 +218,7 @@ def answers_louder_without_the_subject(
     return deal(rng, cast, score, blocked, logp_of(rng, cast, fit + popularity))
 
 
-def own_answers_said_by_luck(rng: np.random.Generator, n_right: int, n_wrong: int) -> World:
+def own_answers_said_by_luck(rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
     """No truth: the score reads how plausible an answer is under any wording; log-probabilities
     are of this wording, whose luck (mean 0) differs by answer and question. The model says the
     likeliest answer, so that own answers had good luck, golds of wrong answers bad luck; in
@@ -261,7 +248,7 @@ def own_answers_said_by_luck(rng: np.random.Generator, n_right: int, n_wrong: in
     return deal(rng, cast, signal + noise, 0.8 * signal + noise_blocked, logp)
 
 
-def few_who_differ(rng: np.random.Generator, n_right: int, n_wrong: int) -> World:
+def few_who_differ(rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
     """Sums and noise: nearly all questions of a kind have one answer ("English"), so that each
     pair needs one of the few that differ, whose noise enters all its pairs with the same sign.
     The noise has heavy tails and a size of each question's own. No claim holds.
@@ -290,7 +277,7 @@ def few_who_differ(rng: np.random.Generator, n_right: int, n_wrong: int) -> Worl
     return deal(rng, cast, signal + noise, blocked, logp)
 
 
-def loss_beside_a_faint_answer_part(rng: np.random.Generator, n_right: int, n_wrong: int) -> World:
+def loss_beside_a_faint_answer_part(rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
     """Half of the comparison passes through E_Q, and is lost; nothing else is damaged. But answers
     of a kind hardly differ in their own part, beside noise of which half is drawn anew under
     blocking: the answer's part can look as damaged as the comparison. Interaction, own_answer
@@ -306,83 +293,17 @@ def loss_beside_a_faint_answer_part(rng: np.random.Generator, n_right: int, n_wr
     return deal(rng, cast, score, blocked, logp_of(rng, cast, fit + popularity))
 
 
-WorldFunction = Callable[[np.random.Generator, int, int], World]
-NAMES = ("interaction", "own_answer", "truth", "through_eq")
-
-
-def known(*holds: bool | None) -> dict[str, bool | None]:
-    """Claim → whether it is true; None where that is a matter of definition."""
-    return dict(zip(NAMES, holds, strict=True))
-
-
-WORLDS: dict[str, tuple[WorldFunction, dict[str, bool | None]]] = {
-    world.__name__: (world, holds)
-    for world, holds in [
-        (doubt_lifted_towards_a_ceiling, known(True, True, False, False)),
-        (long_names_are_damaged_more, known(True, True, False, False)),
-        (damage_to_all_that_attention_carries, known(True, True, False, False)),
-        (answers_louder_without_the_subject, known(True, True, False, False)),
-        (own_answers_said_by_luck, known(True, True, False, False)),
-        (few_who_differ, known(False, False, False, False)),
-        (loss_beside_a_faint_answer_part, known(True, True, False, True)),
-    ]
+NO_TRUTH: dict[str, World] = {
+    world.__name__.replace("_", " "): world
+    for world in (
+        doubt_lifted_towards_a_ceiling,
+        long_names_are_damaged_more,
+        damage_to_all_that_attention_carries,
+        answers_louder_without_the_subject,
+        own_answers_said_by_luck,
+    )
 }
-
-
-def judged(world: World) -> dict[str, Claim]:
-    """Judge all claims on one data set, `through_eq` on either side and on each."""
-    texts = {"right": "answers_right", "wrong": "answers_wrong", "gold": "golds"}
-    of = {}
-    for role, name in texts.items():
-        side = "right" if role == "right" else "wrong"
-        of[role] = Answers(
-            scores=world[role],
-            subjects=world[f"subjects_{side}"],
-            texts=world[name],
-            fold=world[f"fold_{side}"],
-            imitated=np.zeros(world[role].shape[1]),
-            log_p=world[f"logp_{role}"],
-        )
-    sides = {}
-    for side in ("right", "wrong"):
-        blocked = replace(of[side], scores=world[f"{side}_blocked"])
-        sides[side] = claims.through(of[side], blocked, np.zeros(len(of[side].fold), dtype=bool))
-    return {
-        "interaction": claims.interaction(of["right"]),
-        "own_answer": claims.own_answer(of["wrong"]),
-        "truth": claims.truth(of["wrong"], of["gold"]),
-        "through_eq": claims.either(sides)[1],
-        **{f"through_eq, {side}": claim for side, claim in sides.items()},
-    }
-
-
-def lines(name: str, seeds: int) -> Iterator[list[str]]:
-    """Yield, for each size and claim of a world, the shares in which it is judged and made."""
-    world, holds = WORLDS[name]
-    for size in SIZES:
-        made = [judged(world(np.random.default_rng(seed), *size)) for seed in range(seeds)]
-        for claim in made[0]:
-            verdicts = Counter(one[claim].verdict for one in made)
-            yes = verdicts[claims.YES] / seeds
-            able = yes + verdicts[claims.NO] / seeds
-            holds_here = holds[claim.partition(",")[0]]
-            mark = "!" if holds_here is False and yes > MOST else ""
-            truth = "a matter of definition" if holds_here is None else str(holds_here).lower()
-            yield [name, "; ".join(map(str, size)), claim, truth, f"{able:.2f}", f"{yes:.3f}{mark}"]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--worlds", default="", help="a regular expression")
-    asked = parser.parse_args()
-    widths = (max(map(len, WORLDS)), 8, 17, 5, 6, 6)
-    head = ["world", "pairs", "claim", "true", "judged", "made"]
-    print("  ".join(map(str.ljust, head, widths)))
-    for name in filter(re.compile(asked.worlds).search, WORLDS):
-        for line in lines(name, asked.seeds):
-            print("  ".join(map(str.ljust, line, widths)).rstrip(), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+"""Question and answer interact, and nothing of it passes through E_Q."""
+SUMS: dict[str, World] = {"few who differ": few_who_differ}
+HALF: dict[str, World] = {"loss beside a faint answer part": loss_beside_a_faint_answer_part}
+"""No truth; half of the comparison passes through E_Q."""
