@@ -99,13 +99,12 @@ def cell(
         draws, level, seed: of the bootstrap over subjects.
 
     Returns:
-        A row for each read-out, grouping, layer, kind (`all`, each that is present, and
+        A row for each read-out, layer, kind (`all`, each that is present, and
         `against-prior`) and z (`all`, `0`, `1`), with the columns `COLUMNS` (docs/products.md);
         shares and AUCs are fractions, ΔP percentage points, blank where nothing tells.
 
         Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
         `learned` (verdicts right, the AUCs of probe and answer floor) covers the trained facts.
-        A flip is, by `grouping`: that of the layer, or of the headline layer.
         The columns `CROSSED` are those of the read-out and layer, whatever the kind.
 
     Raises:
@@ -120,16 +119,16 @@ def cell(
     frames = []
     for readout in samples.readouts(scores, answers):
         here = {**fixed, **_of_readout(readout, controls, crossing)}
-        for grouping, moved in _moved(readout).items():
-            covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
-            for kind, z in product(kinds, ("all", "0", "1")):
-                groups = _groups(facts, kind, z, covered)
-                rows = here | _statistics(readout, moved, facts, groups)
-                compared = np.where(groups["q"] | groups["a"], -moved["delta_p"], np.nan)
-                aucs = drawn.aucs(compared, groups["q"].astype(int))
-                rows |= intervals.estimate("pathway_auc", aucs, level)
-                rows |= {"grouping": grouping, "z": z, "kind": kind}
-                frames.append(pd.DataFrame(rows))
+        moved = _moved(readout)
+        covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
+        for kind, z in product(kinds, ("all", "0", "1")):
+            groups = _groups(facts, kind, z, covered)
+            rows = here | _statistics(readout, moved, facts, groups)
+            compared = np.where(groups["q"] | groups["a"], -moved["delta_p"], np.nan)
+            aucs = drawn.aucs(compared, groups["q"].astype(int))
+            rows |= intervals.estimate("pathway_auc", aucs, level)
+            rows |= {"grouping": "per_layer", "z": z, "kind": kind}
+            frames.append(pd.DataFrame(rows))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
 
 
@@ -196,21 +195,18 @@ def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
     return {name: members.to_numpy() for name, members in groups.items()}
 
 
-def _moved(readout: Readout) -> dict[str, Values]:
-    """Grouping → what the probes do by it."""
+def _moved(readout: Readout) -> Values:
+    """What the probes do to each sample at each layer."""
     cut = readout.effects["knockout"]
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
     again = blank if offset is None else (offset > 0) != (readout.clean > 0)
-    flips = {
+    return {
         "flip": _flips(cut),
         "random_flip": _flips(random) if (random := readout.effects.get("random")) else blank,
         "offset_flip": again,
+        "delta_p": np.where(cut.measured, cut.delta_p[0], np.nan),
     }
-    at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
-    by_grouping = {"per_layer": flips, "reference_layer": at_one}
-    delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
-    return {grouping: values | {"delta_p": delta_p} for grouping, values in by_grouping.items()}
 
 
 def _flips(effects: Effects) -> np.ndarray:

@@ -116,7 +116,8 @@ class Case:
         # A curve that was measured, and has no such group, is not as published.
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
-        words = ", ".join(f"{one.what} {judged.words}" for one, judged in found.items())
+        said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
+        words = ", ".join(said)
         if not chosen["signal"].all():
             words += " (no signal)"
         return words, any(all(found[one].holds for one in reading) for reading in readings)
@@ -133,7 +134,8 @@ class Case:
             last = int(rows["layer"].max()) if len(rows) else 0
             named = {"third": -(-(last + 1) // 3), "last": last}
             first, last = (named.get(layer, layer) for layer in wanted["layers"])
-            what, layers = f"{what}, layers {first} to {last}:", (first, last)
+            place = f"layer {first}" if first == last else f"layers {first} to {last}"
+            what, layers = f"{what}, {place}:", (first, last)
         elif "headline" in rows:
             where["headline"] = True
         return Check(

@@ -310,12 +310,6 @@ class Config(Section):
         local = self.datasets[dataset].local
         return local and str(Path(self.data_folder or "", local))
 
-    def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
-        """The worlds that a trained model learns: dataset key → its settings."""
-        train = self.models[model].train
-        worlds = {name: self.datasets[name].world for name in (train.datasets if train else [])}
-        return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
-
     def calibrated(self) -> list[tuple[str, str]]:
         """(model, dataset) of the calibration's cells, of those that the catalogues hold."""
         return [

@@ -223,14 +223,6 @@ class Paths:
         places = [name, os.path.join(self.project, name)] if name else []
         return [path for path in places if os.path.exists(path)][:1]
 
-    def taught(self, model: str) -> dict[str, bool]:
-        """The questions that a trained model learns, and whether they are those of a world."""
-        train = self.config.models[model].train
-        return {
-            f"{self.results}/data/{name}.parquet": self.config.datasets[name].world is not None
-            for name in (train.datasets if train else ())
-        }
-
     def checkpoint(self, wildcards: Any) -> str | list[str]:
         """The folder trained or dequantised here, or shipped with the present recipe; or files."""
         model = wildcards.model

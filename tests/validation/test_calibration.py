@@ -108,8 +108,7 @@ def table(cell: Cell) -> pd.DataFrame:
 
 def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
     """Every statistic of a row, one sample at a time."""
-    layer, headline = row["layer"], slow_headline(cell)
-    judged = headline if row["grouping"] == "reference_layer" else layer
+    layer = row["layer"]
     kinds = {"against-prior": ("surprise", "tempting"), "all": tuple(KINDS)}
     picked: list[dict[str, Any]] = []
     for i in range(cell.n):
@@ -121,12 +120,12 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
             continue
         clean, cut = (values[name, 0, "clean"][layer] for name in ("clean", "knockout"))
         p_clean, p_cut = (1 / (1 + np.exp(-s)) for s in (clean, cut))
-        wrong = values["clean", 0, "clean"][judged] > 0
-        random = [values["random", d, "clean"][judged] > 0 for d in (0, 1)]
+        wrong = values["clean", 0, "clean"][layer] > 0
+        random = [values["random", d, "clean"][layer] > 0 for d in (0, 1)]
         sample = {"z": cell.z[i], "s": clean, "answer": cell.floors["s"].iloc[i]}
         sample |= {"delta_p": 100 * (1 if clean > 0 else -1) * (p_cut - p_clean)}
-        sample |= {"flip": wrong != (values["knockout", 0, "clean"][judged] > 0)}
-        sample |= {"offset": wrong != (values["knockout", 0, "offset"][judged] > 0)}
+        sample |= {"flip": wrong != (values["knockout", 0, "clean"][layer] > 0)}
+        sample |= {"offset": wrong != (values["knockout", 0, "offset"][layer] > 0)}
         sample |= {"random": np.mean([one != wrong for one in random])}
         picked.append(sample | known.to_dict())
     return summed(pd.DataFrame(picked), row)
@@ -168,11 +167,8 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("grouping", ["per_layer", "reference_layer"])
-def test_every_statistic_is_that_of_a_slow_count(
-    cell: Cell, table: pd.DataFrame, grouping: str
-) -> None:
-    rows = table[(table["grouping"] == grouping) & (table["layer"] == 1)]
+def test_every_statistic_is_that_of_a_slow_count(cell: Cell, table: pd.DataFrame) -> None:
+    rows = table[table["layer"] == 1]
     assert len(rows) == 3 * (len(KINDS) + 2)
     for _, row in rows.iterrows():
         expected = slow(cell, row)
@@ -180,14 +176,13 @@ def test_every_statistic_is_that_of_a_slow_count(
         np.testing.assert_allclose(found, list(expected.values()), err_msg=f"{row[:10]}")
 
 
-def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
+def test_rows_are_every_layer_and_kind_and_an_impossible_one_is_blank(
     cell: Cell, table: pd.DataFrame
 ) -> None:
     assert list(table.columns) == list(calibration.COLUMNS)
     keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
-    groupings = ("per_layer", "reference_layer")
     kinds = ("all", *KINDS, "against-prior")
-    assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
+    assert sorted(keys) == sorted(product(range(LAYERS), ("per_layer",), ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
     assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
     where = "layer == 0 and grouping == 'per_layer' and z == '1' and kind == 'truism'"

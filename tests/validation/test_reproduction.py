@@ -31,6 +31,11 @@ SHAPES: dict[str, tuple[list[tuple[int, float]], float]] = {
     "mistral-7b-v0.1": ([(0, -5), (31, -60)], -5.0),
     "mistral-7b-v0.3": ([(0, -5), (31, -60)], -5.0),
 }
+# popularity of the Q- and of the A-Anchored group, in thousands
+POPULARITY = {
+    "llama-3-8b": (63, 18), "llama-3-70b": (24, 13),
+    "mistral-7b-v0.1": (73, 22), "mistral-7b-v0.3": (56, 15),
+}  # fmt: skip
 AUC = {"popqa": 0.88, "trivia-qa": 0.8, "hotpot-qa": 0.82, "nq": 0.72}
 
 
@@ -53,8 +58,9 @@ class Figure:
         for anchor, values in points.items():
             columns = {"layer": at, "delta_p": values, "ci_high": values + 2}
             columns |= {"probe_auc": AUC[dataset] - 0.1 * (at != layers // 2)}
-            own = {"answer_accuracy": {"Q": 0.88, "A": 0.66, "all": 0.7}[anchor]}
-            own |= {"popularity": {"Q": 900.0, "A": 300.0, "all": 500.0}[anchor]}
+            own = {"answer_accuracy": {"Q": 0.88, "A": 0.62, "all": 0.7}[anchor]}
+            popularity = POPULARITY.get(model, (0.9, 0.3))[anchor != "Q"]
+            own |= {"popularity": 1000.0 * popularity, "signal": True}
             part = pd.DataFrame(columns | {"headline": at == layers // 2})
             parts.append(part.assign(anchor=anchor, n=500, thin=False, **own))
         fixed = {"model": model, "dataset": dataset, "site": "mlp", "position": "final"}
@@ -267,11 +273,11 @@ def test_published_figures_are_in_the_catalogue_and_all_statements_can_be_checke
     assert len(set(ids)) == len(ids)
 
 
-OF_FIGURE = (reproduction.CURVE, reproduction.SHAPE)
+OF_FIGURE = (reproduction.LINES, reproduction.SHAPE, "curve")
 VALUES = {
     one["id"]: one
     for one in PUBLISHED["statements"]
-    if one.get("table", reproduction.CURVE) not in OF_FIGURE
+    if one.get("table", reproduction.LINES) not in OF_FIGURE
 }
 
 
@@ -310,7 +316,6 @@ def judged(id_: str, figure: str, table: pd.DataFrame) -> pd.DataFrame:
     [
         ("patching-exact-q", "llama-3", "llama-3-8b", 73),
         ("answer-only-a", "mistral", "mistral-7b-v0.1", 22),
-        ("boundary-popularity-a", "llama-3", "llama-3-70b", 13),
         ("detection-mixture-of-probes", "mistral", "mistral-7b-v0.3", 91.66),
         ("self-awareness", "llama-3", "llama-3-8b", 87.8),
     ],
@@ -325,6 +330,16 @@ def test_a_number_of_another_table_is_within_5_of_the_published_one_or_outside(
         others = found.drop((model, "popqa"))
         assert (others["verdict"] == "not run").all() and (others["measured"] == "").all()
         assert found["measured"].str.match(r"[^=+\-@]|$").all(), "no formula to a spreadsheet"
+
+
+def test_accuracy_and_popularity_of_the_groups_are_judged_from_the_curve() -> None:
+    for off, verdict in ((4.9, "within"), (5.1, "outside")):
+        figure, cell = Figure("llama-3"), ("llama-3-70b", "popqa")
+        at = {"model": "llama-3-70b", "condition": "knockout", "anchor": "A"}
+        figure.put("popularity", 1000 * (13 + off), **at, headline=True)
+        figure.put("answer_accuracy", 0.6 + off / 100, **at, layer=79)
+        assert figure.verdicts("boundary-popularity-a")[cell] == verdict
+        assert figure.verdicts("boundary-accuracy-a")[cell] == verdict
 
 
 def test_what_was_not_read_is_no_statement_and_what_is_thin_is_not_judged() -> None:

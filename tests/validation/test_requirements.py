@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments.crossing.claims import ON_PAIRS
-from anchorscope.experiments.knockout.curve import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 from validation import requirements
 
@@ -35,7 +34,7 @@ def calibrated(**changed: Any) -> pd.DataFrame:
         for z in ("all", "0", "1")
         for kind in ("all", "against-prior", "truism", "myth")
         for layer in range(4)
-        for grouping in GROUPINGS
+        for grouping in ("per_layer", "reference_layer")
     ]
     table = pd.DataFrame(rows)
     one = (table["model"] == "a") & (table["dataset"] == "x")
@@ -114,7 +113,11 @@ def controls(**changed: Any) -> pd.DataFrame:
 
 def curve() -> pd.DataFrame:
     keys = itertools.product(
-        ("mlp", "attn"), range(3), ("knockout", "random"), ("Q", "all"), GROUPINGS
+        ("mlp", "attn"),
+        range(3),
+        ("knockout", "random"),
+        ("Q", "all"),
+        ("per_layer", "reference_layer"),
     )
     names = ["site", "layer", "condition", "anchor", "grouping"]
     table = pd.DataFrame(keys, columns=names).assign(position="final", n=198)
