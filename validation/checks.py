@@ -27,9 +27,13 @@ class Check:
     slack: float = 0.0  # how far beyond the picked value other layers may go
     factor: float = 1.0  # what values are multiplied by
 
+    def of_table(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that it is about, at every layer."""
+        return rows_where(table, **self.rows)
+
     def chosen(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table that count."""
-        rows = rows_where(table, **self.rows)
+        """Those of them that count."""
+        rows = self.of_table(table)
         return rows[rows["layer"].between(*self.layers)] if self.layers else rows
 
     @property
@@ -69,7 +73,7 @@ def judge(check: Check, table: pd.DataFrame) -> Judged:
         return Judged(np.nan, np.nan, None)
     least, most, beyond = values.min(), values.max(), 0.0
     if check.pick:
-        every = check.factor * rows_where(table, **check.rows)[check.column].astype(float)
+        every = check.factor * check.of_table(table)[check.column].astype(float)
         picked, extreme = (
             one.min() if check.pick == "lowest" else one.max() for one in (values, every)
         )

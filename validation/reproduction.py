@@ -60,7 +60,7 @@ def check(
         if figure in tables:
             curve = rows_where(tables[figure], **place, grouping="per_layer")
             built["curve"], built[LINES] = _judged_by(curve), _lines(curve)
-            built[SHAPE] = shape(built[LINES], list(models), published["datasets"])
+            built[SHAPE] = shape(built[LINES], models, published["datasets"])
         for case in _cases(published, figure):
             measured, holds = case.outcome(built)
             records.append(
@@ -107,9 +107,9 @@ class Case:
             for parts in self.statement.get("readings", [[{}]])
         ]
         every = [one for reading in readings for one in reading]
-        chosen = pd.concat([one.chosen(rows) for one in every])
-        if chosen.empty:
+        if all(one.of_table(rows).empty for one in every):
             return "", None
+        chosen = pd.concat([one.chosen(rows) for one in every])
         if chosen["few"].any():
             return "too few samples", None
         found = {one: judge(one, rows) for one in every}
@@ -190,10 +190,11 @@ def _lines(curve: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(few=~known.reindex(cells, fill_value=False).to_numpy())
 
 
-def shape(lines: pd.DataFrame, models: Sequence[str], datasets: Sequence[str]) -> pd.DataFrame:
+def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str]) -> pd.DataFrame:
     """Compare groups, datasets, layers and models, of which statements are about how they differ.
 
-    A row for each quantity of a model on a dataset, or on `all`: `quantity` and `value`.
+    A row for each quantity of a model on a dataset, or on `all`: `quantity` and `value`. `models`
+    are those of the figure, small before large, with their published numbers of layers.
     """
     lines = rows_where(lines, condition="knockout", few=False).sort_values("layer")
     found = []
@@ -209,7 +210,7 @@ def shape(lines: pd.DataFrame, models: Sequence[str], datasets: Sequence[str]) -
                 numbers["trough less the smaller model's"] = _trough(here) - _trough(before)
             found += [(model, dataset, *one, here["signal"].all()) for one in numbers.items()]
         if measured == list(datasets):
-            numbers = _between_datasets(rows, datasets)
+            numbers = _between_datasets(rows, datasets, models[model])
             found += [(model, TOGETHER, *one, rows["signal"].all()) for one in numbers.items()]
     columns = ["model", "dataset", "quantity", "value", "signal"]
     return pd.DataFrame(found, columns=columns).assign(few=False)
@@ -231,7 +232,7 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
     return numbers
 
 
-def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str]) -> dict[str, float]:
+def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
     """How the curves of a model on all datasets lie to one another."""
     curves = {
         anchor: rows_where(rows, anchor=anchor)
@@ -242,11 +243,12 @@ def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str]) -> dict[str, 
     }
     q, a = curves["Q"], curves["A"]
     troughs, spread = np.fmin.reduce(q, axis=1), np.ptp(q, axis=0)
-    late = slice(-(-q.shape[1] // 3), None)
+    late = slice(-(-layers // 3), None)
     distances = np.stack([one - other for one, other in combinations(q[:, late], 2)])
     numbers = {
         "layers": q.shape[1],
-        "gap over distance": _mean_size(q[:, late] - a[:, late]) / _mean_size(distances),
+        "gap less twice the distance": _mean_size(q[:, late] - a[:, late])
+        - 2 * _mean_size(distances),
     }
     for anchor in ("Q", "A"):
         group = rows_where(rows, anchor=anchor, headline=True)

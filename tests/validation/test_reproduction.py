@@ -363,7 +363,7 @@ def test_a_range_holds_all_its_layers() -> None:
     assert judged("boundary-unknown-a", "llama-3", table).loc[at, "verdict"] == "within"
     table.iloc[2, list(table).index("unknown")] = 0.3
     found = judged("boundary-unknown-a", "llama-3", table).loc[at]
-    assert found["verdict"] == "outside" and found["measured"] == "unknown 30 to 60"
+    assert found["verdict"] == "outside" and found["measured"] == "unknown, layers 0 to 2: 30 to 60"
 
 
 def test_every_published_detector_is_a_method_of_detection() -> None:
