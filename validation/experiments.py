@@ -37,9 +37,11 @@ PLACEBO = MATCHED | {"arm": "placebo"}
 FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
 
 
-def _held(what: str, column: str, rows: Record, **bounds: float) -> Check:
+def _held(
+    what: str, column: str, rows: Mapping[str, object], low: float = -np.inf, high: float = np.inf
+) -> Check:
     """A check of the table of the experiments."""
-    return Check(what, "calibration-experiments", column, rows, **bounds)
+    return Check(what, "calibration-experiments", column, rows, low, high)
 
 
 FLOORS: requirements.Floors = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -198,7 +198,7 @@ def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str
     """
     lines = rows_where(lines, condition="knockout", few=False).sort_values("layer")
     found = []
-    for smaller, model in pairwise([None, *models]):
+    for smaller, model in zip([None, *models], models, strict=False):
         rows = rows_where(lines, model=model)
         measured = [name for name in datasets if name in set(rows["dataset"])]
         for dataset in measured:
@@ -225,9 +225,10 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
     """What Q has more than A, at the headline layer."""
     numbers = {}
     for column in ("answer_accuracy", "popularity"):
-        everyone, q, a = (rows_where(rows, anchor=anchor) for anchor in ("all", "Q", "A"))
-        if everyone[column].notna().any():
-            q, a = (rows_where(group, headline=True)[column].mean() for group in (q, a))
+        if rows_where(rows, anchor="all")[column].notna().any():
+            q, a = (
+                rows_where(rows, anchor=anchor, headline=True)[column].mean() for anchor in "QA"
+            )
             numbers[f"{column} of Q less A"] = float(q - a)
     return numbers
 

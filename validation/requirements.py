@@ -100,7 +100,7 @@ def judged(
             records.append(record(one, OF_CELL, *cell, here))
     for one in floors[OF_MEAN]:
         rows = one.chosen(table).set_index(["model", "dataset"])[one.column]
-        mean = rows.astype(float).reindex(cells).mean(skipna=False)
+        mean = rows.astype(float).reindex(pd.MultiIndex.from_tuples(cells)).mean(skipna=False)
         whole = pd.DataFrame({one.column: [mean]})
         records.append(record(replace(one, rows={}), OF_MEAN, model, "all", whole))
     return [one | {"holds": bool(one["holds"])} for one in records]
