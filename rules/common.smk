@@ -77,12 +77,6 @@ def passing(product):
     return product if cfg.keep_activations else temp(product)
 
 
-def taught(wildcards):
-    """The questions that a model learns; a recipe says all of a world, real rows may change."""
-    tables = paths.taught(wildcards.model).items()
-    return [ancient(path) if world else path for path, world in tables]
-
-
 def before_run():
     """What can be known to fail is said before the first job."""
     if on_this_machine:

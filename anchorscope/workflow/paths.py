@@ -81,12 +81,6 @@ class Paths:
         chosen = self.config.calibrated() if cells is None else cells
         return self.of_cells(self.calibration, stage, chosen, end)
 
-    def of_variants(self, name: str) -> list[str]:
-        """A table of every cell of the sensitivity, in the main study and in each variant."""
-        roots = [self.root, *studies.sensitivity_roots(self.config).values()]
-        cells = studies.varied_cells(self.config)
-        return [p for root in roots for p in self.of_cells(root, "delta_p", cells, TABLES[name])]
-
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
@@ -218,14 +212,6 @@ class Paths:
         name = self.config.datasets[wildcards.dataset].few_shot.file
         places = [name, os.path.join(self.project, name)] if name else []
         return [path for path in places if os.path.exists(path)][:1]
-
-    def taught(self, model: str) -> dict[str, bool]:
-        """The questions that a trained model learns, and whether they are those of a world."""
-        train = self.config.models[model].train
-        return {
-            f"{self.results}/data/{name}.parquet": self.config.datasets[name].world is not None
-            for name in (train.datasets if train else ())
-        }
 
     def checkpoint(self, wildcards: Any) -> str | list[str]:
         """The folder trained or dequantised here, or shipped with the present recipe; or files."""

@@ -19,7 +19,6 @@ from anchorscope.config import shapes
 from anchorscope.config.settings import Config
 from anchorscope.models import families, gguf_files, loading
 from anchorscope.passes import interventions
-from anchorscope.questions import null_worlds
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import trials
 from anchorscope.workflow.devices import ON_CPU, gpus_here
@@ -164,9 +163,7 @@ def samples(config: Config, dataset: str) -> int:
     """The largest number of samples that a cell of this dataset can have."""
     world = config.datasets[dataset].world
     n = config.sample_size_of(dataset)
-    if world and world.style in null_worlds.FOLLOWS:
-        n = null_worlds.SAMPLES
-    elif world:
+    if world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         n = 2 * facts  # each in two wordings
     return min(n, config.limit or n)

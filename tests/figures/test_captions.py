@@ -20,7 +20,6 @@ from figure_tables import (
     pictured,
 )
 
-from anchorscope.calibration.figure_calibration import calibration_chart
 from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
@@ -28,6 +27,7 @@ from anchorscope.figures.figure_files import keywords
 from anchorscope.figures.figure_main import chart, choices, readouts_chart
 from anchorscope.figures.figure_notes import LINES, Caption
 from anchorscope.storage.identity import identity
+from validation.figure_calibration import calibration_chart
 
 LAYERS = 3
 SENTENCES = [f"Sentence {k} of a caption, with some words more." for k in range(9)]
