@@ -27,7 +27,6 @@ RANDOM = Intervention(
     "attention to as many random question tokens is weighed by a little more or less",
     role="control",
     tokens="random",
-    weight=1.0,
 )
 SALIENCY = Intervention(
     "saliency",
@@ -35,7 +34,6 @@ SALIENCY = Intervention(
     "attention to the exact question tokens is weighed by a little more or less",
     role="cut",
     tokens="exact",
-    weight=1.0,
     control=RANDOM.name,
 )
 TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
