@@ -56,7 +56,6 @@ MEASURES = {
     ("windows", "2", "flip"): "`windows`, layer 2 alone: flips",
     ("saliency", "answer", "flow"): "`saliency`, E_Q to E_A: logits",
     ("answer-only", "answer-only", "flip"): "`answer-only`: flips",
-    ("boundary", "boundary", "logprob"): "`boundary`: nats per token",
 }
 """Experiment, arm and measure, and its name on the page."""
 

@@ -44,6 +44,7 @@ CURVE = {
     "cell_signal": "`signal` of the read-out, each sample scored at the layer of its fold",
     **recurring("headline"),
     "popularity": "mean of the group",
+    "logprob": "`ea_logprob` of the answers, mean of the group",
     **recurring("inflation"),
 }
 """Column of the table → what it holds."""
@@ -57,7 +58,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
 
     Args:
         analysis: its answers have `<control>_complete` of each control measured; where known also
-            `popularity` and `n_blocked_<condition>`.
+            `popularity`, `ea_logprob` and `n_blocked_<condition>`.
 
     Returns:
         A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
@@ -143,8 +144,9 @@ def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
     acts = REGISTRY[condition].tokens is not None
     blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     right = (answers["label"] == 0).to_numpy()
-    popularity = _numbers(answers, "popularity")
-    return {"popularity": popularity, "answer_accuracy": right, "n_blocked": blocked}
+    known = {"popularity": "popularity", "logprob": "ea_logprob"}
+    facts = {name: _numbers(answers, column) for name, column in known.items()}
+    return {**facts, "answer_accuracy": right, "n_blocked": blocked}
 
 
 def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:

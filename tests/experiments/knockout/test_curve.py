@@ -38,7 +38,8 @@ def answers() -> pd.DataFrame:
     texts = {"id": IDS, "question": ["q1", "q2", "q3", "q4"], "subject": ["s1", "s1", None, "s4"]}
     blocked = {"n_blocked_knockout": [2, 4, 6, 8], "n_blocked_random": [2.0, 4.0, 5.0, 8.0]}
     known = {"label": [1, 0, 0, 1], "random_complete": [True, True, False, True]}
-    return pd.DataFrame(texts | blocked | known | {"popularity": [8.0, None, 4.0, 2.0]})
+    of_group = {"popularity": [8.0, None, 4.0, 2.0], "ea_logprob": [-1.0, -2.0, None, -4.0]}
+    return pd.DataFrame(texts | blocked | known | of_group)
 
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:
@@ -60,11 +61,11 @@ def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
     #          d 1 − .4 → 1 − .8 flips, −40.
     table = made()
     expected = {
-        "Q": [2, 0.5, -50.0, 0.0, 5.0, 5.0],
-        "A": [2, 0.5, 10.0, 1.0, 5.0, 4.0],
-        "all": [4, 1.0, -20.0, 0.5, 5.0, 14 / 3],
+        "Q": [2, 0.5, -50.0, 0.0, 5.0, 5.0, -2.5],
+        "A": [2, 0.5, 10.0, 1.0, 5.0, 4.0, -2.0],
+        "all": [4, 1.0, -20.0, 0.5, 5.0, 14 / 3, -7 / 3],
     }
-    names = ["n", "share", "delta_p", "answer_accuracy", "n_blocked", "popularity"]
+    names = ["n", "share", "delta_p", "answer_accuracy", "n_blocked", "popularity", "logprob"]
     by_anchor = {x: at(table, condition="knockout", anchor=x, layer=0) for x in expected}
     for anchor, values in expected.items():
         assert by_anchor[anchor][names].tolist() == pytest.approx(values)
