@@ -78,7 +78,7 @@ def at_default(table: pd.DataFrame) -> pd.DataFrame:
 def cells(tables: Path) -> str:
     """What the instrument finds in each calibration cell at the headline layer, by own flips."""
     table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
-    table = table[table["headline"] & (table["grouping"] == "per_layer") & (table["z"] == "all")]
+    table = table[table["headline"] & (table["z"] == "all")]
 
     def line(model: str, dataset: str, cell: pd.DataFrame) -> list[str]:
         of = cell.set_index("kind")

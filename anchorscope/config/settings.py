@@ -235,9 +235,6 @@ class Config(Section):
     """Maximum number of tokens in a batch; lower it if the GPU runs out of memory."""
     keep_activations: bool = key(True, "Whether to keep activations on disk after scoring.")
     probe: Probe = Field(default_factory=Probe, description="How probes are fitted.")
-    grouping: Literal["per_layer", "reference_layer"] = "per_layer"
-    """What makes a sample Q-Anchored in figures: its own flip at each layer, or its flip at the
-    headline layer. Tables hold both."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Confidence intervals.")
     chart: Style = Field(default_factory=Style, description="How figures look.")
     detection: Detection = Field(

@@ -117,7 +117,6 @@ RECURRING = {
     "flip_share": "share of flips, under the knockout unless `condition` says otherwise",
     **interval_of("flip_share", "flip"),
     "random_flip_share": "share of flips under the random control",
-    **dict.fromkeys(("band_low", "band_high"), "max-t band, for all layers together"),
     "inflation": "factor, at least 1, by which refitting the probes widened the interval",
 }
 """Columns of many tables → what they hold in each."""

@@ -26,7 +26,6 @@ def keywords(params: Any, title: str) -> dict[str, Any]:
         "panels": [(key, params.label["models"][key]) for key in params.models],
         "datasets": [(key, params.label["datasets"][key]) for key in params.datasets],
         "readout": (site, position),
-        "grouping": params.get("grouping"),
     }
 
 

@@ -29,7 +29,6 @@ from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
-from anchorscope.figures.figure_notes import GROUPINGS
 from anchorscope.figures.figure_style import Style, style_of
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -347,7 +346,7 @@ def test_the_axis_of_the_pair_has_no_labels_nearer_than_a_step() -> None:
     assert ticks == ((-0.027, 0.026), [0])
 
 
-def test_caption_states_readout_grouping_n_and_interval() -> None:
+def test_caption_states_readout_groups_n_and_interval() -> None:
     table = table_of()
     table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
     spec = draw(table)
@@ -400,12 +399,10 @@ def test_failing_draw_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None:
+def test_unknown_readout_column_and_style_are_refused_by_name() -> None:
     table = table_of()
     with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
         draw(table, readout=("attn", "final"))
-    with pytest.raises(AnchorscopeError, match=r"per_probe\n.*per_layer"):
-        draw(table, grouping="per_probe")
     with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
         draw(table.drop(columns=["share", "signal"]))
     with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
@@ -416,13 +413,9 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
 
 def test_only_the_chosen_rows_are_drawn() -> None:
     table = table_of()
-    other = table.assign(grouping="reference_layer", delta_p=1.0)
     elsewhere = table.assign(site="attn", delta_p=2.0)
     uncut = table.assign(condition="noop", delta_p=-99.0)
-    assert draw(pd.concat([other, elsewhere, uncut, table])) == usual()
-    spec = draw(pd.concat([other, table]), grouping="reference_layer")
-    drawn = {r["value"] for r in points(spec, columns(spec)[0][0])} - {None}
-    assert drawn == {1.0} and GROUPINGS["reference_layer"] in caption(spec)
+    assert draw(pd.concat([elsewhere, uncut, table])) == usual()
 
 
 def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> None:

@@ -44,8 +44,6 @@ def answers() -> pd.DataFrame:
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:
     """The one row with these keys, grouped per layer unless said."""
-    if "grouping" in table:
-        where = {"grouping": "per_layer"} | where
     for name, value in where.items():
         table = table[table[name] == value]
     assert len(table) == 1
@@ -100,16 +98,6 @@ def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
     assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.25, 0)
     assert row["delta_p"] == pytest.approx(-35)
     assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
-
-
-def test_a_reference_layer_decides_for_all_layers() -> None:
-    # layer 1 has the best AUC and no flips under knockout
-    table = made()[lambda table: table["grouping"] == "reference_layer"]
-    assert (table.query("condition == 'knockout' and anchor == 'Q'")["n"] == 0).all()
-    # noop flips a at layer 1 and neither at layer 0, where it moves b by −5
-    for anchor, points in (("Q", 0), ("A", -5)):
-        row = at(table, condition="noop", anchor=anchor, layer=0, grouping="reference_layer")
-        assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
