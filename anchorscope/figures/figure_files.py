@@ -31,7 +31,7 @@ def keywords(params: Any, title: str) -> dict[str, Any]:
 
 def narrowed(request: Mapping[str, Any]) -> dict[str, Any]:
     """The same request for a narrow page: at most two small panels, or one, stand side by side."""
-    style = {**request["style"], "columns": 1, "theme": "screen", "width_mm": 0}
+    style = {**request["style"], "columns": 1, "theme": "screen", "width": None}
     return {**request, "style": style}
 
 

@@ -209,14 +209,14 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
 
 def _smaller(look: Style) -> Style:
     """The sizes of panels of single read-outs."""
-    sizes = {
-        "panel_width": round(0.6 * look.panel_width),
-        "panel_height": round(0.6 * look.panel_height),
-        "marker_size": 0.6 * look.marker_size,
-        "line_width": 0.75 * look.line_width,
-        "panel_title_size": look.label_size,
-    }
-    return look.model_copy(update=sizes)
+    return replace(
+        look,
+        panel_width=round(0.6 * look.panel_width),
+        panel_height=round(0.6 * look.panel_height),
+        marker_size=0.6 * look.marker_size,
+        line_width=0.75 * look.line_width,
+        panel_title_size=look.label_size,
+    )
 
 
 def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:

@@ -246,7 +246,7 @@ def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
 
 def drawn(view: View, table: pd.DataFrame, width: int = 0) -> dict[str, Any]:
     """The specification of a view, so many pixels wide; 0: as wide as its panels make it."""
-    style = {"width_mm": round(width / PX_PER_MM)}
+    style = {"width": round(width / PX_PER_MM) or None}
     chart = view.chart(
         table,
         title=view.title,

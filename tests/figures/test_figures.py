@@ -29,7 +29,7 @@ from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
-from anchorscope.figures.figure_style import Style, style_of
+from anchorscope.figures.figure_style import style_of
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -405,8 +405,8 @@ def test_unknown_readout_column_and_style_are_refused_by_name() -> None:
         draw(table, readout=("attn", "final"))
     with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
         draw(table.drop(columns=["share", "signal"]))
-    with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
-        draw(table, style={"panel_widht": 3})
+    with pytest.raises(AnchorscopeError, match=r"(?s)widht.*width"):
+        draw(table, style={"widht": 3})
     with pytest.raises(AnchorscopeError, match=r"(?s)dark.*paper"):
         draw(table, style={"theme": "dark"})
 
@@ -419,11 +419,12 @@ def test_only_the_chosen_rows_are_drawn() -> None:
 
 
 def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> None:
-    look = style_of({"theme": "paper", "label_size": 9, "columns": None})
-    assert (look.label_size, look.columns, look.panel_width) == (9, 2, 236)
-    assert Style(**look.model_dump()) == look, "as a rule's parameters hand it on"
-    paper = draw(table_of(), style={"theme": "paper", "panel_height": 100})
-    assert {p["height"] for p, *_ in columns(paper)} == {100}
+    look = style_of({"theme": "paper", "columns": None})
+    assert (look.label_size, look.columns, look.panel_width) == (10, 2, 236)
+    assert style_of({"theme": "paper", "columns": 1}).columns == 1
+    assert style_of(look.chart.model_dump(mode="json")) == look, "as a rule's parameters hand it on"
+    paper = draw(table_of(), style={"theme": "paper"})
+    assert {p["height"] for p, *_ in columns(paper)} == {112}
     assert paper["datasets"] == usual()["datasets"]
 
 
