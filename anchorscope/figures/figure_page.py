@@ -29,7 +29,7 @@ FADED = 0.1
 SINGLED = {"type": "point", "fields": ["series"]}
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
-SWITCHES = {"readout": "Read-out", "condition": "Control"}
+SWITCHES = {"readout": "Read-out", "condition": "Condition"}
 # what all points of a line share
 SERIES = ("view", "model", "dataset", "series", "anchor", "condition", "chance", "marker")
 

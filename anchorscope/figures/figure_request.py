@@ -28,7 +28,7 @@ class Request:
     level: float = 0.95  # of the intervals in the tables, for the caption
     notes: Sequence[str] = ()  # sentences that end the details
     no_answers: str = ""  # the caption's words on responses that were left out
-    look: Style = field(default_factory=style_of)  # sizes and the like
+    look: Style = field(default_factory=Style)  # sizes and the like
 
     @property
     def where(self) -> str:

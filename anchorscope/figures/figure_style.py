@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -55,7 +55,7 @@ INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 class Style:
     """The look of a figure: the config's `chart`, and sizes in CSS pixels."""
 
-    chart: ChartSettings
+    chart: ChartSettings = field(default_factory=ChartSettings)
     columns: int = 3  # most panels in a row
     panel_width: int = 340
     panel_height: int = 160  # of ΔP
