@@ -429,11 +429,8 @@ def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> 
 
 
 def test_title_and_caption_may_be_left_out() -> None:
-    bare = {"title": "none", "caption": "none"}
-    assert "title" not in draw(table_of(), style=bare)
-    untitled = draw(table_of(), style={"title": "none"})["title"]
-    assert untitled["text"] == "" and untitled["subtitle"]
-    assert draw(table_of(), style={"caption": "none"})["title"]["subtitle"] == []
+    assert "title" not in draw(table_of(), style={"captions": False})
+    assert usual()["title"]["text"] and usual()["title"]["subtitle"]
 
 
 def test_series_keep_their_colours_in_the_legend_whether_they_have_a_signal_or_not() -> None:
