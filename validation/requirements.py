@@ -77,8 +77,7 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
 
     Means are over a model's datasets. A model of another training seed is another model.
     """
-    place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
-    chosen = rows_where(table, **place).astype({"z": str})
+    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
         cells = [(str(model), dataset) for dataset in datasets.unique()]
@@ -167,12 +166,12 @@ CELL = {
 }  # fmt: skip
 """Columns of the controls, of probes that learned shuffled labels and of the read-out as a whole,
 and their names here."""
-PER_LAYER = {"condition": "knockout", "grouping": "per_layer", "anchor": "Q"}
+FLIPPED = {"condition": "knockout", "anchor": "Q"}
 PAIR = {"estimate": "pair_right", "ci_low": "pair_right_low", "ci_high": "pair_right_high"}
 BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
-    ("curve", PER_LAYER | {"anchor": "all"}, {"n": "n"}),
-    ("curve", PER_LAYER, {"share": "flip_share"}),
-    ("curve", PER_LAYER | {"condition": "random"}, {"share": "random_flip_share"}),
+    ("curve", FLIPPED | {"anchor": "all"}, {"n": "n"}),
+    ("curve", FLIPPED, {"share": "flip_share"}),
+    ("curve", FLIPPED | {"condition": "random"}, {"share": "random_flip_share"}),
     ("crossing", {"quantity": "pair_right"}, PAIR),
     ("crossing", {"quantity": "pair_gold"}, {"estimate": "pair_gold"}),
     *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),

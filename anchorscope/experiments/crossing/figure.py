@@ -25,8 +25,8 @@ def crossing_chart(crossing: pd.DataFrame, claims: pd.DataFrame, request: Reques
     Shares of question, answer and pair in the mean squares of what swapping two right answers does
     to the score; what is missing to 100 % is noise of the probe.
 
-    Of the rows of `results/tables/<figure>.crossing.csv` and `.claims.csv`; `grouping` tells
-    nothing here. Raises AnchorscopeError: missing columns.
+    Of the rows of `results/tables/<figure>.crossing.csv` and `.claims.csv`.
+    Raises AnchorscopeError: missing columns.
     """
     columns = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
     rows = data.shown(crossing, request, figure_pathway.NEEDED)

@@ -57,8 +57,7 @@ def controls_chart(controls: pd.DataFrame, request: Request) -> Picture:
     the prompt's end, of probes on shuffled labels and of the hardest floor. What was not measured
     has no line; layers without a signal are hollow and grey.
 
-    Of the rows of `results/tables/<figure>.controls.csv`; `grouping` tells nothing here. Raises
-    AnchorscopeError: missing columns.
+    Of the rows of `results/tables/<figure>.controls.csv`. Raises AnchorscopeError: missing columns.
     """
     rows = data.shown(controls, request, f"{NEEDED} flip_share".split())
     series = [

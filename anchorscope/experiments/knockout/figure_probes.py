@@ -30,11 +30,11 @@ def probes_chart(
 
     Of the rows of `results/tables/<figure>.controls.csv`, `.csv` and `.density.csv`; panels of
     which these have nothing are left out. Raises AnchorscopeError: missing columns, or nothing
-    measured at this read-out or grouping.
+    measured at this read-out.
     """
     checked = data.shown(controls, request, CONTROLS.split())
     changes = data.shown(density, request, DENSITY.split())
-    groups, grouping = data.select(curve, request.readout, request.grouping)
+    groups = data.select(curve, request.readout)
     groups = data.labelled(groups[groups["condition"] == "knockout"], request)
     measure = partial(Panel, tips=TIPS, height=0.65)
     accuracy, popularity = (
@@ -50,7 +50,7 @@ def probes_chart(
     ]
     panels = [one for one in panels if len(one.rows) or one.name in ("auc", "density")]
     series = draw.paper_series(request.datasets)
-    caption = _caption(checked, groups, grouping, request)
+    caption = _caption(checked, groups, request)
     return Picture(by_model(request), series, panels, caption)
 
 
@@ -100,9 +100,7 @@ def _density_panel(changes: pd.DataFrame, checked: pd.DataFrame) -> Panel:
     return Panel("density", lines, up, TIPS, below, height=0.65, heading=heading)
 
 
-def _caption(
-    checked: pd.DataFrame, groups: pd.DataFrame, grouping: str, request: Request
-) -> Caption:
+def _caption(checked: pd.DataFrame, groups: pd.DataFrame, request: Request) -> Caption:
     """Read-out and n, what is dotted, what the answer adds."""
     of_groups = data.cells_of(groups, request)
     measured = checked["prompt_end_auc"].notna().any()
@@ -111,7 +109,7 @@ def _caption(
     return notes.caption(
         request,
         checked,
-        f"{request.where}; {notes.GROUPINGS.get(grouping, grouping)}",
+        f"{request.where}; {notes.GROUPS}",
         f"{notes.size_note(sizes)} samples per cell",
         [notes.cross_note(of_groups), f"Dotted AUC: hardest text model{before}.", _added(checked)],
         [HUMPS, COLOURS_DETAIL, *notes.thin_note(of_groups)],

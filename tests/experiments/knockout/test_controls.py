@@ -157,7 +157,7 @@ def test_flips_with_every_question_token_cut_are_held_against_the_knockout_sampl
 def test_depths_are_those_of_the_curve() -> None:
     found = table()
     depths = analysis.table(curve.curve, scores(), answers(), draws=2)
-    depths = depths[(depths["grouping"] == "per_layer") & (depths["anchor"] == "Q")]
+    depths = depths[depths["anchor"] == "Q"]
     expected = depths[depths["condition"] == "knockout"]["delta_p"].to_numpy()
     assert found["delta_p_q"].to_numpy() == pytest.approx(expected)
     floor = 100 * np.abs(sigmoid(S["noop"]) - sigmoid(S["clean"]))[:, :10].max(1)
