@@ -27,8 +27,8 @@ from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
 
 FOR_GOOD = (
-    "adapter", "made-up-weights", "other-class", "quantised", "unknown-family", "unused-weights",
-    "weights-twice",
+    "adapter", "chat-template", "made-up-weights", "other-class", "quantised", "unknown-family",
+    "unused-weights", "weights-twice",
 )  # fmt: skip
 """Errors of a model that another download does not mend."""
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
@@ -150,7 +150,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
             yield Finding("warning", "model", what)
     for place in places[:1]:
-        finding = tried("model", name, checkpoint, place, entry.prompt)
+        finding = tried("model", name, checkpoint, place, entry, entry.prompt)
         yield finding
         if finding.status == "ok":
             yield from pickled(name, place)
@@ -164,9 +164,10 @@ def pickled(name: str, folder: Path) -> Iterator[Finding]:
         yield Finding("warning", "model", what, do, "no-safetensors")
 
 
-def checkpoint(folder: Path, prompt: str) -> str:
+def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
     loading.check(folder)
+    loading.check_prompt(folder, entry.names_prompt)
     if gguf_files.is_gguf(folder):
         header = gguf_files.read_header(folder)
         return f"{folder}, to be dequantised from {header.quantisation or 'floats'}"
@@ -363,7 +364,7 @@ def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Findin
     absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
-        return tried("hub", f"{kind} {name}", checkpoint, folder, "plain") if folder else absent
+        return tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain") if folder else absent
     commit = revisions.known_commit("datasets", hub_id, entry.revision)
     cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
     there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()

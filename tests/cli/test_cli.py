@@ -184,6 +184,15 @@ def test_a_chat_model_without_a_template_is_an_error(run, clone):
     assert status == "error" and "no chat template" in text
 
 
+def test_a_model_with_a_chat_template_must_name_its_prompt(run, clone):
+    (clone / "checkpoint/chat_template.jinja").write_text("{{ messages }}")
+    assert run("check").code == 0
+    (clone / "more.yaml").write_text("models: {bare: {local: checkpoint}}\n"
+                                     "figures: {mine: {models: [bare]}}")  # fmt: skip
+    ((status, text),) = run("check", "--config", "more.yaml").about("model")
+    assert status == "error" and "does not name a `prompt`" in text and "`prompt: chat`" in text
+
+
 def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):
     monkeypatch.setattr(HfApi, "auth_check", lambda self, *_, **__: None)
     for here, size, expected, said in (

@@ -13,7 +13,7 @@ import yaml
 from workflow import PROJECT, Workspace, call, workspace
 
 from anchorscope.cli import cli_check
-from anchorscope.storage.files import read_parquet, write_parquet
+from anchorscope.storage.files import read_json, read_parquet, write_parquet
 from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
@@ -164,6 +164,22 @@ def test_a_mistaken_source_that_is_put_right_again_deletes_nothing(tiny_run, tmp
         assert done.returncode != 0 and said in last and "locating" not in done.stderr
         assert kept == {path: path.read_bytes() for path in kept}
         assert clone.planned(target, change={"models": {"mine": good}}) == {}
+
+
+def test_a_run_asks_for_the_prompt_of_a_model_with_a_chat_template(fresh, tmp_path, checkpoint):
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint("llama"), folder)
+    entry = {"local": str(folder), "dtype": "float32", "resources": {"gpus": 0}}
+    change = {"models": {"given": entry}}
+    clone, located = fresh.copy(tmp_path / "clone"), "results/models/given.json"
+    clone.build(located, change=change)
+    tokenizer = folder / "tokenizer_config.json"
+    tokenizer.write_text(json.dumps(read_json(tokenizer) | {"chat_template": "{{ messages }}"}))
+    done = clone.run(located, change=change)
+    assert done.returncode != 0 and "locating" not in done.stderr
+    assert "error: model `given`: the model has a chat template" in done.stderr
+    assert (clone.root / located).exists()
+    clone.build(located, change={"models": {"given": entry | {"prompt": "few_shot"}}})
 
 
 def test_rows_that_cannot_be_read_any_more_leave_the_questions_there_are(tiny_run, tmp_path):
