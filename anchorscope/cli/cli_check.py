@@ -364,7 +364,9 @@ def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Findin
     absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
-        return tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain") if folder else absent
+        return (
+            tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain") if folder else absent
+        )
     commit = revisions.known_commit("datasets", hub_id, entry.revision)
     cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
     there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()
