@@ -105,7 +105,10 @@ def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two
     design = fitting.design(answers, Settings(seed=1))
     draws = scores.drawn(answers, design)
     conditions = [("knockout", 0), *(("random", draw) for draw in range(8))]
-    read = lambda *_: (answers["id"].tolist(), x)
+
+    def read(*_: object) -> Any:
+        return answers["id"].tolist(), x
+
     made = scores.CellScores(read, design, draws, ["mlp/final", "resid/final"], conditions)
     for _ in made.tables():
         pass
