@@ -16,7 +16,7 @@ from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import resume
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
-from anchorscope.workflow.stage import job_of
+from anchorscope.workflow.stage import job_of, root_of_lock
 from anchorscope.workflow.studies import Study
 
 
@@ -63,7 +63,7 @@ def refuse_held(jobs: Iterable[Any]) -> None:
     """
     held = {}
     for job in jobs:
-        root = getattr(job.wildcards, "root", None)
+        root = root_of_lock(job)
         if root and (process := locks.holder(root, job.output[0])):
             held[str(job.output[0])] = f"{job_of(job)}: {process}"
     if held:
