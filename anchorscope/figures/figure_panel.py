@@ -135,7 +135,8 @@ def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     rows have a band, and `claimed` fills a marker. All keep the colour of their series. A row with
     `least` has too few pairs, `n`, for a line; where no row has a line, the panel says so.
     """
-    few, rows = rows[rows["least"].notna()], rows[rows["least"].isna()].drop(columns="least")
+    short = rows.reindex(columns=["least"])["least"].notna()
+    few, rows = rows[short], rows[~short].drop(columns="least", errors="ignore")
     look, colour = frame.look, frame.shared.legend
     data = alt.Chart(rows).encode(frame.x, frame.y, color=colour, detail="quantity:N")
     lines = [
