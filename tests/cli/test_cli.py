@@ -85,7 +85,7 @@ def test_every_family_passes_the_checks_and_the_start_of_a_run(run, clone, check
     chosen = loaded()
     place = SimpleNamespace(root=chosen.root, model="near", dataset="rows")
     job = SimpleNamespace(
-        rule=SimpleNamespace(name="activations"), wildcards=place, output=[str(clone / "none")]
+        rule=SimpleNamespace(name="activations"), wildcards=place, output=[f"{chosen.root}/none"]
     )
     workflow = SimpleNamespace(
         dag=SimpleNamespace(needrun_jobs=lambda: [job]), executor_settings=None
