@@ -29,9 +29,7 @@ from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
-SETTINGS: dict[str, Any] = {
-    **{name: value for name, value in own_rows.SETTINGS.items() if name != "style"},
-    "prompt": "plain",
+SETTINGS: dict[str, Any] = own_rows.SETTINGS | {
     "probe": {"folds": 2, "inner_folds": 2, "grid": [0.1]},
     "bootstrap": {"draws": 20, "level": 0.9, "min_n": 2, "min_clusters": 2},
 }
