@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,17 +18,21 @@ from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import check_attention, wrapped
-from anchorscope.models.rows import Rows, added, answer, arounds_of, ask, settings_of
+from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes.activations import read
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import floors, scores
+from anchorscope.probes import floors, power, scores
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
+from anchorscope.storage.progress import shown
+from anchorscope.styles import default_style
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from anchorscope.config.settings import Config
     from anchorscope.figures.figure_style import Figure
+    from anchorscope.models.families import Loaded
 
 SETTINGS = frozenset(
     "anchors batch_tokens bootstrap conditions finder generation max_prompt_tokens"
@@ -39,6 +44,8 @@ SUMMARY = (
     "delta_p_q",
 )  # fmt: skip
 """Columns of `Measured.controls` in its summary."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,7 +62,9 @@ class Measured:
         scores: out-of-fold s and p of each sample, layer, read-out and condition.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
         detectors: read-out → the detector of its probes; none if these are not calibrated.
-        level: of the intervals.
+        settings: what was measured, and how.
+        given: whether answers came with the rows.
+        labelled: whether labels of these answers did.
     """
 
     table: pd.DataFrame
@@ -67,7 +76,9 @@ class Measured:
     scores: pd.DataFrame
     counts: Counts
     detectors: dict[str, Detector]
-    level: float = 0.95
+    settings: Config
+    given: bool = False
+    labelled: bool = False
 
     @property
     def samples(self) -> pd.DataFrame:
@@ -116,7 +127,6 @@ class Measured:
         """
         from anchorscope.figures import figure_main  # loads altair, which measuring can spare
 
-        first = "/".join(self.table[["site", "position"]].iloc[0])
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figure_main.chart(
             self.table,
@@ -124,10 +134,40 @@ class Measured:
             self.claims,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=Pair.of(readout or first),
-            level=self.level,
+            readout=Pair.of(readout or self._first),
+            level=self.settings.bootstrap.level,
             **{"title": figure_main.title_of("knockout"), **chosen},
         )
+
+    def methods(self, readout: str | None = None) -> str:
+        """Return what a paper says of a read-out, by default the first of those measured.
+
+        The paragraphs are those that the workflow writes beside a figure, in Markdown.
+
+        Raises:
+            AnchorscopeError: The read-out was not measured.
+        """
+        from anchorscope.report import cell_summary, methods
+
+        tables = {"curve": self.table} | {
+            name: getattr(self, name) for name in cell_summary.TABLES if name != "curve"
+        }
+        at = readout or self._first
+        cell = cell_summary.of_tables(tables, at)
+        model, dataset = self.table[["model", "dataset"]].iloc[0]
+        about = methods.About(
+            title="Methods",
+            models=[model],
+            datasets=[dataset],
+            given=[dataset] if self.given else [],
+            labelled=[dataset] if self.labelled else [],
+        )
+        return methods.rendered(self.settings, about, [cell | {"name": f"{model} on {dataset}"}])
+
+    @property
+    def _first(self) -> str:
+        """The first read-out that was measured."""
+        return "/".join(self.table[["site", "position"]].iloc[0])
 
 
 def measure(
@@ -135,7 +175,7 @@ def measure(
     tokenizer: PreTrainedTokenizerFast,
     table: Rows,
     *,
-    style: str = "few_shot",
+    prompt: str | None = None,
     examples: Rows | None = None,
     names: tuple[str, str] = ("model", "questions"),
     **settings: Any,
@@ -151,7 +191,8 @@ def measure(
         table: a frame, or a list of dicts, with a row for each question: `question`, `answers` (a
             text or a list), and what is known of the other fields of a dataset in the config. Other
             columns are left alone.
-        style: of the prompts, a name of `styles.STYLES`.
+        prompt: the style of the prompts, a name of `styles.STYLES`. Without one it is `few_shot`,
+            for a tokenizer without a chat template.
         examples: worked examples where the style shows any, rows of the same columns; those that
             share a question or subject with `table` are left out. By default a tenth of `table`, at
             most 20 rows, is held back for them and not measured.
@@ -163,11 +204,24 @@ def measure(
             nothing left to measure, too few samples of a class to fit a probe.
     """
     chosen = settings_of(settings, SETTINGS, "measure")
-    conditions = chosen.conditions.model_dump()
     loaded = wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     check_attention(model)
-    asked = ask(table, style, chosen.seed, examples=examples)
+    style = prompt or default_style(tokenizer)
+    with shown(" on ".join(names)):
+        return _measured(
+            loaded, ask(table, style, chosen.seed, examples=examples), chosen, style, names
+        )
+
+
+def _measured(
+    loaded: Loaded, asked: Asked, chosen: Config, style: str, names: tuple[str, str]
+) -> Measured:
+    """Measure questions that are ready for prompts."""
+    conditions = chosen.conditions.model_dump()
     found = answer(loaded, asked, chosen, style=style)
+    kept = found.answers[found.answers["dropped"].isna()]
+    if sentence := power.hopeless(kept["label"]):
+        log.warning("%s on %s: %s", *names, sentence)
     with main_run(
         loaded,
         found.answers,
@@ -210,5 +264,7 @@ def measure(
         scores=scored,
         counts=added(found.counts, run.counts),
         detectors=detectors,
-        level=chosen.bootstrap.level,
+        settings=chosen,
+        given=bool(asked.questions["response"].notna().any()),
+        labelled=bool(asked.questions["label"].notna().any()),
     )

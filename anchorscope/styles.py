@@ -219,6 +219,19 @@ def natural(tokenizer: Any) -> Style:
     return CHAT if getattr(tokenizer, "chat_template", None) else FEW_SHOT
 
 
+def default_style(tokenizer: Any) -> str:
+    """Return the name of the style for a tokenizer without a chat template.
+
+    Raises:
+        AnchorscopeError: The tokenizer has one, which instruct models and some base models have.
+    """
+    if getattr(tokenizer, "chat_template", None):
+        what = "the tokenizer has a chat template, and no `prompt` is given"
+        do = 'pass prompt="chat" for an instruct model, or prompt="few_shot" for a base model'
+        raise AnchorscopeError(what, "prompt", do, see="chat-template")
+    return FEW_SHOT.name
+
+
 def gap(prompt: str) -> str:
     """What stands between a prompt and its answer: a space behind a colon."""
     return " " if prompt.endswith(":") else ""

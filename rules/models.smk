@@ -51,6 +51,7 @@ rule model:
     params:
         model=lambda w: cfg.models[w.model].numbers("prompt", "dtype"),
         recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
+        names_prompt=lambda w: cfg.models[w.model].names_prompt,
         on_disk=paths.model_on_disk,
     message:
         "{wildcards.model}: locating the checkpoint"

@@ -24,9 +24,10 @@ rule report_page:
         parts=expand(
             f"{paths.resources}/report/{{part}}",
             part="macros.html summary.html figures.html tables.html calibration.html "
-            "reproduction.html run.html cell.txt claims.txt methods.txt references.bib report.css "
+            "reproduction.html run.html cell.txt references.bib report.css "
             "tables.js samples.js".split(),
         ),
+        words=paths.words,
     output:
         page=f"{ROOT}/report/index.html",
         provenance=f"{ROOT}/report/index.html.provenance.json",

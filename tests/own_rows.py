@@ -4,7 +4,7 @@ from typing import Any
 
 NAMES = ("Anna Lund", "Bela Toth", "Carl Moser", "Dora Prag", "Emil Roth", "Frida Sand")
 SETTINGS: dict[str, Any] = {
-    "style": "plain",
+    "prompt": "plain",
     "probe": {"folds": 2, "inner_folds": 2, "grid": [0.1], "refits": 2},
     "bootstrap": {"draws": 20, "min_n": 2, "min_clusters": 2},
     "generation": {"max_new_tokens": 4},

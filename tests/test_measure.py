@@ -1,23 +1,30 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
 import json
+import logging
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import own_rows
 import pandas as pd
 import pytest
+import verdicts
+from chats import simple_chat
 from workflow import PROJECT
 
 import anchorscope
-from anchorscope import Measured
-from anchorscope.config.settings import Config
+from anchorscope import Measured, styles
+from anchorscope.config.sections import Dataset, Fields, Figure, Model
+from anchorscope.config.settings import Bootstrap, Config
 from anchorscope.experiments.crossing.claims import NOT_MEASURED, NOT_OWN, SAYS
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
 from anchorscope.experiments.knockout.contrasts import CONTRASTS, PUBLISHED
 from anchorscope.models.rows import answer, ask
 from anchorscope.passes import planning
+from anchorscope.report import methods
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -91,6 +98,52 @@ def test_probes_that_are_not_calibrated_give_no_detector(load: Any) -> None:
     assert "calibrated" in str(raised.value)
 
 
+def test_its_methods_are_the_paragraphs_that_the_workflow_writes(
+    measured: Measured, tmp_path: Path
+) -> None:
+    tables = {"": measured.table} | {
+        f".{name}": getattr(measured, name)
+        for name in ("controls", "contrasts", "crossing", "claims")
+    }
+    verdicts.write(tables, tmp_path, "f")
+    given = {"question": "question", "answers": ["answers"], "response": "response"}
+    config = measured.settings.model_copy(
+        update={
+            "results": str(tmp_path),
+            "models": {"tiny": Model(local="tiny", label="tiny")},
+            "datasets": {"mine": Dataset(local="mine", label="mine", fields=Fields(**given))},
+            "figures": {"f": Figure(models=["tiny"], datasets=["mine"], readout="resid/final")},
+        }
+    )
+    written = methods.text(config, "f").replace("# Methods of the figure f", "# Methods")
+    assert measured.methods("resid/final") == written
+    assert "answers of mine were given, not the model's own" in written
+    assert measured.methods() == measured.methods("mlp/final") != written
+    with pytest.raises(AnchorscopeError, match="attn"):
+        measured.methods("attn/final")
+
+
+def test_progress_and_a_sample_too_small_are_told_as_in_the_workflow(
+    load: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="anchorscope"):
+        measure(load, names=("tiny", "mine"))
+    said = "\n".join(caplog.messages)
+    assert "tiny on mine: 12 of 24 answers are right. " in said
+    for unit in ("rows", "steps"):
+        assert re.search(rf"^tiny on mine: (\d+) of \1 {unit}, ", said, re.MULTILINE)
+
+
+def test_without_a_prompt_a_chat_template_is_asked_about_and_few_shot_is_meant_elsewhere(
+    load: Any,
+) -> None:
+    loaded = load("llama")
+    settings = {name: value for name, value in SETTINGS.items() if name != "prompt"}
+    with pytest.raises(AnchorscopeError, match='prompt="few_shot"'):
+        anchorscope.measure(loaded.model, simple_chat(loaded.tokenizer), rows(), **settings)
+    assert styles.default_style(loaded.tokenizer) == "few_shot"
+
+
 def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:
     assert (measured.counts.total, measured.counts.kept) == (24, 24)
     right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]
@@ -156,7 +209,7 @@ def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(loa
 
 
 def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:
-    shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 1}}
+    shown = {"prompt": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 1}}
     found = measure(load, rows(30), **shown)
     assert found.counts.dropped == {"held back for few-shot examples": 3}
     assert found.counts.kept == len(found.answers) == 27
@@ -180,8 +233,8 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
         ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
         ({"readouts": ["mlp/last"]}, "mlp/last"),
-        ({"style": "few-shot"}, "few-shot"),
-        ({"style": "few_shot", "table": rows(8)}, "example"),
+        ({"prompt": "few-shot"}, "few-shot"),
+        ({"prompt": "few_shot", "table": rows(8)}, "example"),
         ({"table": ["Who wrote Emma?"]}, "one dict per question"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
@@ -227,4 +280,5 @@ def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) ->
     )
     assert exact["ci_low"].iloc[-1] > 0
     chart = eval(code[-1], names)
-    assert replace(found, level=0.5).chart().to_dict() != chart.to_dict()
+    settings = found.settings.model_copy(update={"bootstrap": Bootstrap(level=0.5)})
+    assert replace(found, settings=settings).chart().to_dict() != chart.to_dict()

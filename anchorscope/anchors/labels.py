@@ -15,7 +15,7 @@ from unicodedata import category, normalize
 
 from anchorscope.anchors.answer_anchors import locate, trimmed
 from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS, denial, without_quotations
-from anchorscope.anchors.spelling import SCALE, keep_signs, respell
+from anchorscope.anchors.spelling import SCALE, folded, keep_signs, respell
 from anchorscope.anchors.words import UNSPACED
 
 MIN_CONTAINED = 3  # characters; shorter golds (`US`, `no`, `W`) must be the whole answer
@@ -143,7 +143,7 @@ def _normalise(text: str) -> str:
 
     Articles stay where nothing else is left: "The The", or the letter A of a multiple choice.
     """
-    text = normalize("NFKC", text)
+    text = folded(text)
     for pattern in _DATES:
         text = pattern.sub(_day_first, text)
     text = keep_signs(_INITIAL.sub(r"\1\2", text))

@@ -9,6 +9,7 @@ from itertools import product
 from unicodedata import normalize
 
 _POINT, _SLASH, _DASH, _MINUS = "\u22c5", "\u2044", "\u223c", "\u2212"
+_PLUS, _SHARP = "\u2295", "\u266f"
 _SIGNS = (
     (re.compile(_MINUS), "-"),
     (re.compile(r"(?<![\w.])\.(?=\d)"), f"0{_POINT}"),
@@ -17,7 +18,11 @@ _SIGNS = (
     (re.compile(rf"(?<=\d)[/{_SLASH}](?=\d)"), _SLASH),
     (re.compile(r"(?<=\d)[-–—](?=\d)"), _DASH),
     (re.compile(r"(?<!\w)(?<!\d\s)[-–](?=[$€£]?\d)"), _MINUS),
+    # "C++" and "C#" are not "C".
+    (re.compile(rf"(?<=[^\W\d_])\+(?!\w)|(?<={_PLUS})\+"), _PLUS),
+    (re.compile(r"(?<=[^\W\d_])#(?!\w)"), _SHARP),
 )
+_FRACTION = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")
 _UNITS = "one two three four five six seven eight nine".split()
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -34,6 +39,7 @@ _SCALES = {"hundred": 100, "thousand": 1000}
 _SCALES |= {word: 1000**n for n, word in enumerate(("million", "billion", "trillion"), 2)}
 _ONES = ("", *"I II III IV V VI VII VIII IX".split())
 _ROMAN = {ten + one: n for n, (ten, one) in enumerate(product(("", "X", "XX", "XXX"), _ONES))}
+_MONEY = {"$": "dollars", "€": "euros", "£": "pounds"}
 _FULL = {"st": "saint", "mt": "mount", "ft": "fort", "dr": "doctor", "jr": "junior", "sr": "senior"}
 
 
@@ -69,6 +75,11 @@ _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\s?%|\s?\bper\s?cent\b", " percent"),
     (r"(?:\bno\.?\s|#)(?=\d)", "number "),
     (r"\bv\.\s|\bvs\.?\s", "versus "),
+    (r"(?<=[^\W\d_])\+(?!\S)", " plus"),
+    (r"(?<=\d)\s?b\.?\s?c\.?\s?e\b\.?", " bc"),
+    (r"(?<=\d)\s?c\.?\s?e\b\.?", " ad"),
+    (r"\ba\.?\s?d\.?\s(\d+)\b", r"\1 ad"),
+    (r"(?<=\d):00(?=\s?[ap]\.?m\b)", ""),
     (rf"\b(?:{_WORDS})\b", _number),
     (r"\b(\d+)(?:st|nd|rd|th)\b", r"\1th"),
     (r"(?<=\w\s)the\s(\d+)th\b(?!\s\w)", r"\1"),  # "Henry the 8th"
@@ -78,6 +89,7 @@ _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     # Not "one hundred and one", whose parts add up.
     (rf"(?<![\w.,])(\d[\d,]*(?:\.\d+)?)((?:[\s-]{SCALE}\b)++)(?!\s(?:and\s)?\d)", _scaled),
     (r"\b(?:minus|negative)\s(?=\d)", "-"),
+    (r"([$€£])\s?(\d[\d,]*(?:\.\d+)?)(?!\w)", lambda money: f"{money[2]} {_MONEY[money[1]]}"),
     (rf"^(?:{_APPROXIMATELY})\s(?=[$€£]?\d)", ""),
     # A Roman number alone may be what is asked for.
     (
@@ -86,6 +98,11 @@ _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
 )
 _COMPILED = [(re.compile(pattern, re.IGNORECASE), written) for pattern, written in _RESPELLINGS]
+
+
+def folded(text: str) -> str:
+    """Fold compatibility forms; "3½" is written "3 1⁄2", not "31⁄2"."""
+    return normalize("NFKC", _FRACTION.sub(" ", text))
 
 
 def keep_signs(text: str) -> str:
@@ -101,7 +118,7 @@ def keep_signs(text: str) -> str:
 @lru_cache(maxsize=65536)
 def respell(text: str) -> str:
     """Write numbers in digits ("five million", "first", "Henry V"), "&" as "and", "St." in full."""
-    text = normalize("NFKC", unescape(text))
+    text = folded(unescape(text))
     for pattern, written in _COMPILED:
         text = pattern.sub(written, text)
     return text

@@ -1,6 +1,7 @@
 """`anchorscope check`: finds what would stop a run or spoil it, before anything is downloaded."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -11,10 +12,12 @@ from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
+from anchorscope.experiments.crossing.claims import LEAST_PAIRS
 from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import contents, gguf_files, loading, vocabulary
 from anchorscope.models.loading import fits
+from anchorscope.passes import partners
 from anchorscope.probes import power
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
 from anchorscope.storage.counts import in_words
@@ -27,8 +30,8 @@ from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
 
 FOR_GOOD = (
-    "adapter", "made-up-weights", "other-class", "quantised", "unknown-family", "unused-weights",
-    "weights-twice",
+    "adapter", "chat-template", "made-up-weights", "other-class", "quantised", "unknown-family",
+    "unused-weights", "weights-twice",
 )  # fmt: skip
 """Errors of a model that another download does not mend."""
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
@@ -150,7 +153,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
             yield Finding("warning", "model", what)
     for place in places[:1]:
-        finding = tried("model", name, checkpoint, place, entry.prompt)
+        finding = tried("model", name, checkpoint, place, entry, entry.prompt)
         yield finding
         if finding.status == "ok":
             yield from pickled(name, place)
@@ -164,9 +167,10 @@ def pickled(name: str, folder: Path) -> Iterator[Finding]:
         yield Finding("warning", "model", what, do, "no-safetensors")
 
 
-def checkpoint(folder: Path, prompt: str) -> str:
+def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
     loading.check(folder)
+    loading.check_prompt(folder, entry.names_prompt)
     if gguf_files.is_gguf(folder):
         header = gguf_files.read_header(folder)
         return f"{folder}, to be dequantised from {header.quantisation or 'floats'}"
@@ -256,6 +260,8 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         yield Finding("error", "dataset", what, do, "too-few-samples")
     else:
         yield Finding("ok", "dataset", usable)
+        if config.conditions.crossed is not None:
+            yield pairs(name, prepared.sampled, config)
         if sentence := power.too_small(counts.kept):
             do = "raise `sample_size` or `limit`, or add rows; see Power in docs/validity.md"
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
@@ -268,20 +274,48 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> str | None:
-    """Why no folds can be cut from questions, whatever a model answers; None if they can be.
-
-    Labels that are not known yet are taken as favourable as can be: every other group of linked
-    questions is right.
-    """
+    """Why no folds can be cut from questions, whatever a model answers; None if they can be."""
     from anchorscope.probes import fitting  # loads torch
 
-    group = pd.factorize(rows["component"])[0]
-    if (groups := group.max() + 1) < config.probe.folds:
+    if (groups := rows["component"].nunique()) < config.probe.folds:
         return f"only {groups} groups of linked questions for {config.probe.folds} folds"
+    return fitting.obstacle(supposed(rows), _folding(config))
+
+
+def supposed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return questions with an answer and a label, as favourable as can be where not known yet.
+
+    Every other group of linked questions is right, and the answer has the form of a gold one.
+    """
+    group = pd.factorize(rows["component"])[0]
     label = rows["label"].astype("Int64").fillna(pd.Series(group % 2, index=rows.index))
-    # Answers, which may link further rows, are not known either.
+    gold = rows["answers"].map(lambda golds: next(iter(golds), ""))
+    answer = rows["response"].fillna(gold)
+    return rows.assign(label=label, golds=rows["answers"], ea_text=answer, dropped=None)
+
+
+def _folding(config: Config) -> Any:
+    """Return how folds are cut; answers, which may link further rows, are not known yet."""
+    from anchorscope.probes import fitting
+
     probe = config.probe.model_dump() | {"disjoint": "subject"}
-    return fitting.obstacle(rows.assign(label=label), fitting.Settings(**probe, seed=config.seed))
+    return fitting.Settings(**probe, seed=config.seed)
+
+
+def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
+    """Say about how many pairs of answers can be swapped, if half of the answers are right."""
+    from anchorscope.probes import fitting
+
+    table = supposed(rows).assign(response=None)
+    fold = fitting.design(table, _folding(config)).fold
+    found = partners.crossing(table, dict(zip(table["id"], fold, strict=True))).partners
+    label = table.set_index("id")["label"]
+    n = max(Counter(label[id_] for id_ in found).values(), default=0) // 2
+    what = f"{name}: about {n:,} pairs can be swapped"
+    if n >= LEAST_PAIRS:
+        return Finding("ok", "dataset", what)
+    do = "give `relation`, or more rows; most claims cannot be judged otherwise"
+    return Finding("warning", "dataset", f"{what}, {LEAST_PAIRS} are needed", do, "too-few-pairs")
 
 
 def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -363,7 +397,9 @@ def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Findin
     absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
-        return tried("hub", f"{kind} {name}", checkpoint, folder, "plain") if folder else absent
+        return (
+            tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain") if folder else absent
+        )
     commit = revisions.known_commit("datasets", hub_id, entry.revision)
     cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
     there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()

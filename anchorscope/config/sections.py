@@ -220,7 +220,9 @@ class Model(Section):
     """Commit, branch or tag; null: the one in `revisions.lock.yaml`, at first the newest."""
     label: str = key("", "Name in figures; by default the key.")
     prompt: StyleName = key(
-        "few_shot", "; ".join(f"`{style.name}`: {style.about}" for style in STYLES.values()) + "."
+        "few_shot",
+        "; ".join(f"`{style.name}`: {style.about}" for style in STYLES.values())
+        + ". Models with a chat template must name it.",
     )
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Number format of the weights."""
@@ -239,6 +241,11 @@ class Model(Section):
             what = f"a model trained here has no chat template for `prompt: {self.prompt}`"
             raise mistake(what, "use `plain`")
         return self
+
+    @property
+    def names_prompt(self) -> bool:
+        """Whether the style of its prompts is named here, or decided by the model it reads."""
+        return "prompt" in self.model_fields_set or self.answers_of is not None
 
 
 class Fields(Section):

@@ -132,8 +132,11 @@ def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Lines about 0 with bands, and markers that are filled where something is claimed.
 
     Rows have `value`, `low`, `high`, `series` and `marker`; `dash` names a line's look, `banded`
-    rows have a band, and `claimed` fills a marker. All keep the colour of their series.
+    rows have a band, and `claimed` fills a marker. All keep the colour of their series. A row with
+    `least` has too few pairs, `n`, for a line; where no row has a line, the panel says so.
     """
+    short = rows.reindex(columns=["least"])["least"].notna()
+    few, rows = rows[short], rows[~short].drop(columns="least", errors="ignore")
     look, colour = frame.look, frame.shared.legend
     data = alt.Chart(rows).encode(frame.x, frame.y, color=colour, detail="quantity:N")
     lines = [
@@ -154,7 +157,11 @@ def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
         frame.part(marked.encode(fill=white, shape=alt.Shape("marker:N", scale=None)), "markers"),
         frame.reach(data),
     ]
-    return frame.panel(rows, views, "not measured, or too few pairs")
+    note = "not measured"
+    if len(few):
+        most = "at most " if len(few) > 1 else ""
+        note = f"{most}{few['n'].max():.0f} of {few['least'].max():.0f} pairs"
+    return frame.panel(rows, views, note)
 
 
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:

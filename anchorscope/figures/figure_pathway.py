@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,9 @@ NEEDED = (
     "model dataset site position layer quantity estimate ci_low ci_high n signal headline"
 ).split()
 OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
-LEAST_PAIRS = 10
-"""With fewer pairs of right answers, pairs of wrong answers are drawn."""
+LEAST_PAIRS, LEAST_GOLD = 10, 50
+"""With fewer pairs, or fewer pairs of gold answers, no claim is judged and no line is drawn."""
+SIDES = ("right", "wrong")
 PATHS = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
 """Tokens blocked in all four passes of a pair → end of the quantity's name."""
 AXIS_TITLE = "Pair term (logits)"
@@ -42,7 +44,7 @@ NOT_CROSSED = (
     "answers could be swapped."
 )
 TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
-KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", *TIPS)
+KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", "least", *TIPS)
 
 
 def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -50,11 +52,14 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
     A cell shows right answers if it has enough pairs of them, else wrong answers. It shows the
     pairs that `through_eq` counts. Where these are too few, it shows all pairs, with nothing
-    blocked.
+    blocked. A cell with too few pairs of either has one row, which says how many it has.
     """
     parts = []
     for _, cell in crossing.groupby(["model", "dataset"], sort=False):
         side = _side(cell)
+        if side is None:
+            parts.append(_too_few(cell, max(map(partial(_pairs, cell), SIDES)), LEAST_PAIRS))
+            continue
         counted = f"through_{side}" in set(cell["quantity"])
         first = f"through_{side}" if counted else f"pair_{side}"
         for cut, end in PATHS.items():
@@ -68,15 +73,24 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the pair terms of gold and of wrong answers."""
+    """Return the lines of the pair terms of gold and of wrong answers.
+
+    A cell with too few pairs of gold answers has one row, which says how many it has.
+    """
     parts = []
     names = {"gold answers": "pair_gold", f"{_own(claims)}wrong answers": "pair_wrong"}
-    for quantity, name in names.items():
-        gold = name == "pair_gold"
-        lines = _claimed(crossing[crossing["quantity"] == name], claims, "truth")
-        lines["claimed"] &= gold
-        dash = "clean" if gold else "exact tokens blocked"
-        parts.append(lines.assign(quantity=quantity, dash=dash, banded=True))
+    for _, cell in crossing.groupby(["model", "dataset"], sort=False):
+        gold_known = _pairs(cell, "gold") > 0
+        kind, least = ("gold", LEAST_GOLD) if gold_known else ("wrong", LEAST_PAIRS)
+        if (n := _pairs(cell, kind)) < least:
+            parts.append(_too_few(cell, n, least))
+            continue
+        for quantity, name in names.items():
+            gold = name == "pair_gold"
+            lines = _claimed(cell[cell["quantity"] == name], claims, "truth")
+            lines["claimed"] &= gold
+            dash = "clean" if gold else "exact tokens blocked"
+            parts.append(lines.assign(quantity=quantity, dash=dash, banded=True))
     return _lines(parts, crossing)
 
 
@@ -86,10 +100,21 @@ def _own(claims: pd.DataFrame) -> str:
     return "" if (verdicts == "not measured").all() else "own "
 
 
-def _side(cell: pd.DataFrame) -> str:
-    """Return whose pairs a cell shows, `right` or `wrong`."""
-    right = cell["n"][cell["quantity"] == "pair_right"]
-    return "right" if right.max() >= LEAST_PAIRS else "wrong"
+def _side(cell: pd.DataFrame) -> str | None:
+    """Return whose pairs a cell shows, `right` or `wrong`; None if both are too few."""
+    return next((side for side in SIDES if _pairs(cell, side) >= LEAST_PAIRS), None)
+
+
+def _pairs(cell: pd.DataFrame, kind: str) -> int:
+    """Return how many pairs of `right`, `wrong` or `gold` answers a cell has."""
+    n = cell["n"][cell["quantity"] == f"pair_{kind}"]
+    return 0 if n.empty else int(n.max())
+
+
+def _too_few(cell: pd.DataFrame, n: int, least: int) -> pd.DataFrame:
+    """Return a row without a value that says how many pairs a cell has, and how many it needs."""
+    row = cell.head(1).assign(n=n, least=least, value=np.nan, low=np.nan, high=np.nan)
+    return row.assign(claimed=False, banded=False, quantity="too few pairs", dash="clean")
 
 
 def _claimed(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFrame:
@@ -104,7 +129,11 @@ def _claimed(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFra
 def _lines(parts: Sequence[pd.DataFrame], crossing: pd.DataFrame) -> pd.DataFrame:
     rows = pd.concat(parts) if parts else _claimed(crossing.head(0), crossing.head(0), "")
     rows = data.by_group(rows, ANCHORS[0])
-    drawn = rows[rows["value"].notna()].sort_values(["offset", "quantity", "layer"])
+    if "least" not in rows:
+        rows = rows.assign(least=np.nan)
+    drawn = rows[rows["value"].notna() | rows["least"].notna()].sort_values(
+        ["offset", "quantity", "layer"]
+    )
     return drawn.filter(KEPT).round(4)
 
 

@@ -47,12 +47,14 @@ class Header:
         quantisation: what the file calls its format, such as `Q4_K_M`, or else the format of most
             weights; None if they are floats.
         words: the settings of its tokenizer, without lists.
+        has_template: whether it holds a chat template.
     """
 
     config: Mapping[str, Any]
     numbers: int
     quantisation: str | None
     words: Mapping[str, Any]
+    has_template: bool
 
 
 def is_gguf(path: str | Path) -> bool:
@@ -90,6 +92,7 @@ def read_header(path: Path) -> Header:
             for key, value in fields.items()
             if key.startswith("tokenizer.ggml.") and not isinstance(value, list)
         },
+        bool(fields.get("tokenizer.chat_template")),
     )
 
 

@@ -157,6 +157,25 @@ def _check_files(folder: Path) -> None:
     raise AnchorscopeError(what, folder, do, see="missing-files")
 
 
+def check_prompt(folder: str | Path, named: bool) -> None:
+    """Refuse a model with a chat template if no prompt style is named for it.
+
+    Raises:
+        AnchorscopeError: the folder or GGUF file has a chat template, and `named` is false.
+    """
+    if not named and _has_template(Path(folder)):
+        what = "the model has a chat template, and its entry does not name a `prompt`"
+        do = "add `prompt: chat` for an instruct model, or `prompt: few_shot` for a base model"
+        raise AnchorscopeError(what, folder, do, see="chat-template")
+
+
+def _has_template(folder: Path) -> bool:
+    """Return whether a checkpoint's folder or GGUF file holds a chat template."""
+    if gguf_files.is_gguf(folder):
+        return gguf_files.read_header(folder).has_template
+    return vocabulary.has_template(folder)
+
+
 def missing(folder: Path) -> list[str]:
     """Names of the files of weights that a checkpoint's folder lacks.
 

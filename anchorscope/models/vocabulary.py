@@ -88,6 +88,13 @@ def check_files(folder: Path) -> None:
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer")
 
 
+def has_template(folder: Path) -> bool:
+    """Return whether a folder holds a chat template, without loading the tokenizer."""
+    path = folder / "tokenizer_config.json"
+    inside = path.is_file() and read_json(path).get("chat_template")
+    return bool(inside) or (folder / "chat_template.jinja").is_file()
+
+
 def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
     """Refuse a slow tokenizer, which is in Python, and one that spells out its special tokens.
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,8 @@ COLUMNS = {
 }
 """Column of the table → what it holds."""
 LEARNED = ("t", "offset", "inner_auc")
+WORTH_A_FIT = 20
+"""Probes that score a pass in the time in which one probe is fitted, measured on a CPU."""
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
@@ -88,6 +91,31 @@ class _Rows:
 
 
 @dataclass(frozen=True)
+class _Steps:
+    """Work on one layer of a read-out, counted in fitted probes; so it tells the time left."""
+
+    clean: int  # fit the probes and choose their penalties
+    draws: int  # fit those of the bootstrap draws
+    refit: int  # fit probes to a condition
+    scored: int  # score a condition
+
+    @classmethod
+    def of(cls, design: Design, draws: int) -> Self:
+        folds = len(design.inner)
+        each = folds + len(design.inner_folds)
+        scored = 1 + folds * (1 + draws) // WORTH_A_FIT
+        return cls(each * len(design.settings.penalties), folds * draws, each, scored)
+
+    def under(self, condition: Condition) -> int:
+        """The steps of one condition."""
+        return self.scored + (self.refit if has_refit(*condition) else 0)
+
+    def under_all(self, conditions: Sequence[Condition]) -> int:
+        """The steps of a read-out under some conditions and the clean pass."""
+        return self.clean + self.draws + sum(map(self.under, conditions))
+
+
+@dataclass(frozen=True)
 class CellScores:
     """The scoring of a cell: `tables` fits and scores, and then `fitted` and `draws` are filled."""
 
@@ -112,16 +140,16 @@ class CellScores:
                 the design.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
-        steps = len(self.readouts) * (1 + len(others))
-        with Progress(total=steps, unit="conditions") as progress:
-            for readout in self.readouts:
-                probes = self._fit(readout)
+        layers = [len(self._measured(readout, CLEAN).x) for readout in self.readouts]
+        steps = _Steps.of(self.design, len(self.draws))
+        with Progress(total=sum(layers) * steps.under_all(others), unit="steps") as progress:
+            for readout, n in zip(self.readouts, layers, strict=True):
+                probes = self._fit(readout, steps, progress)
                 self.fitted[readout] = probes.clean.fitted
                 yield from self._clean(readout, probes)
-                progress.update(1)
                 for condition in others:
                     yield from self._scored(self._measured(readout, condition), probes)
-                    progress.update(1)
+                    progress.update(n * steps.under(condition))
 
     def _measured(self, readout: str, condition: Condition) -> _Rows:
         ids, x = self.activations(readout, *condition)
@@ -132,7 +160,7 @@ class CellScores:
             raise rows.other_samples(f"id {strange[0]} has no answer")
         return rows
 
-    def _fit(self, readout: str) -> _Probes:
+    def _fit(self, readout: str, steps: _Steps, progress: Progress) -> _Probes:
         """The probes of one read-out.
 
         Those of the draws are calibrated on the other outer folds, see `fitting.fit`.
@@ -144,10 +172,12 @@ class CellScores:
             """All probes of some layers."""
             clean = fitting.fit(x, design, device=device)
             learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
+            progress.update(len(x) * steps.clean)
             if self.draws:
                 again = fitting.fit(x, design, clean.c, self.draws.weights, device=device)
                 s = out_of_fold(again, x, design.of_draws(len(self.draws)))
                 learned["draws"] = Learned(again, s)
+                progress.update(len(x) * steps.draws)
             if null is not None:
                 other = fitting.fit(x, null, clean.c, device=device)
                 learned["shuffled"] = Learned(other, out_of_fold(other, x, design.fold))

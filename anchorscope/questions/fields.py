@@ -22,10 +22,11 @@ NAMED = 5  # own anchors without a place that are named, for each reason
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 # A bracket with a quotation behind it; brackets round commas, numbers side by side, `key: value` or
-# nothing; `array([...])`, `c("a", "b")`, `set()`; a printed Series.
+# nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series.
 _COLLECTION = re.compile(
     r"[\[{]\s*['\"].*|[\[{](?:[^,]*,.*|\s*[-+.\d]+(?:\s+[-+.\d]+)+\s*)[\]}]|\{(?:[^,]*:.*|\s*)\}"
-    r"|[\w.]+\(\s*(?:[\[{(]|['\"][^,]*,).*\)|set\(\)|.*\ndtype: \w+|shape: \(\d.*",
+    r"|[\w.]+\(\s*(?:[\[{(]|['\"][^,]*,).*\)|set\(\)|character\(0\)|\[\s*[\w.]+\(['\"\d].*\)\s*\]"
+    r"|.*\ndtype: \w+|shape: \(\d.*",
     re.DOTALL,
 )
 LABELS = {"0": 0, "1": 1, "false": 0, "true": 1}
@@ -130,6 +131,8 @@ class RowCells:
 
     def _items(self, name: str, value: Any) -> Iterator[Any]:
         """The single values of a value that may be a list, a string, or a string with a list."""
+        if isinstance(value, list) and any(isinstance(item, tuple) for item in value):
+            return iter(value)  # the entries of a Parquet map, which are no answers
         items = self._parsed(name, value) if isinstance(value, str) else _plain(value)
         return _flat(items) if isinstance(items, list) else iter([value])
 
@@ -261,9 +264,14 @@ def _python(text: str) -> Any:
 
 
 def _is_collection(text: str) -> bool:
-    """Whether a text looks like a tuple, set, dict or array, or like a list without quotes."""
+    """Whether a text looks like a tuple, set, dict or array, or like a list without quotes.
+
+    Or like a list that was encoded twice.
+    """
     if _COLLECTION.fullmatch(text):
         return True
     with suppress(*UNREADABLE):
+        if text.startswith('"['):
+            return _parsed_list(json.loads(text)) is not None
         return text.startswith("(") and isinstance(_python(text), tuple)
     return False

@@ -1,7 +1,7 @@
 """A cell's tables as data and in sentences, for the report and `anchorscope show`.
 
-The sentences are in `resources/report/cell.txt`, those on claims in `claims.txt`. How numbers are
-written is decided here, for all templates.
+The sentences are in `resources/report/cell.txt`, those on claims in `claims.txt` here. How numbers
+are written is decided here, for all templates.
 """
 
 import textwrap
@@ -23,7 +23,12 @@ from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
 
-RESOURCES = Path(__file__).resolve().parents[2] / "resources" / "report"
+HERE = Path(__file__).resolve().parent
+RESOURCES = HERE.parents[1] / "resources" / "report"
+TABLES = {"curve": ""} | {
+    name: f".{name}" for name in ("controls", "contrasts", "crossing", "claims")
+}
+"""Tables that a summary reads, with the ends of their names."""
 ENDS = ("value", "low", "high")
 Interval = Mapping[str, float | None]
 """A number with its interval: `value`, `low` and `high`, None where not measured."""
@@ -57,27 +62,41 @@ def summary(
     stem = (
         f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
     )
-    curve, *others = (
-        _of_cell(_table(f"{stem}{name}.csv", files), model, dataset)
-        for name in ("", ".controls", ".contrasts", ".crossing", ".claims")
-    )
+    tables = {
+        name: _of_cell(_table(f"{stem}{end}.csv", files), model, dataset)
+        for name, end in TABLES.items()
+    }
+    curve = tables["curve"]
     measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
+    names = {"model": model, "dataset": dataset}
+    samples = {"samples": run_facts.funnel(config.root, model, dataset)}
+    return names | samples | of_tables(tables, readout)
+
+
+def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any]:
+    """Return what `summary` says of a cell at a read-out, from its tables alone.
+
+    Args:
+        tables: Those of `TABLES`, with the rows of the cell.
+
+    Raises:
+        AnchorscopeError: The read-out was not measured.
+    """
     pair = Pair.of(readout)
-    curve = at_readout(curve, pair)
-    controls, contrasts, crossing, claims = (rows_at(table, pair) for table in others)
+    curve = at_readout(tables["curve"], pair)
+    controls, contrasts, crossing, claims = (
+        rows_at(tables[name], pair) for name in ("controls", "contrasts", "crossing", "claims")
+    )
     require(claims, ["claim", "verdict"])
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
     floor = "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"]
     return {
-        "model": model,
-        "dataset": dataset,
         "readout": readout,
         "headline_layer": layer,
         "layers": len(controls),
-        "samples": run_facts.funnel(config.root, model, dataset),
         "n": int(headline["n"]),
         "share_wrong": _number(headline["share_wrong"]),
         "claims": (judged := _claims(claims)),
@@ -229,7 +248,7 @@ def sentence(text: str) -> str:
 def templates(*, autoescape: bool) -> Environment:
     """The report's templates, with filters that write numbers."""
     environment = Environment(
-        loader=FileSystemLoader(RESOURCES),
+        loader=FileSystemLoader([HERE, RESOURCES]),
         autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,

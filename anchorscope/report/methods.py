@@ -1,11 +1,14 @@
 """The methods paragraph of a figure, its table of claims, and its references.
 
-The words are in `resources/report/methods.txt`, the entries in `references.bib`. Claims are those
+The words are in `methods.txt`, the entries in `resources/report/references.bib`. Claims are those
 of the figure's table of claims. Paths and digests are in the provenance of the tables.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -33,6 +36,25 @@ OF_MODEL = {
 """How the name of a model of the hub begins → the key of its reference."""
 
 
+@dataclass(frozen=True)
+class About:
+    """What a methods text names.
+
+    Attributes:
+        title: Its heading.
+        models: Labels of the models.
+        datasets: Labels of the datasets.
+        given: Labels of datasets that bring answers of their own.
+        labelled: Labels of datasets that bring labels of these answers.
+    """
+
+    title: str
+    models: Sequence[str]
+    datasets: Sequence[str]
+    given: Sequence[str]
+    labelled: Sequence[str]
+
+
 def text(config: Config, figure: str) -> str:
     """Return the figure's methods, its claims, and what is not claimed, in Markdown.
 
@@ -40,11 +62,50 @@ def text(config: Config, figure: str) -> str:
     """
     readout = config.figures[figure].readout
     cells = [
-        _cell(config, summary(config, *cell, readout=readout, figure=figure))
+        _named(config, summary(config, *cell, readout=readout, figure=figure))
         for cell in config.cells(figure)
     ]
-    template = templates(autoescape=False).get_template("methods.txt")
-    return template.render(config=config, figure=figure, **_content(config, figure, cells))
+    datasets = [config.datasets[key] for key in config.figures[figure].datasets]
+    fields = [(one.label, one.fields) for one in datasets if one.fields]
+    given = [one.label for one in datasets if one.world and one.world.style.startswith("null-")]
+    about = About(
+        title=f"Methods of the figure {figure}",
+        models=[config.models[key].label for key in config.figures[figure].models],
+        datasets=[one.label for one in datasets],
+        given=given + [label for label, chosen in fields if chosen.response],
+        labelled=[label for label, chosen in fields if chosen.label],
+    )
+    return rendered(config, about, cells)
+
+
+def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
+    """Return the methods, claims, and what is not claimed, in Markdown.
+
+    Args:
+        config: The settings that the cells were measured with.
+        about: What the text names.
+        cells: Summaries of the cells at one read-out, each with its `name`.
+    """
+    cells = [_counted(cell) for cell in cells]
+    crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
+    return (
+        templates(autoescape=False)
+        .get_template("methods.txt")
+        .render(
+            config=config,
+            readout=Pair.of(cells[0]["readout"]),
+            cells=cells,
+            crossed=crossed,
+            wording=any(one["source"] == "wording" for one in crossed),
+            made=[
+                claim
+                for claim in SAYS
+                if any(cell["claims"][claim]["verdict"] == YES for cell in cells)
+            ],
+            version=version("anchorscope"),
+            **vars(about),
+        )
+    )
 
 
 def references(config: Config, figure: str) -> str:
@@ -76,33 +137,13 @@ def _entries() -> Iterator[tuple[str, str]]:
             yield found[1], entry.strip() + "\n"
 
 
-def _cell(config: Config, found: Summary) -> dict[str, Any]:
-    """Return a cell's summary with its name and the numbers of right and wrong answers."""
+def _named(config: Config, found: Summary) -> dict[str, Any]:
+    """Return a cell's summary with its name."""
     model, dataset = config.models[found["model"]], config.datasets[found["dataset"]]
+    return {**found, "name": f"{model.label} on {dataset.label}"}
+
+
+def _counted(found: Summary) -> dict[str, Any]:
+    """Return a cell's summary with the numbers of right and wrong answers."""
     wrong = round(found["n"] * found["share_wrong"])
-    name = f"{model.label} on {dataset.label}"
-    return {**found, "name": name, "right": found["n"] - wrong, "wrong": wrong}
-
-
-def _content(config: Config, figure: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the template shows beside config and figure."""
-    datasets = [config.datasets[key] for key in config.figures[figure].datasets]
-    fields = [(one.label, one.fields) for one in datasets if one.fields]
-    given = [one.label for one in datasets if one.world and one.world.style.startswith("null-")]
-    crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
-    return {
-        "models": [config.models[key].label for key in config.figures[figure].models],
-        "datasets": [one.label for one in datasets],
-        "given": given + [label for label, chosen in fields if chosen.response],
-        "labelled": [label for label, chosen in fields if chosen.label],
-        "readout": Pair.of(config.figures[figure].readout),
-        "cells": cells,
-        "crossed": crossed,
-        "wording": any(one["source"] == "wording" for one in crossed),
-        "made": [
-            claim
-            for claim in SAYS
-            if any(cell["claims"][claim]["verdict"] == YES for cell in cells)
-        ],
-        "version": version("anchorscope"),
-    }
+    return {**found, "right": found["n"] - wrong, "wrong": wrong}

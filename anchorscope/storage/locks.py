@@ -1,4 +1,4 @@
-"""The lock of a cell's job, so that no two processes make the same product at the same time.
+"""The lock of a long job, so that no two processes make the same product at the same time.
 
 Snakemake's lock belongs to a run: it does not see a job that outlives its run, and the end of one
 run removes the locks of all. So each job holds a lock of its own, `<root>/.partial/<product>.lock`,

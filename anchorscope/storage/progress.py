@@ -4,6 +4,8 @@ import io
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tqdm import tqdm
@@ -66,6 +68,30 @@ class Progress(tqdm):
             return
         line = self.format_meter(**{**self.format_dict, "bar_format": LINE, "ncols": None})
         log.info("%s", " ".join(line.split()))  # tqdm pads a rate below ten with a space
+
+
+@contextmanager
+def shown(job: str) -> Iterator[None]:
+    """Show the log of some work on the terminal or in the notebook, as a job of the workflow does.
+
+    Where the caller has set up the log of `anchorscope`, that is left as it is.
+
+    Args:
+        job: What every line of progress begins with.
+    """
+    top, handler = logging.getLogger("anchorscope"), Lines(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    alone, level, Progress.job = not top.hasHandlers(), top.level, job
+    if alone:
+        top.addHandler(handler)
+        top.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        Progress.job = ""
+        if alone:
+            top.removeHandler(handler)
+            top.setLevel(level)
 
 
 class Lines(logging.StreamHandler):

@@ -16,7 +16,7 @@ from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import resume
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
-from anchorscope.workflow.stage import job_of
+from anchorscope.workflow.stage import job_of, root_of_lock
 from anchorscope.workflow.studies import Study
 
 
@@ -40,6 +40,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     jobs = list(workflow.dag.needrun_jobs())
     refuse_held(jobs)
     check_sources(jobs)
+    check_prompts(jobs, config)
     measuring = [job for job in jobs if job.rule.name == "activations"]
     if sizes := [_added_bytes(job, studies) for job in measuring]:
         need = check_room(sizes, config.keep_activations, config.results)
@@ -62,7 +63,7 @@ def refuse_held(jobs: Iterable[Any]) -> None:
     """
     held = {}
     for job in jobs:
-        root = getattr(job.wildcards, "root", None)
+        root = root_of_lock(job)
         if root and (process := locks.holder(root, job.output[0])):
             held[str(job.output[0])] = f"{job_of(job)}: {process}"
     if held:
@@ -105,6 +106,23 @@ def check_sources(jobs: Iterable[Any]) -> None:
         lines = [f"\n  - {one.what} ({one.where}); {one.do}" for one in errors]
         what = f"{len(errors)} models or datasets cannot be had:{''.join(lines)}"
         raise AnchorscopeError(what, None, "correct their entries in the config", see="sources")
+
+
+def check_prompts(jobs: Iterable[Any], config: RunConfig) -> None:
+    """Refuse models of some jobs that are here and have a chat template, but no `prompt`.
+
+    Raises:
+        AnchorscopeError: names the first of them.
+    """
+    for name in sorted({job.wildcards.model for job in jobs if hasattr(job.wildcards, "model")}):
+        entry = config.models[name]
+        folder = entry.local or (entry.hub and loading.cached(entry.hub, entry.revision))
+        if folder:
+            try:
+                loading.check_prompt(folder, entry.names_prompt)
+            except AnchorscopeError as error:
+                what = f"model `{name}`: {error.what}"
+                raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
 
 
 def _look_up_model(entry: Mapping[str, Any], known: bool) -> None:

@@ -251,10 +251,15 @@ class Paths:
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property
+    def words(self) -> list[str]:
+        """The templates of what is said of claims and methods."""
+        folder = Path(self.project, "anchorscope/report")
+        return [str(folder / name) for name in ("claims.txt", "methods.txt")]
+
+    @property
     def methods_words(self) -> str:
         """What a paper says of any figure, and the references, by their content."""
-        names = ("claims.txt", "methods.txt", "references.bib")
-        return digest([Path(self.resources, "report", name) for name in names])[:12]
+        return digest([*self.words, Path(self.resources, "report/references.bib")])[:12]
 
 
 def _state_of(files: Sequence[str | Path]) -> str | None:

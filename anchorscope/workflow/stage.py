@@ -17,6 +17,9 @@ from anchorscope.storage.records import check_funnel
 
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
+MAKE_CHECKPOINTS = ("train", "dequantise")
+"""Rules that make `<results>/models/<model>/`, which takes minutes to hours."""
+
 OBJECTS = 100_000
 """New objects between two collections of garbage.
 
@@ -39,8 +42,8 @@ def stage(snakemake: Any) -> Iterator[None]:
 
     Inputs are refused if more samples were lost on their way than `most_dropped` allows. An
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
-    error is a bug of ours: exit code 2, with its traceback. The job of a cell holds its lock, see
-    `storage.locks`.
+    error is a bug of ours: exit code 2, with its traceback. The job of a cell, and one that makes a
+    checkpoint, holds its lock, see `storage.locks`.
     """
     gc.set_threshold(OBJECTS)
     _log_to(*snakemake.log[:1])
@@ -51,9 +54,9 @@ def stage(snakemake: Any) -> Iterator[None]:
             if beside(path).is_file():
                 check_funnel(path, float(most))  # YAML reads 5e-1 as text
         named = dict(snakemake.wildcards.items())
-        root = named.pop("root", None)
+        named.pop("root", None)
         Progress.job = " ".join([snakemake.rule, *named.values()])
-        with _alone(snakemake, root):
+        with _alone(snakemake):
             partial.drop(inputs)
             yield
     except KeyboardInterrupt:
@@ -70,10 +73,20 @@ def stage(snakemake: Any) -> Iterator[None]:
         Progress.job = ""
 
 
+def root_of_lock(job: Any) -> str | None:
+    """Return the folder whose `.partial` holds the lock of a job; None if the job holds none.
+
+    Jobs that hold none take seconds: they locate a model, read rows, or join the tables of cells.
+    """
+    if str(job.rule) in MAKE_CHECKPOINTS:
+        return str(Path(job.output[0]).parents[1])
+    return getattr(job.wildcards, "root", None)
+
+
 @contextmanager
-def _alone(snakemake: Any, root: str | None) -> Iterator[None]:
-    """Hold the lock of a cell's job; end the job if another process has made the same meanwhile."""
-    if root is None:
+def _alone(snakemake: Any) -> Iterator[None]:
+    """Hold the lock of a job; end the job if another process has made the same meanwhile."""
+    if (root := root_of_lock(snakemake)) is None:
         yield
         return
     with locks.held(root, snakemake.output[0]) as waited:

@@ -69,6 +69,9 @@ def test_a_remark_in_brackets_goes_from_the_first_gold_and_tells_aliases_apart()
         ("Chanel No. 5", "Chanel #5"),
         ("Roe vs Wade", "Roe v. Wade"), ("1500 BC", "about 1500 BC"), ("1965", "By 1965"),
         ("four billion", "around 4 billion"), ("10,000 BC", "10000 B.C."),
+        ("3½", "3 1/2"), ("44 BCE", "44 B.C."), ("AD 79", "79 C.E."), ("8:00 PM", "8 p.m."),
+        ("$5", "5 dollars"), ("$1.5 million", "1,500,000 dollars"), ("Disney+", "Disney Plus"),
+        ("F#", "F♯"),
         ("Simon &amp; Garfunkel", "Simon & Garfunkel"), ("3-Sep-1939", "September 3, 1939"),
     ],
 )  # fmt: skip
@@ -83,6 +86,8 @@ def test_what_differs_in_form_only_is_equal_both_ways(answer: str, gold: str) ->
         ("15", "1,5"), ("5", ".5"), ("1.5", "1.5 million"), ("100 BC", "100"),
         ("one hundred and one", "100"), ("two hundred", "2"), ("12", "1 2"), ("14", "XIV"),
         ("2nd", "2"), ("500", "5 hundred thousand"), ("2nd century BC", "2nd century"),
+        ("C", "C++"), ("C", "C#"), ("C#", "C++"), ("3½", "31/2"), ("8:30 pm", "8 pm"),
+        ("$5", "5 pounds"), ("44 BCE", "44 CE"),
     ],
 )  # fmt: skip
 def test_signs_and_scales_make_another_number_both_ways(answer: str, gold: str) -> None:

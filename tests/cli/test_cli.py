@@ -85,7 +85,7 @@ def test_every_family_passes_the_checks_and_the_start_of_a_run(run, clone, check
     chosen = loaded()
     place = SimpleNamespace(root=chosen.root, model="near", dataset="rows")
     job = SimpleNamespace(
-        rule=SimpleNamespace(name="activations"), wildcards=place, output=[str(clone / "none")]
+        rule=SimpleNamespace(name="activations"), wildcards=place, output=[f"{chosen.root}/none"]
     )
     workflow = SimpleNamespace(
         dag=SimpleNamespace(needrun_jobs=lambda: [job]), executor_settings=None
@@ -178,10 +178,42 @@ def test_rows_too_few_to_call_a_signal_are_warned_of(run, clone):
     assert "no probe is called a signal" in text or "only if its AUC is" in text
 
 
+@pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])
+def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
+    rows = [
+        {"q": f"{word} of {number}?", "a": f"Name{number}", "s": f"Town {number}",
+         "one": "of", "each": f"of {number}"}
+        for number, word in enumerate(f"{chr(97 + i % 26)}{chr(97 + i // 26)}q" for i in range(100))
+    ]  # fmt: skip
+    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    fields = {"question": "q", "answers": ["a"], "subject": "s"}
+    fields |= {"relation": relation} if relation else {}
+    more = {"datasets": {"rows": {"sample_size": 100, "fields": fields}}}
+    (clone / "more.yaml").write_text(yaml.safe_dump(more | {"conditions": {"crossed": {}}}))
+    found = run("check", "--config", "more.yaml").about("dataset")
+    (told,) = [one for one in found if "can be swapped" in one[1]]
+    said = f"rows: about {n} pairs can be swapped"
+    if n:
+        assert told == ("ok", said)
+    else:
+        assert told[0] == "warning" and told[1].startswith(f"{said}, 10 are needed")
+        assert "give `relation`, or more rows" in told[1]
+    assert not any("can be swapped" in text for _, text in run("check").about("dataset"))
+
+
 def test_a_chat_model_without_a_template_is_an_error(run, clone):
     (clone / "more.yaml").write_text("models: {near: {prompt: chat}}")
     ((status, text),) = run("check", "--config", "more.yaml").about("model")
     assert status == "error" and "no chat template" in text
+
+
+def test_a_model_with_a_chat_template_must_name_its_prompt(run, clone):
+    (clone / "checkpoint/chat_template.jinja").write_text("{{ messages }}")
+    assert run("check").code == 0
+    (clone / "more.yaml").write_text("models: {bare: {local: checkpoint}}\n"
+                                     "figures: {mine: {models: [bare]}}")  # fmt: skip
+    ((status, text),) = run("check", "--config", "more.yaml").about("model")
+    assert status == "error" and "does not name a `prompt`" in text and "`prompt: chat`" in text
 
 
 def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):

@@ -34,6 +34,10 @@ def test_no_key_of_it_is_given_twice(path):
     read([PROJECT / "config.yaml", path])
 
 
+def test_every_model_names_its_prompt():
+    assert all(model.names_prompt for model in load(OWN).models.values())
+
+
 def test_a_config_of_settings_alone_has_the_models_and_null_controls():
     found = load({"targets": ["mine"], "figures": {"mine": figure("hard-qwen3", "world-search")}})
     assert found.models["qwen3-4b"].hub == "Qwen/Qwen3-4B"

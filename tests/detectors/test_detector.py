@@ -179,7 +179,7 @@ def test_another_tokenizer_is_refused(detector: Detector, load: Any) -> None:
 
 
 def test_worked_examples_are_shown_again_and_others_would_be_noticed(llama: Loaded) -> None:
-    shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
+    shown = {"prompt": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
     detector = anchorscope.measure(
         llama.model, llama.tokenizer, rows(70), **SETTINGS | shown
     ).detector()

@@ -86,6 +86,12 @@ def line_of(panel: dict[str, Any]) -> dict[str, Any]:
     return next(views(panel, "line"))["encoding"]
 
 
+def note_of(panel: dict[str, Any]) -> str:
+    """The words in an empty panel."""
+    *_, note = views(panel, "text")
+    return str(note["mark"]["text"])
+
+
 def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() -> None:
     spec = usual()
     for panel, *_ in columns(spec):
@@ -336,8 +342,25 @@ def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_name
         assert {row["dataset"] for row in points(spec, panel)} == {"PopQA", "TriviaQA", "HotpotQA"}
     assert "No two answers could be swapped: Llama-3.2-3B on NQ." in details(spec)
     alone = draw(table_of(), crossing[crossing["model"] == "llama-3.2-1b"])
-    *_, note = views(columns(alone)[1][1], "text")
-    assert note["mark"]["text"] == "not measured, or too few pairs"
+    assert note_of(columns(alone)[1][1]) == "not measured"
+
+
+def test_below_the_least_number_of_pairs_a_panel_is_empty_and_says_how_many_there_are() -> None:
+    crossing, quantity = crossed(), crossed()["quantity"]
+    model, nq = crossing["model"] == "llama-3.2-3b", crossing["dataset"] == "nq"
+    one = crossing["dataset"] == DATASETS[0][0]
+    crossing.loc[model & quantity.isin(["pair_right", "pair_wrong"]), "n"] = 2
+    crossing.loc[model & one & (quantity == "pair_wrong"), "n"] = 4
+    crossing.loc[model & nq & (quantity == "pair_gold"), "n"] = 12
+    _, middle, lower = columns(spec := draw(table_of(), crossing))[1]
+    assert note_of(middle) == "at most 4 of 10 pairs"
+    assert points(spec, middle) == []
+    assert {row["dataset"] for row in points(spec, lower)} == {"PopQA", "TriviaQA", "HotpotQA"}
+    assert "Middle row: wrong answers" not in caption(spec)
+    alone = draw(table_of(), crossing[model & nq], datasets=[("nq", "NQ")])
+    _, middle, lower = columns(alone)[1]
+    assert note_of(middle) == "2 of 10 pairs"
+    assert note_of(lower) == "12 of 50 pairs"
 
 
 def test_the_axis_of_the_pair_has_no_labels_nearer_than_a_step() -> None:

@@ -117,6 +117,8 @@ def test_the_tokenizer_and_template_are_those_in_the_file(
     for text in [*TEXTS, "a  Space, 1867, 東京 isn't\n\n<|im_end|>"]:
         assert loaded.tokenizer(text)["input_ids"] == words.encode(text).ids
     assert loaded.tokenizer.chat_template == TEMPLATE
+    with pytest.raises(AnchorscopeError, match="does not name a `prompt`"):
+        loading.check_prompt(tmp_path / "tiny.gguf", named=False)
     assert (loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id) == (1, 2)
     assert loaded.model.generation_config.eos_token_id == 2
 

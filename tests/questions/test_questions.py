@@ -81,6 +81,7 @@ def test_answers_may_be_text_a_list_or_a_list_in_text(given, answers) -> None:
         "{'a': 1}", '{"a": 1}', "[Town 1, Burgh 1]", "{Town 1,Burgh 1}", 'c("a", "b")', "['a', 'b'",
         "{}", "set()", "()", "0    a\n1    b\ndtype: str",
         'shape: (1,)\nSeries: [str]\n[\n\t"a"\n]', "[np.str_('a'), np.str_('b')]",
+        "[np.str_('a')]", "[np.float64(1.0)]", "character(0)", '"[\\"a\\", \\"b\\"]"',
     ],
 )  # fmt: skip
 def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
@@ -102,7 +103,8 @@ def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
         ('[\n  "a",\n  "b"\n]', ["a", "b"]), ("[('a', 'b'), ['c']]", ["a", "b", "c"]),
         ("['it\\'s', \"it's\"]", ["it's"]), ("[1990, 1991]", ["1990", "1991"]),
         ('["(1, 2)"]', ["(1, 2)"]), ("[REC]", ["[REC]"]), ("{x}", ["{x}"]),
-        ("f(x, y)", ["f(x, y)"]),
+        ("f(x, y)", ["f(x, y)"]), ('"[Untitled]"', ['"[Untitled]"']),
+        ("[Sign(ed)]", ["[Sign(ed)]"]),
         ("(500) Days of Summer (film)", ["(500) Days of Summer (film)"]),
         ("(foaled May 1, 1999)", ["(foaled May 1, 1999)"]), ("(Ely, Kent)", ["(Ely, Kent)"]),
         ("Ely, Kent", ["Ely, Kent"]), ("[sic", ["[sic"]),
@@ -122,6 +124,7 @@ FULL = {**PLAIN, "subject": "s", "titles": "t", "relation": "r", "response": "sa
     [
         ("question", ["Who?", "Where?"], "list"), ("question", {"text": "Who?"}, "dict"),
         ("question", 7, "int"), ("answer", {"value": "gold"}, "dict"), ("answer", True, "bool"),
+        ("answer", [("en", "gold"), ("de", "Gold")], "tuple"),
         ("s", 1984, "int"), ("t", ["Emma", 3.5], "float"), ("r", True, "bool"),
         ("said", ["It is Melville.", "It is Poe."], "list"),
         ("said", np.array(["a", "b"]), "list"), ("id", {"n": 1}, "dict"),

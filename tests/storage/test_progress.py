@@ -1,12 +1,14 @@
 """Rate and time left: of what this process did."""
 
+import logging
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from anchorscope.storage import partial
-from anchorscope.storage.progress import Progress
+from anchorscope.storage.progress import Progress, shown
 
 
 def rows(folder: Path, number: int) -> None:
@@ -39,3 +41,21 @@ def test_the_rate_is_the_mean_of_quick_and_slow_steps() -> None:
             progress.update(1)
         state = progress.format_dict
     assert state["rate"] is None and state["n"] / state["elapsed"] < 20 / 0.4
+
+
+def test_a_call_shows_its_log_unless_the_caller_has_set_one_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = logging.getLogger("anchorscope")
+    monkeypatch.setattr(top, "propagate", False)  # as where nobody has set up any log
+    monkeypatch.setattr(top, "handlers", [])
+
+    def work() -> str:
+        with shown("tiny on mine"), Progress(total=2, unit="rows") as progress:
+            progress.update(2)
+        return capsys.readouterr().err
+
+    assert "tiny on mine: 2 of 2 rows" in work()
+    assert top.handlers == [] and not Progress.job
+    top.addHandler(logging.NullHandler())
+    assert work() == ""

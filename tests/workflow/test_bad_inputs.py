@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -13,7 +15,7 @@ import yaml
 from workflow import PROJECT, Workspace, call, workspace
 
 from anchorscope.cli import cli_check
-from anchorscope.storage.files import read_parquet, write_parquet
+from anchorscope.storage.files import read_json, read_parquet, write_parquet
 from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
@@ -166,6 +168,22 @@ def test_a_mistaken_source_that_is_put_right_again_deletes_nothing(tiny_run, tmp
         assert clone.planned(target, change={"models": {"mine": good}}) == {}
 
 
+def test_a_run_asks_for_the_prompt_of_a_model_with_a_chat_template(fresh, tmp_path, checkpoint):
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint("llama"), folder)
+    entry = {"local": str(folder), "dtype": "float32", "resources": {"gpus": 0}}
+    change = {"models": {"given": entry}}
+    clone, located = fresh.copy(tmp_path / "clone"), "results/models/given.json"
+    clone.build(located, change=change)
+    tokenizer = folder / "tokenizer_config.json"
+    tokenizer.write_text(json.dumps(read_json(tokenizer) | {"chat_template": "{{ messages }}"}))
+    done = clone.run(located, change=change)
+    assert done.returncode != 0 and "locating" not in done.stderr
+    assert "error: model `given`: the model has a chat template" in done.stderr
+    assert (clone.root / located).exists()
+    clone.build(located, change={"models": {"given": entry | {"prompt": "few_shot"}}})
+
+
 def test_rows_that_cannot_be_read_any_more_leave_the_questions_there_are(tiny_run, tmp_path):
     clone, file = tiny_run.copy(tmp_path / "clone"), tmp_path / "rows.jsonl"
     file.write_text(f"{GOOD_ROW}\n", encoding="utf-8")
@@ -260,3 +278,31 @@ def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(fresh, 
         file.write_text(text + added, encoding="utf-8")
         done = call(clone.root, clone.environment(), "-n", target)
         assert done.returncode != 0 and said in done.stdout + done.stderr
+
+
+NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: "
+UNKNOWN_USER = """
+import os
+import snakemake.cli
+
+os.getuid = lambda: 1234
+for name in ("USER", "LOGNAME", "LNAME", "USERNAME", {home}):
+    os.environ.pop(name, None)
+snakemake.cli.main(["--cores", "1", "-n"])
+"""
+
+
+def test_snakemakes_words_before_our_code_runs_are_on_the_page_of_errors(fresh):
+    page = (PROJECT / "docs/what-goes-wrong.md").read_text("utf-8")
+    python = {"cwd": fresh.root, "env": fresh.environment(), "capture_output": True, "text": True}
+    users = [UNKNOWN_USER.format(home=home) for home in ("'-'", "'HOME'")]
+    given = [("--configfile", "my.yaml"), ("--configfile", "config.yaml", "demo")]
+    done = [call(fresh.root, fresh.environment(), "-n", *arguments) for arguments in given]
+    done += [subprocess.run([sys.executable, "-c", code], **python, check=False) for code in users]
+    last = [(one.stdout + one.stderr).strip().splitlines()[-1] for one in done]
+    assert last[:2] == [f"{NO_FILE}'my.yaml'", f"{NO_FILE}'demo'"]
+    assert last[2] == "KeyError: 'getpwuid(): uid not found: 1234'"
+    assert last[3].startswith("RuntimeError: could not determine the home directory for ")
+    for line in last:
+        begins = line.partition("'~/.config', ")
+        assert f"`{begins[0]}{begins[1]}" in page

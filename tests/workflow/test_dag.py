@@ -158,7 +158,7 @@ def test_changed_files_of_the_users_are_read_anew_and_trained_on(tmp_path, fresh
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
         "models": {
             "taught": TINY["models"]["tiny-llama"] | {"train": recipe},
-            "given": {"local": str(folder)},
+            "given": {"local": str(folder), "prompt": "plain"},
         },
     }
     targets = ("results/models/taught.json", "results/models/given.json")

@@ -43,7 +43,10 @@ def save(tensors, path, **notes):
 class Wildcards(dict[str, str]):
     """By name, as attributes too."""
 
-    __getattr__ = dict.__getitem__
+    def __getattr__(self, name: str) -> str:
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
 
 
 def job(root: Path, name: str = "d") -> SimpleNamespace:
@@ -65,6 +68,21 @@ def test_a_run_is_refused_while_a_job_of_another_makes_one_of_its_cells(tmp_path
     for part in (f"process {os.getpid()} on ", "dataset d", "same command again"):
         assert part in str(caught.value)
     around.refuse_held([other, mine])
+
+
+def test_a_model_is_trained_by_one_run_at_a_time_and_short_jobs_hold_no_lock(
+    tmp_path: Path,
+) -> None:
+    made = str(tmp_path / "models/m")
+    train = SimpleNamespace(
+        rule="train", wildcards=Wildcards(model="m"), input=[], output=[made], log=[]
+    )
+    locate = SimpleNamespace(**vars(train) | {"rule": "model", "output": [f"{made}.json"]})
+    with stage(train), pytest.raises(AnchorscopeError, match="models/m") as caught:
+        around.refuse_held([locate, train])
+    assert f"process {os.getpid()} on " in str(caught.value)
+    with stage(locate):
+        around.refuse_held([locate, train])
 
 
 @pytest.mark.parametrize(("same", "made"), [(True, True), (False, True), (True, False)])
@@ -177,7 +195,7 @@ def test_a_second_run_leaves_the_job_of_a_killed_one_alone(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ends", ["killed", "finished"])
+@pytest.mark.parametrize("ends", ["killed", "finished", "finished, and a rerun fails"])
 def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     clone: Workspace, ends: str
 ) -> None:
@@ -187,7 +205,14 @@ def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
         os.kill(process or 0, signal.SIGKILL)
     run.until(lambda: not resuming.owners(clone.root))
     kept = batches(clone)
-    assert (clone.root / PRODUCT).exists() == (ends == "finished")
+    assert (clone.root / PRODUCT).exists() == (ends != "killed")
+    if ends == "finished, and a rerun fails":
+        script = clone.root / "scripts/activations.py"
+        whole = script.read_text("utf-8")
+        script.write_text(whole.replace("    partial.publish", "    raise OSError\n    print"))
+        assert resume(clone).returncode and not (clone.root / PRODUCT).exists()
+        assert batches(clone) == kept
+        script.write_text(whole, encoding="utf-8")
     done = resume(clone)
     assert done.returncode == 0, done.stderr
     saved = (clone.root / "saved").read_text().split()
