@@ -23,7 +23,7 @@ from anchorscope.probes.fitting import Settings
 
 CUT = Intervention(
     "first", "first question tokens blocked", "attention to the first question tokens is blocked",
-    "cut", ("first",), "first", control="first-random",
+    "cut", ("first",), "first", controlled_by="first-random",
 )  # fmt: skip
 CONTROL = Intervention(
     "first-random", "as many random tokens blocked",

@@ -58,7 +58,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     """A row for each layer, way to form groups, sort of facts and anchor."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
-    values, counted = values_of(measured), measured.complete(RANDOM.name)
+    values, counted = values_of(measured), measured.control_is_complete(RANDOM.name)
     signal = analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
@@ -76,7 +76,7 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     """What is known of each sample, and as a control the same of another one, drawn by chance."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
-    counted, frames = measured.complete(RANDOM.name), []
+    counted, frames = measured.control_is_complete(RANDOM.name), []
     others = np.random.default_rng(0).permutation(np.flatnonzero(counted))
     for name in ("unknown", "logprob", "entropy"):
         value = np.where(counted, values_of(measured)[name], np.nan)

@@ -43,7 +43,7 @@ DOSES = {
         role="cut",
         tokens="exact",
         weight=weight,
-        control=CONTROLS[weight].name,
+        controlled_by=CONTROLS[weight].name,
     )
     for weight in WEIGHTS
 }

@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
 from anchorscope.experiments.experiment import recurring, with_interval
-from anchorscope.experiments.knockout.curve import complete
+from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import REGISTRY, controlled_cuts
 from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import auc, percentile
@@ -61,7 +61,7 @@ def report(analysis: Analysis) -> pd.DataFrame:
         for condition, effects in readout.effects.items():
             counted = effects.measured
             if REGISTRY[condition].role == "control":
-                counted = complete(readout, answers, condition)
+                counted = control_is_complete(readout, answers, condition)
             for stratum, of_sample in strata.items():
                 values = of_sample.remove_unused_categories().categories
                 for value in values if len(values) > 1 else ():

@@ -36,7 +36,7 @@ SALIENCY = Intervention(
     role="cut",
     tokens="exact",
     weight=1.0,
-    control=RANDOM.name,
+    controlled_by=RANDOM.name,
 )
 TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
 """Arm → the tokens to which attention flows."""

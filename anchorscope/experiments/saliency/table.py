@@ -117,7 +117,7 @@ def _flow(measured: Measured, column: str) -> Flow:
     depth = _depth(measured)
     exact = measured.values(SALIENCY.name, column)[0, :depth]
     random = measured.values(RANDOM.name, column)[:, :depth].mean(0)
-    counted = ~np.isnan(exact + random).any(0) & measured.complete(RANDOM.name)
+    counted = ~np.isnan(exact + random).any(0) & measured.control_is_complete(RANDOM.name)
     return Flow(exact, random, counted)
 
 
