@@ -14,12 +14,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 BASE = "base"
 KEY = ["model", "dataset", "site", "position", "layer"]
-CONTROLS = [
-    "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
-    "delta_p_q", "question_only", "question_only_low", "question_only_high", "question_more",
-    "question_more_low", "question_more_high",
-]  # fmt: skip
-AS_IN_CONTROLS = "as in the controls"
+CONTROLS = ["probe_auc", "auc_low", "auc_high", "flip_share", "random_flip_share"]
 COLUMNS = {
     **recurring("model", "dataset"),
     "variant": "name of the variant, `base` first",
@@ -29,10 +24,7 @@ COLUMNS = {
     "n_paired": "samples whose random control is complete",
     **recurring("probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share"),
     **with_interval("contrast", "flips, exact less random tokens, in percentage points"),
-    "delta_p_q": AS_IN_CONTROLS,
     "delta_p_all": "mean ΔP of all samples",
-    **with_interval("question_only", AS_IN_CONTROLS),
-    **with_interval("question_more", AS_IN_CONTROLS),
 }
 """Column of the table → what it holds."""
 
@@ -94,7 +86,7 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
     """
     everyone = rows_where(curve, condition="knockout", anchor="all", grouping="per_layer")
     of_all = {"delta_p": "delta_p_all", "n_blocked": "n_exact"}
-    everyone = everyone[[*KEY, "n", "n_paired", *of_all]].rename(columns=of_all)
+    everyone = everyone[[*KEY, "n", "n_paired", "signal", *of_all]].rename(columns=of_all)
     paired = rows_where(contrasts, contrast=PUBLISHED, quantity="share")
     names = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
     paired = paired[[*KEY, *names]].rename(columns=names)

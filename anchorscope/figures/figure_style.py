@@ -206,17 +206,37 @@ def balanced(text: str, most: int) -> list[str]:
 
 def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:
     """What a row of panels shows, above its first panel; above the others as many blank lines."""
-    size = 0.88 * look.label_size
-    lines = wrapped(text, look.panel_width + look.spacing, 0.5 * size)
-    blank = " " if isinstance(lines, str) else [" "] * len(lines)
+    size, lines = 0.88 * look.label_size, _row_lines(text, look)
     return alt.TitleParams(
-        lines if visible else blank,
+        lines if visible else [" "] * len(lines),
         fontSize=size,
         fontWeight="normal",
         anchor="start",
         frame="group",
         offset=4,
     )
+
+
+def row_lines(text: str, look: Style, *, visible: bool = True) -> alt.Chart:
+    """The same as a layer of a panel whose title says something else."""
+    size, lines = 0.88 * look.label_size, _row_lines(text, look)
+    words = alt.Chart(alt.Data(values=[{}])).mark_text(
+        text=lines if visible else [" "] * len(lines),
+        align="left",
+        baseline="bottom",
+        fontSize=size,
+        lineHeight=1.25 * size,
+        color=INK,
+        clip=False,
+    )
+    first_line = -4 - 1.25 * size * (len(lines) - 1)
+    return words.encode(x=alt.value(0), y=alt.value(first_line))
+
+
+def _row_lines(text: str, look: Style) -> list[str]:
+    """The lines of a row's heading, no wider than a panel and the space beside it."""
+    width = look.panel_width + look.spacing
+    return balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:

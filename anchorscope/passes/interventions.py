@@ -57,6 +57,11 @@ class Intervention:
     own_batch: bool = False
 
     @property
+    def blocks(self) -> str:
+        """The tokens that a cut blocks, in words, such as `every question token`."""
+        return self.label.replace(" blocked", "")
+
+    @property
     def partial(self) -> bool:
         """Whether only some of the samples are measured so."""
         return self.own_batch or self.prompt is not None
@@ -189,9 +194,15 @@ def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
     return [(one, REGISTRY[one.controlled_by]) for one in of_role("cut") if one.controlled_by]
 
 
-def arms() -> list[tuple[Intervention, Intervention]]:
-    """Every condition that is also measured behind the partner's question, and that condition."""
-    return [(one, REGISTRY[one.behind_partner]) for one in REGISTRY.values() if one.behind_partner]
+def arms() -> dict[str, tuple[Intervention, Intervention]]:
+    """Arm of crossing → its condition behind the own question, and that behind the partner's."""
+    crossed = [one for one in REGISTRY.values() if one.behind_partner]
+    return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
+
+
+def blocked_arms() -> list[str]:
+    """The arms of crossing in which question tokens are blocked, in the registry's order."""
+    return [name for name, (own, _) in arms().items() if own.role == "cut"]
 
 
 def pairing_control(condition: str) -> Intervention | None:

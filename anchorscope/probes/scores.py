@@ -1,8 +1,8 @@
 """Scores: what the probe of each layer says of each sample, under every condition, out of fold.
 
-Beside the probe itself (`clean`), which scores every condition, three others tell what a flip is
-made of: `refit` has seen the condition (what information is left), `offset` is the probe with its
-offset fitted anew (what a mere shift does), `shuffled` has learned labels that mean nothing.
+Beside the probe itself (`clean`), which scores every condition, there are two others: `offset` is
+the probe with its offset fitted anew (what a mere shift does), `shuffled` has learned labels that
+mean nothing.
 
 First the probes of a read-out are fitted, then they score every condition. Hidden states are read
 once, by blocks of layers: all that needs a block is done while it is held.
@@ -32,8 +32,8 @@ COLUMNS = {
     "readout": "such as `mlp/final`",
     "condition": "what was blocked or swapped",
     "draw": "number of the random draw",
-    "probe": "`clean`; `refit`, fitted to the condition's own activations; `offset`, with only the "
-    "offset refitted; `shuffled`, fitted to shuffled labels",
+    "probe": "`clean`; `offset`, with only the offset refitted; `shuffled`, fitted to shuffled "
+    "labels",
     "fold": "the sample's outer fold",
     "c": "inverse penalty",
     **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
@@ -104,8 +104,7 @@ class CellScores:
 
         A table has a row for each sample and layer with the columns `COLUMNS`, see
         docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
-        `shuffled` is at balanced prior and not calibrated (p is NaN). `refit` is fitted with C of
-        the clean probe.
+        `shuffled` is at balanced prior and not calibrated (p is NaN).
 
         Raises:
             AnchorscopeError: a probe cannot be fitted, or the ids of activations are not those of
@@ -167,30 +166,23 @@ class CellScores:
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
     def _scored(self, rows: _Rows, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """A condition, scored by the probes and by those that are fitted to it."""
+        """A condition, scored by the probes, and with the offset fitted to it."""
         design, places, clean = self.design, rows.places, probes.clean.fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
-        whole = _of_everyone(rows) if has_refit(*rows.condition) else None
-        s_parts, draw_parts, refit_parts = [], [], []
+        s_parts, draw_parts = [], []
         for x in blocks(rows.x):
             here = clean.at(x.layers)
             s_parts.append(out_of_fold(here, x, fold))
             if probes.draws is not None:
                 draw_parts.append(out_of_fold(probes.draws.fitted.at(x.layers), x, of_draw))
-            if whole is not None:
-                everyone = Part(whole.x, x.layers)
-                refit = fitting.fit(everyone, design, here.c, device=self.device)
-                refit_parts.append(Learned(refit, out_of_fold(refit, everyone, design.fold)))
         if draw_parts:
             self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)
         table = partial(_table, rows.readout, rows.condition, design)
         yield table(places, "clean", clean, s)
-        if whole is not None:
+        if has_offset(*rows.condition):
             shifted, offset = _offset_refit(clean, s, design, places)
             yield table(places, "offset", clean, shifted).assign(offset=offset)
-            again = _joined(refit_parts)
-            yield table(whole.places, "refit", again.fitted, again.s)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
@@ -210,8 +202,8 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     return Draws(design.ids, weights[usable])
 
 
-def has_refit(condition: str, draw: int) -> bool:
-    """Whether probes, and offsets, are fitted anew to it: to a cut that has a control."""
+def has_offset(condition: str, draw: int) -> bool:
+    """Whether the offset is fitted anew to it: to a cut that has a control."""
     cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
     return draw == 0 and any(cut.name == condition for cut in cuts)
 

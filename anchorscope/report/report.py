@@ -135,9 +135,9 @@ def _table(root: Path, name: str) -> pd.DataFrame:
 def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
     """Rows of a figure's tables at its read-out and each cell's headline layer."""
     root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
-    controls = rows_at(_table(root, f"{figure}.controls"), readout)
+    curve = rows_at(_table(root, figure), readout)
     keys = ["model", "dataset", "site", "position", "layer"]
-    chosen = controls.loc[controls["headline"], [*keys, "signal", "cell_signal"]]
+    chosen = curve.loc[curve["headline"], [*keys, "signal", "cell_signal"]].drop_duplicates(keys)
     rows = {}
     for name in TABLES:
         table = _table(root, figure if name == "curve" else f"{figure}.{name}")

@@ -33,7 +33,7 @@ FIRST_STAGE = {
 """The first stage that a config key matters to."""
 
 TARGETS = (
-    "all controls detection detectors report calibration calibration-experiments null-controls"
+    "all evidence detection detectors report calibration calibration-experiments null-controls"
     " sensitivity reproduction retrain retrain-seeds".split()
 ) + list(registry.EXPERIMENTS)
 """What Snakemake builds by name beside the figures."""
@@ -147,7 +147,7 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     main, calibration = Study(config.root, config), studies[calibration_root(config)]
     if target in config.figures:
         return _cells([main], config.cells(target))
-    if target in ("all", "controls", "detection", "detectors", "report", *registry.EXPERIMENTS):
+    if target in ("all", "evidence", "detection", "detectors", "report", *registry.EXPERIMENTS):
         return _cells([main], shown_cells(config))
     if target in ("calibration", "calibration-experiments"):
         return _cells([calibration], held_cells(config))

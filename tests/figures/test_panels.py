@@ -12,7 +12,7 @@ import pytest
 from browser import driven, needs_browser
 from figure_tables import views
 
-from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS
+from anchorscope.experiments.knockout.figure_evidence import AUCS, flips
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis
 from anchorscope.figures.figure_files import save
@@ -83,14 +83,15 @@ def claims() -> Panel:
     rows = []
     for layer in range(3):
         mean = {"layer": layer, "value": layer, "low": layer - 1, "high": layer + 1}
-        front = {"series": "pair", "quantity": "clean", "dash": "clean", "banded": True}
+        front = {"series": "pair", "quantity": "clean", "look": "solid", "banded": True}
         front |= {"claimed": layer > 1}
         rows.append(LABELS | mean | front)
-        for dash in ("exact tokens blocked", "rest blocked"):
-            back = {"series": "pair", "quantity": dash, "dash": dash, "claimed": False}
-            rows.append(LABELS | mean | back | {"banded": dash != "rest blocked"})
-    tips = draw.LAYER | TIPS
-    return Panel("truth", pd.DataFrame(rows), Y, tips, LAYERS, figure_panel.claims)
+        for look in ("dashed", "dotted"):
+            back = {"series": "pair", "quantity": look, "look": look, "claimed": False}
+            rows.append(LABELS | mean | back | {"banded": look != "dotted"})
+    tips, looks = draw.LAYER | TIPS, ("solid", "dashed", "dotted")
+    drawn_by = partial(figure_panel.claims, looks=looks)
+    return Panel("truth", pd.DataFrame(rows), Y, tips, LAYERS, drawn_by)
 
 
 SORTS: dict[str, Callable[[], Panel]] = {
@@ -193,22 +194,22 @@ def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -
     (panel,) = column["vconcat"]
     layers = {layer.get("name", ""): layer for layer in panel["layer"]}
     band, markers, line, dashed, dotted = (
-        layers[f"truth_0_{role}"] for role in ("band", "markers", "line", "behind", "dotted")
+        layers[f"truth_0_{role}"] for role in ("band", "markers", "solid", "dashed", "dotted")
     )
     assert band["transform"] == [{"filter": "datum.banded"}]
-    assert markers["transform"] == line["transform"] == [{"filter": "datum.dash === 'clean'"}]
+    assert markers["transform"] == line["transform"] == [{"filter": "datum.look === 'solid'"}]
     fill = markers["encoding"]["fill"]
     assert fill["value"] == "white" and fill["condition"]["test"] == "datum.claimed"
-    assert dashed["transform"] == [{"filter": "datum.dash === 'exact tokens blocked'"}]
-    assert dotted["transform"] == [{"filter": "datum.dash === 'rest blocked'"}]
+    assert dashed["transform"] == [{"filter": "datum.look === 'dashed'"}]
+    assert dotted["transform"] == [{"filter": "datum.look === 'dotted'"}]
     assert dotted["mark"]["strokeWidth"] < line["mark"]["strokeWidth"]
     looks = [one["mark"]["strokeDash"] for one in (line, dashed, dotted)]
     assert len({*map(tuple, looks)}) == 3 and looks[0] == [1, 0]
 
 
-@pytest.mark.parametrize("series", [FLIPS, AUCS], ids=["flips", "AUCs"])
-def test_lines_of_the_controls_are_told_apart_without_colour(series: Any) -> None:
+@pytest.mark.parametrize("series", [flips(), AUCS], ids=["flips", "AUCs"])
+def test_lines_of_the_evidence_are_told_apart_without_colour(series: Any) -> None:
     looks = [(*one.dash, one.marker) for one in series.values()]
     assert len({*looks}) == len(looks)
-    names = [one.name for one in (FLIPS | AUCS).values()]
+    names = [one.name for one in (flips() | AUCS).values()]
     assert len({*names}) == len(names)

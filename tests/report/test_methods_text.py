@@ -70,8 +70,9 @@ def paragraph(text: str) -> str:
 def test_every_number_is_one_of_the_tables_records_and_settings(
     said: str, config: RunConfig
 ) -> None:
-    controls = read_csv(Path(config.root) / "tables/tiny.controls.csv")
-    (head,) = controls[controls["headline"] & (controls["position"] == "final")].to_dict("records")
+    curve = read_csv(Path(config.root) / "tables/tiny.csv")
+    everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
+    head = everyone[everyone["headline"] & (everyone["position"] == "final")].to_dict("records")[0]
     answers = read_json(Path(config.root) / "answers/tiny-llama/tiny-world.parquet.provenance.json")
     right, wrong = (answers["counts"]["notes"][name] for name in ("n_right", "n_wrong"))
     assert f"{right} right and {wrong} wrong" in said and f"| {right}; {wrong} |" in said

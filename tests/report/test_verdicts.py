@@ -15,7 +15,6 @@ from verdicts import VERDICTS, said_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
-from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_pathway import CLAIMED
 from anchorscope.report import cell_summary, methods
@@ -56,8 +55,7 @@ def shown(config: Config, model: str) -> str:
 def captions(tables: Tables) -> dict[str, str]:
     """Caption and details of every figure that tells of claims."""
     drawn: dict[str, tuple[Callable[..., Any], list[str]]] = {
-        "figure": (chart, ["", ".crossing", ".claims"]),
-        "crossing": (crossing_chart, [".crossing", ".claims"]),
+        "figure": (chart, ["", ".crossing", ".claims"])
     }
     found = {}
     for name, (draw, ends) in drawn.items():
@@ -175,11 +173,9 @@ def test_a_table_without_numbers_is_told_without_nan(tmp_path: Path) -> None:
     through = (told["claim"] == "through_eq") & told["verdict"].isin(["yes", "no"])
     told.loc[through, ["estimate", "ci_low", "ci_high"]] = np.nan
     told.loc[told["verdict"] == "yes", "reason"] = np.nan
-    blank = {"controls": "cell_floor cell_floor_auc cell_gain cell_gain_low cell_gain_high "
-             "prompt_end_auc prompt_end_low prompt_end_high added_auc added_low added_high "
-             "crossed-knockout_flip_share floor floor_auc",
+    blank = {"controls": "prompt_end_auc crossed-knockout_flip_share floor_auc",
              "contrasts": "under beside estimate ci_low ci_high",
-             "": "delta_p ci_low ci_high"}  # fmt: skip
+             "": "delta_p ci_low ci_high floor floor_auc"}  # fmt: skip
     tables = TABLES | {".claims": told}
     for name, columns in blank.items():
         end = f".{name}" if name else ""
@@ -226,4 +222,4 @@ def test_the_tables_of_claims_read_from_a_file_say_the_same(
     tables = TABLES | {".claims": claims()}
     verdicts.write(tables, tmp_path, "f")
     read = {end: read_csv(tmp_path / "tables" / f"f{end}.csv") for end in tables}
-    assert captions(read) == {name: said[name] for name in ("figure", "crossing")}
+    assert captions(read) == {"figure": said["figure"]}

@@ -21,10 +21,10 @@ def built(tiny_run, tmp_path_factory):
     return clone
 
 
-def test_a_cells_detector_states_what_the_controls_state(built):
+def test_a_cells_detector_states_what_the_tables_state(built):
     detector = Detector.load(built.results / FOLDER)
-    table = read_csv(built.results / "tables/tiny.controls.csv")
-    head = table[table["headline"] & (table["position"] == "final")].iloc[0]
+    table = read_csv(built.results / "tables/tiny.claims.csv")
+    head = table[(table["claim"] == "signal") & (table["position"] == "final")].iloc[0]
     auroc = detector.report["out_of_fold"]["probe"]["auroc"]
     assert auroc["estimate"] == pytest.approx(head["cell_auc"], abs=1e-4)
     assert detector.report["n"] == head["n"]

@@ -15,7 +15,8 @@ from handmade import FLOORS, scores_of
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import claims, imitator, table
 from anchorscope.experiments.crossing.claims import Answers, Claim
-from anchorscope.experiments.crossing.swapped import ARMS, BLOCKED, linked
+from anchorscope.experiments.crossing.swapped import linked
+from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
@@ -25,6 +26,8 @@ ONE, OTHER = np.arange(N).reshape(-1, 2).T
 FOLD = np.arange(N) // 2 % 5
 DEPTH = np.array([[0.0], [1.0], [1.0]])
 """The first layer reads nothing of the pair, the others all."""
+ARMS = {name: [one.name for one in both] for name, both in interventions.arms().items()}
+"""Arm → its conditions behind the own question, and behind the partner's."""
 CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
 Scores = Mapping[str, np.ndarray]
 
@@ -63,7 +66,7 @@ def reading(
     found = {}
     for arm, both in ARMS.items():
         kind = "gold" if arm == "gold" else "clean"
-        blocked = kept if arm in BLOCKED else 1.0
+        blocked = kept if arm in interventions.blocked_arms() else 1.0
         left = blocked * (1 - through if arm == "knockout" else 1.0)
         for name, at_home in zip(both, (True, False), strict=True):
             behind = np.arange(N) if at_home else PARTNER
