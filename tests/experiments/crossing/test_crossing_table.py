@@ -3,6 +3,7 @@
 import importlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import claims, imitator, table
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.swapped import linked
+from anchorscope.experiments.tables import join
+from anchorscope.figures import figure_data, figure_pathway
+from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import interventions
+from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
@@ -675,3 +680,35 @@ def test_all_that_a_probe_of_nothing_reads_is_noise(monkeypatch: pytest.MonkeyPa
     assert (means.drop("share_noise") < 0.2).all()
     claimed = (found["low"] > 0) & (found["probes"] == "refitted")
     assert claimed.sum() <= 3
+
+
+def test_an_arm_added_as_a_record_has_its_estimates_its_words_and_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = replace(REGISTRY["question"], behind_partner="crossed-question")
+    twin = Intervention(
+        "crossed-question", "every question token blocked, partner's question",
+        "attention to every question token of the partner's question is blocked",
+        "cut", ("crossed", "question"), "question", prompt=interventions.CROSSED,
+        compared_with="crossed",
+    )  # fmt: skip
+    for one in (own, twin):
+        monkeypatch.setitem(REGISTRY, one.name, one)
+    scores, given = planted(truth=2.0, answer=1.0)
+    rest = (scores[name] for name in ARMS["rest"])
+    half = dict(zip((own.name, twin.name), rest, strict=True))
+    made = tables({**scores, **half}, given)
+    quantities = {f"{name}_right_question" for name in ("through", "left", "taken")}
+    assert quantities <= {*made["crossing"]["quantity"]}
+    reason = made["claims"].set_index("claim")["reason"]["through_eq"]
+    assert re.search(r"blocking every question token takes -?\d+ %", reason)
+    named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
+    request = request_of(**named)
+    crossing, judged = (
+        figure_data.labelled(join([("m", "d")], [made[name]]), request)
+        for name in ("crossing", "claims")
+    )
+    pathway, _ = figure_pathway.panels(crossing, judged, request.look)
+    looks = pathway.rows.groupby("quantity")["look"].agg(set)
+    assert looks["right answers, every question token blocked"] == {"dotdashed"}
+    assert "dotdashed: every question token blocked" in pathway.heading
