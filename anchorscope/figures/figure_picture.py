@@ -217,7 +217,9 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         view = panel.draw(rows, replace(frame, under=under))
         if panel is panels[0]:
             below_it = column.below or panel.heading
-            view = view.properties(title=draw.panel_heading(column.heading, look, below_it))
+            gap = 10 if inside else 4
+            heading = draw.panel_heading(column.heading, look, below_it, gap)
+            view = view.properties(title=heading)
         elif panel.heading:
             view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
         views.append(view)

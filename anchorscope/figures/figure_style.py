@@ -175,7 +175,7 @@ def one_legend() -> alt.Resolve:
     return alt.Resolve(scale=dict.fromkeys(("color", "strokeDash", "shape"), "shared"))
 
 
-def panel_heading(text: str, look: Style, below: str = "") -> alt.TitleParams:
+def panel_heading(text: str, look: Style, below: str = "", gap: float = 4) -> alt.TitleParams:
     """The title of a panel, and a smaller line below it; long ones wrap and widen nothing."""
     size, small = look.panel_title_size, 0.88 * look.label_size
     return alt.TitleParams(
@@ -186,6 +186,7 @@ def panel_heading(text: str, look: Style, below: str = "") -> alt.TitleParams:
         subtitle=wrapped(below, look.panel_width, 0.5 * small) if below else alt.Undefined,
         subtitleFontSize=small if below else alt.Undefined,
         subtitleColor=SOFT if below else alt.Undefined,
+        offset=gap,
     )
 
 

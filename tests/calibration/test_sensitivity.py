@@ -125,7 +125,6 @@ def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
     for name, columns in (("scores", scores.COLUMNS), ("floors", floors.COLUMNS)):
         write_parquet(pd.DataFrame(columns=list(columns)), tmp_path / f"{name}.parquet")
     none, text = (read_parquet(tmp_path / f"{name}.parquet") for name in ("scores", "floors"))
-    settings: Any = {"probe": {"scoring": "calibrated", "prior": "balanced"}, "seed": 0}
-    made = cell_tables.tables(none, text, answers, Draws.none(), bootstrap={"draws": 5}, **settings)
+    made = cell_tables.tables(none, text, answers, Draws.none(), bootstrap={"draws": 5}, seed=0)
     for name, table in made.items():
-        assert table.empty and list(table.columns) == list(cell_tables.COLUMNS[name])
+        assert table.empty and list(table.columns) == list(cell_tables.columns()[name])

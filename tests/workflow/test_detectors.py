@@ -25,8 +25,6 @@ def test_a_cells_detector_states_what_the_tables_state(built):
     detector = Detector.load(built.results / FOLDER)
     table = read_csv(built.results / "tables/tiny.claims.csv")
     head = table[(table["claim"] == "signal") & (table["position"] == "final")].iloc[0]
-    auroc = detector.report["out_of_fold"]["probe"]["auroc"]
-    assert auroc["estimate"] == pytest.approx(head["cell_auc"], abs=1e-4)
     assert detector.report["n"] == head["n"]
     record = provenance.read(built.results / FOLDER)
     assert record["counts"]["kept"] == head["n"] and record["rule"] == "detector"

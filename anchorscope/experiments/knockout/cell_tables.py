@@ -11,7 +11,16 @@ from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.knockout import contrasts, controls, curve
 from anchorscope.probes.bands import Draws
 
-TABLES = ("curve", "contrasts", "controls", "crossing", "claims")
+
+def columns() -> dict[str, Mapping[str, str]]:
+    """Table of a cell → its columns, and what they hold."""
+    return {
+        "curve": curve.CURVE,
+        "contrasts": contrasts.CONTRASTS,
+        "controls": controls.columns(),
+        "crossing": crossing.CROSSING,
+        "claims": crossing.CLAIMS,
+    }
 
 
 def tables(
@@ -23,7 +32,7 @@ def tables(
     bootstrap: Mapping[str, Any],
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """Make the `TABLES` of a cell.
+    """Make the tables of a cell, those of `columns`.
 
     Args:
         scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
@@ -43,4 +52,5 @@ def tables(
             scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed
         )
     ]
-    return {name: stacked([one[name] for one in by_readout]) for name in TABLES}
+    named = columns().items()
+    return {name: stacked([one[name] for one in by_readout], has) for name, has in named}

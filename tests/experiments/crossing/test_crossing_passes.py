@@ -43,7 +43,6 @@ def tables_of(loaded: Loaded, folder: Path, answers: pd.DataFrame) -> Tables:
     made = cell_tables.tables(
         *(read_parquet(paths[name]) for name in ("scores", "floors")),
         *(found, Draws.read(paths["draws"])),
-        probe=PROBES.model_dump(),
         bootstrap={"draws": 20, "min_n": 5, "min_clusters": 3},
         seed=0,
     )
