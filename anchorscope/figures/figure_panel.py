@@ -160,21 +160,13 @@ def claims(
 
 
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Shares stacked at each layer of `x`, or at each name of `y`, in the colours of their series.
+    """Shares stacked at each name of `y`, in the colours of their series.
 
-    `rows` are of `figure_data.stacked`; an axis of layers has a margin of ½.
+    `rows` are of `figure_data.stacked`.
     """
     data, x, y, colour = alt.Chart(rows), frame.x, frame.y, frame.shared.legend
-    if _of_names(y):
-        cells = data.mark_bar().encode(_as(x, "start"), y, x2="end:Q", color=colour)
-        places = data.encode(_as(x, "middle"), y)
-    else:
-        cells = data.transform_calculate(left="datum.layer - 0.5", right="datum.layer + 0.5")
-        cells = cells.mark_rect(stroke="white", strokeWidth=0.5, opacity=0.9)
-        cells = cells.encode(
-            _as(x, "left"), _as(y, "start"), x2="right:Q", y2="end:Q", color=colour
-        )
-        places = data.encode(x, _as(y, "middle"))
+    cells = data.mark_bar().encode(_as(x, "start"), y, x2="end:Q", color=colour)
+    places = data.encode(_as(x, "middle"), y)
     return frame.panel(rows, [frame.part(cells, "bars"), frame.reach(places)])
 
 

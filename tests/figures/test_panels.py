@@ -1,7 +1,6 @@
 """Panels of every sort, named where they are built, and what a figure's page makes of them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,13 +69,13 @@ def heat() -> Panel:
     return Panel("transfer", pd.DataFrame(rows), y, {"value": ("AUC", ".2f")}, x, filled)
 
 
-SHARES = pd.DataFrame({"layer": [1, 0], "q": [0.2, 0.7], "a": [0.3, 0.25], "p": [0.5, 0.05]})
+SHARES = pd.DataFrame({"method": ["b", "a"], "q": [0.2, 0.7], "a": [0.3, 0.25], "p": [0.5, 0.05]})
 
 
 def shares() -> Panel:
     rows = data.stacked(SHARES.assign(**LABELS), {"q": "question", "a": "answer", "p": "pair"})
-    x = replace(LAYERS, margin=0.5)
-    return Panel("shares", rows, Y, draw.LAYER | TIPS, x, figure_panel.shares)
+    names = Axis(None, names=["a", "b"], field="method")
+    return Panel("shares", rows, names, TIPS, Y, figure_panel.shares)
 
 
 def claims() -> Panel:
@@ -132,7 +131,7 @@ def names(live: dict[str, Any]) -> list[str]:
         ("popularity", ["singled", "at_popularity", "zoom_popularity"]),
         ("bars", ["singled"]),
         ("heat", []),
-        ("shares", ["singled", "at_layer", "zoom_layer"]),
+        ("shares", ["singled", "at_middle", "zoom_middle"]),
         ("claims", ["singled", "at_layer", "zoom_layer"]),
     ],
 )
@@ -146,7 +145,7 @@ def test_a_page_points_zooms_and_singles_out_by_the_axis_that_a_panel_has(
 
 
 def test_panels_of_two_axes_are_pointed_at_apart() -> None:
-    live = interactive(figure(along("w", [0, 1, 2]), shares()).to_dict(), [], 800)
+    live = interactive(figure(along("w", [0, 1, 2]), claims()).to_dict(), [], 800)
     assert names(live) == ["singled", "at_w", "zoom_w", "at_layer", "zoom_layer"]
     reached = {param["name"]: param["views"] for param in live["params"]}
     drawn = {view.get("name") for view in views(live)}
@@ -178,15 +177,15 @@ def test_the_picture_is_as_wide_as_the_page_and_no_wider(width: int, tmp_path: P
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_shares_are_stacked_in_order_and_layers_with_blanks_left_out() -> None:
+def test_shares_are_stacked_in_order_and_rows_with_blanks_left_out() -> None:
     columns = {"q": "question", "a": "answer", "p": "pair"}
-    rows = data.stacked(SHARES, columns).sort_values(["layer", "start"])
-    assert list(rows["layer"]) == [0, 0, 0, 1, 1, 1]
+    rows = data.stacked(SHARES, columns).sort_values(["method", "start"])
+    assert list(rows["method"]) == ["a"] * 3 + ["b"] * 3
     assert list(rows["series"]) == ["question", "answer", "pair"] * 2
     assert list(rows["start"]) == [0, 70, 95, 0, 20, 50]
     assert list(rows["end"]) == [70, 95, 100, 20, 50, 100]
     blank = SHARES.assign(a=[0.3, None])
-    assert set(data.stacked(blank, columns)["layer"]) == {1}
+    assert set(data.stacked(blank, columns)["method"]) == {"b"}
 
 
 def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -> None:
