@@ -24,6 +24,7 @@ from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figure_notes import GROUPINGS, span
+from anchorscope.passes.interventions import REGISTRY
 from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance
@@ -102,6 +103,7 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
     return {
         "config": config,
         "options": options,
+        "conditions": {name: one.label for name, one in REGISTRY.items()},
         "models": models,
         "datasets": datasets,
         "cells": cells,

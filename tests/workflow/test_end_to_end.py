@@ -12,7 +12,7 @@ from workflow import Workspace
 
 from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.experiments.crossing.table import CLAIMS
-from anchorscope.passes import activations
+from anchorscope.passes import activations, interventions
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 
@@ -20,7 +20,7 @@ CELL = "tiny-llama/tiny-world"
 LAYERS = 4
 SAMPLES = 112
 READOUTS = ("mlp/final", "mlp/prompt_end")
-SWAPPED = ("crossed", "crossed-knockout", "crossed-rest")
+SWAPPED = tuple(one.name for one in interventions.RECORDS if one.prompt == interventions.CROSSED)
 GOLD = ("gold", "crossed-gold")
 CONDITIONS = ("knockout", "random", "rest", "question", *SWAPPED, "noop")
 """Those of the curve."""
