@@ -81,6 +81,13 @@ class _Rows:
     places: np.ndarray  # of the samples among the design's, int64 [rows]
     x: Features  # [layers, rows, width]
 
+    def check_complete(self) -> None:
+        """Refuse rows that lack a sample of the design: AnchorscopeError."""
+        n = len(self.design.ids)
+        if missing := n - len(self.places):
+            what = f"{missing} of {n} samples have no {self.condition[0]} activations"
+            raise self.other_samples(what)
+
     def other_samples(self, what: str) -> AnchorscopeError:
         message = f"activations and answers are not of the same samples: {what}"
         where = f"read-out {self.readout}, condition {self.condition[0]}"
@@ -169,6 +176,9 @@ class CellScores:
         """A condition, scored by the probes, and with the offset fitted to it."""
         design, places, clean = self.design, rows.places, probes.clean.fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
+        refitted = has_offset(*rows.condition)
+        if refitted:
+            rows.check_complete()
         s_parts, draw_parts = [], []
         for x in blocks(rows.x):
             here = clean.at(x.layers)
@@ -180,7 +190,7 @@ class CellScores:
         s = np.concatenate(s_parts)
         table = partial(_table, rows.readout, rows.condition, design)
         yield table(places, "clean", clean, s)
-        if has_offset(*rows.condition):
+        if refitted:
             shifted, offset = _offset_refit(clean, s, design, places)
             yield table(places, "offset", clean, shifted).assign(offset=offset)
 
@@ -210,10 +220,8 @@ def has_offset(condition: str, draw: int) -> bool:
 
 def _of_everyone(rows: _Rows) -> _Rows:
     """The same in the order of the design's samples, of which none may be missing."""
+    rows.check_complete()
     n, order = len(rows.design.ids), np.argsort(rows.places)
-    if missing := n - len(order):
-        what = f"{missing} of {n} samples have no {rows.condition[0]} activations"
-        raise rows.other_samples(what)
     if (order == np.arange(n)).all():
         return rows
     return replace(rows, places=np.arange(n), x=Reordered(rows.x, torch.as_tensor(order)))

@@ -58,7 +58,7 @@ def study(seed: int, datasets: str = "xy") -> dict[str, pd.DataFrame]:
         "controls": {},
     }
     numbers = {
-        "curve": ["n", "delta_p", "n_blocked", "n_paired"],
+        "curve": ["n", "delta_p", "n_blocked", "n_paired", "signal"],
         "contrasts": ["estimate", "ci_low", "ci_high"],
     }
     numbers |= {"controls": sensitivity.CONTROLS}
