@@ -20,6 +20,7 @@ COPY envs envs
 COPY resources resources
 COPY rules rules
 COPY scripts scripts
+COPY validation validation
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
 # Results, and your own config.yaml, lie in the folder that is mounted here.

@@ -11,12 +11,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _MODULES = {
     "Measured": "anchorscope.measure",
     "measure": "anchorscope.measure",
-    "Detector": "anchorscope.detectors.saved.detector",
-    "load": "anchorscope.detectors.saved.detector",
-    "fit": "anchorscope.detectors.saved.training",
+    "Detector": "anchorscope.detectors.detector",
+    "load": "anchorscope.detectors.detector",
 }
 """Public name → the module that defines it."""
-__all__ = ["Detector", "Measured", "fit", "load", "measure"]
+__all__ = ["Detector", "Measured", "load", "measure"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
+from anchorscope.detectors.detector import Detector, Origin
+from anchorscope.detectors.export import export
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import check_attention, wrapped
-from anchorscope.models.rows import Rows, added, answer, ask, settings_of
+from anchorscope.models.rows import Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes.activations import read
 from anchorscope.passes.planning import conditions_of
 from anchorscope.probes import floors, scores
 from anchorscope.storage.counts import Counts, in_words
+from anchorscope.storage.errors import AnchorscopeError, nearest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -51,6 +54,7 @@ class Measured:
         answers: every question's answer, anchors and label, or why it was dropped.
         scores: out-of-fold s and p of each sample, layer, read-out and condition.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
+        detectors: read-out → the detector of its probes; none if these are not calibrated.
         level: of the intervals.
     """
 
@@ -62,6 +66,7 @@ class Measured:
     answers: pd.DataFrame
     scores: pd.DataFrame
     counts: Counts
+    detectors: dict[str, Detector]
     level: float = 0.95
 
     @property
@@ -91,6 +96,17 @@ class Measured:
 
         picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
+
+    def detector(self, readout: str | None = None) -> Detector:
+        """The detector of a read-out, by default the first, to score other answers with.
+
+        Raises AnchorscopeError: the read-out was not measured, or its probes are not calibrated.
+        """
+        chosen = readout or next(iter(self.detectors), "")
+        if chosen not in self.detectors:
+            do = nearest(chosen, self.detectors, "measure it with calibrated probes")
+            raise AnchorscopeError(f"there is no detector of `{chosen}`", None, do, see="detector")
+        return self.detectors[chosen]
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure of a read-out, by default the first of those measured.
@@ -167,6 +183,13 @@ def measure(
             states, run.design, draws, chosen.readouts, passes, loaded.device
         )
         scored = pd.concat(scoring.tables(), ignore_index=True)
+        origin = Origin.of(loaded, style, arounds_of(found.prompts, run.answers), chosen.prompting)
+        calibrated = chosen.probe.scoring == "calibrated"
+        detectors = {
+            name: export(fitted, name, run.answers, states(name, "clean", 0)[1], origin)
+            for name, fitted in scoring.fitted.items()
+            if calibrated
+        }
     made = cell_tables.tables(
         scored,
         floors.floors(run.answers, run.design, draws),
@@ -185,5 +208,6 @@ def measure(
         answers=found.answers,
         scores=scored,
         counts=added(found.counts, run.counts),
+        detectors=detectors,
         level=chosen.bootstrap.level,
     )

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.calibration import curriculum
 from anchorscope.config.sections import WorldSettings
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.questions import world
 from anchorscope.storage.files import read_json, read_parquet
+from validation import curriculum
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

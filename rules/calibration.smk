@@ -1,13 +1,105 @@
-# Calibration: the instrument against known truth.
+# Calibration: the instrument against known truth and against what was published. Models trained on
+# planted facts, worlds in which nothing can be found, and tables of what holds; see validation/.
 #
-# in:  answers, questions and the model; scores and ΔP under results/calibration/
-# out: results/calibration/truth/<model>/<dataset>.parquet   which pathway each sample really uses
+# in:  the questions of every dataset that a recipe names; answers, questions and the model; scores
+#      and ΔP under results/calibration/; resources/published.yaml and the tables that are built
+# out: results/data/<null world>.parquet             questions and the responses to them
+#      results/models/<model>/                       config, safetensors, tokenizer; recipe.json,
+#                                                    the recipe's hash
+#      results/calibration/truth/<model>/<dataset>.parquet   which pathway each sample really uses
 #      results/calibration/calibration/<model>/<dataset>.csv
+#      results/tables/{calibration,calibration-floors,null-controls}.csv
+#      results/tables/{calibration-experiments,calibration-experiments-floors,reproduction}.csv
 #      results/figures/calibration.{vl.json,html,svg,pdf,png}
+
+from validation import null_worlds
 
 
 localrules:
+    null_world,
+    calibration_table,
+    null_controls,
+    reproduction_table,
     calibration_figure,
+
+
+NULL_WORLDS = {
+    name: entry.world.model_dump(mode="json")
+    for name, entry in cfg.datasets.items()
+    if entry.world and entry.world.style in null_worlds.FOLLOWS
+}
+NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()}
+HELD = studies.held_cells(cfg)
+
+
+def taught(wildcards):
+    """The questions that a model learns; a recipe says all of a world, real rows may change."""
+    tables = {
+        f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
+        for name in cfg.models[wildcards.model].train.datasets
+    }
+    return [ancient(path) if world else path for path, world in tables.items()]
+
+
+def worlds_taught(wildcards):
+    """The worlds among them, by name, with their settings."""
+    names = cfg.models[wildcards.model].train.datasets
+    worlds = {name: cfg.datasets[name].world for name in names}
+    return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
+
+
+# A null world is a dataset whose rows are made here.
+ruleorder: null_world > dataset
+
+
+rule null_world:
+    output:
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
+        provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{RESULTS}/logs/null_world/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/null_world/{{dataset}}.tsv"
+    wildcard_constraints:
+        dataset=one_of(NULL_WORLDS),
+    conda:
+        "../envs/base.yaml"
+    params:
+        world=lambda w: NULL_WORLDS[w.dataset],
+        seed=cfg.seed,
+    message:
+        "{wildcards.dataset}: making the questions of a null world"
+    script:
+        "../scripts/null_world.py"
+
+
+rule train:
+    input:
+        taught,
+    output:
+        checkpoint=directory(f"{RESULTS}/models/{{model}}"),
+        # Wanted by `retrain` alone, and gone once that is done: so it trains whatever is there.
+        fresh=temp(f"{RESULTS}/models/.{{model}}.fresh"),
+    log:
+        f"{RESULTS}/logs/train/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train/{{model}}.tsv"
+    wildcard_constraints:
+        model=one_of(name for name, model in cfg.models.items() if model.train),
+    conda:
+        "../envs/gpu.yaml"
+    resources:
+        runtime=lambda w, attempt: 240 * attempt,
+        mem_mb=lambda w, attempt: 4000 * attempt,
+    params:
+        train=lambda w: cfg.models[w.model].train.numbers(),
+        recipe=lambda w: cfg.recipe_hash(w.model),
+        worlds=worlds_taught,
+    message:
+        "{wildcards.model}: training from its recipe"
+    script:
+        "../scripts/train.py"
 
 
 rule truth:
@@ -64,7 +156,108 @@ rule calibration_cell:
     message:
         "calibration of {wildcards.model} on {wildcards.dataset}: holding it against the truth"
     script:
-        "../scripts/table.py"
+        "../scripts/validation_table.py"
+
+
+rule calibration_table:
+    input:
+        cells=paths.of_calibration("calibration", ".csv"),
+    output:
+        table=f"{ROOT}/tables/calibration.csv",
+        floors=f"{ROOT}/tables/calibration-floors.csv",
+        provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/calibration/table.log",
+    benchmark:
+        f"{ROOT}/benchmarks/calibration/table.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=cfg.calibrated(),
+    message:
+        "calibration: what holds and what does not"
+    script:
+        "../scripts/validation_table.py"
+
+
+rule null_controls:
+    input:
+        **{
+            name: paths.of_calibration("delta_p", TABLES[name], studies.null_cells(cfg))
+            for name in ("curve", "controls", "crossing", "claims")
+        },
+    output:
+        table=f"{ROOT}/tables/null-controls.csv",
+        provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/null_controls.log",
+    benchmark:
+        f"{ROOT}/benchmarks/null_controls.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        nulls=NULLS,
+    message:
+        "null controls: what must come out empty"
+    script:
+        "../scripts/validation_table.py"
+
+
+rule experiment_calibration:
+    input:
+        rows=paths.of_experiments(),
+        scores=paths.of_calibration("scores", ".parquet", HELD),
+        floors=paths.of_calibration("scores", ".floors.parquet", HELD),
+        answers=paths.of_calibration("answers", ".parquet", HELD),
+        activations=paths.of_calibration("activations", "", HELD),
+        truth=paths.of_calibration("truth", ".parquet"),
+    output:
+        table=f"{ROOT}/tables/calibration-experiments.csv",
+        floors=f"{ROOT}/tables/calibration-experiments-floors.csv",
+        provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/experiment_calibration.log",
+    benchmark:
+        f"{ROOT}/benchmarks/experiment_calibration.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=HELD,
+        measured=paths.experiments_held(),
+        calibrated=cfg.calibrated(),
+        nulls=NULLS,
+        bootstrap={"draws": cfg.bootstrap.draws, "level": cfg.bootstrap.level, "seed": cfg.seed},
+    message:
+        "calibration of the experiments: what holds and what does not"
+    script:
+        "../scripts/validation_table.py"
+
+
+# Measured curves against published ranges, for every published figure that is built.
+rule reproduction_table:
+    input:
+        published=f"{paths.resources}/published.yaml",
+        curve=paths.built(".csv"),
+        others=[
+            path
+            for name in (*EXPERIMENTS, "detection", "self-awareness")
+            for path in paths.built(f".{name}.csv")
+        ],
+    output:
+        table=f"{ROOT}/tables/reproduction.csv",
+        provenance=f"{ROOT}/tables/reproduction.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/reproduction.log",
+    benchmark:
+        f"{ROOT}/benchmarks/reproduction.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        readouts={name: figure.readout for name, figure in cfg.figures.items()},
+    message:
+        "reproduction: published ranges against what is built"
+    script:
+        "../scripts/validation_table.py"
 
 
 rule calibration_figure:

@@ -15,7 +15,7 @@ from anchorscope.experiments import registry
 from anchorscope.models.gguf_files import is_gguf
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.partial import drop
-from anchorscope.workflow import around, interrupt, resume, studies
+from anchorscope.workflow import around, interrupt, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -50,7 +50,7 @@ except AnchorscopeError as error:
     sys.exit(f"error: {error}")
 
 paths = Paths(cfg, HERE)
-jobs = Jobs(cfg, site, here=on_this_machine)
+jobs = Jobs(cfg, site, here=on_this_machine, trials=trials.read())
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.EXPERIMENTS
 
@@ -75,12 +75,6 @@ def drawn(stem):
 def passing(product):
     """Activations, deleted once nothing needs them any more, unless the config keeps them."""
     return product if cfg.keep_activations else temp(product)
-
-
-def taught(wildcards):
-    """The questions that a model learns; a recipe says all of a world, real rows may change."""
-    tables = paths.taught(wildcards.model).items()
-    return [ancient(path) if world else path for path, world in tables]
 
 
 def before_run():

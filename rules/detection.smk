@@ -6,8 +6,7 @@
 #      results/detection/<model>/<dataset>.pathways.parquet    what predicts a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
 #      results/detection/<model>/<figure>.transfer.csv         trained on one dataset, tried on others
-#      results/detectors/<model>/<dataset>/probe/   a probe of all samples, to use elsewhere:
-#                                                   model.safetensors, config.json, README.md
+#      results/detectors/<model>/<dataset>/probe/detector.json   the mean of the fold probes
 
 
 rule p_true:
@@ -78,7 +77,6 @@ rule detection_cell:
     input:
         detection=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
         pathways=f"{{root}}/detection/{{model}}/{{dataset}}.pathways.parquet",
-        scores=paths.product("scores", ".parquet"),
         answers=paths.product("answers", ".parquet"),
     output:
         **{
@@ -151,6 +149,8 @@ rule detector:
         answers=paths.product("answers", ".parquet"),
         prompts=paths.product("prompts", ".parquet"),
         model=f"{RESULTS}/models/{{model}}.json",
+        activations=paths.product("activations"),
+        probes=paths.product("probes", ".safetensors"),
     output:
         detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/probe"),
         provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
@@ -160,17 +160,14 @@ rule detector:
         f"{{root}}/benchmarks/detector/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
-    threads: jobs.cores
     resources:
-        **jobs.place(),
-        **jobs.asks("passes"),
+        **jobs.asks("tables"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        batch_tokens=cfg.batch_tokens,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout=paths.detected,
-        settings=paths.settings_of_detector,
+        settings=lambda w: paths.study(w).prompting,
     message:
-        "detector of {wildcards.model} on {wildcards.dataset}: fitting"
+        "detector of {wildcards.model} on {wildcards.dataset}: the mean of its fold probes"
     script:
         "../scripts/detector.py"

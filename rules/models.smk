@@ -1,43 +1,14 @@
-# Models: every checkpoint is fetched, trained or dequantised once, and checked, before a job that
-# measures needs it.
+# Models: every checkpoint is fetched or dequantised once, and checked, before a job that measures
+# needs it; those trained here come from calibration.smk.
 #
-# in:  the hub, a local folder, or a checkpoint shipped in resources/models/; the questions of every
-#      dataset that a recipe names; the GGUF file that `local` of a model names
+# in:  the hub, a local folder, or a checkpoint shipped in resources/models/; the GGUF file that
+#      `local` of a model names
 # out: results/models/<model>.json   where the checkpoint lies and which revision it is
-#      results/models/<model>/       config, safetensors, tokenizer; recipe.json, the recipe's hash,
-#                                    or gguf.json, what the file was
+#      results/models/<model>/       config, safetensors, tokenizer; gguf.json, what the file was
 
 
 localrules:
     model,
-
-
-rule train:
-    input:
-        taught,
-    output:
-        checkpoint=directory(f"{RESULTS}/models/{{model}}"),
-        # Wanted by `retrain` alone, and gone once that is done: so it trains whatever is there.
-        fresh=temp(f"{RESULTS}/models/.{{model}}.fresh"),
-    log:
-        f"{RESULTS}/logs/train/{{model}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/train/{{model}}.tsv"
-    wildcard_constraints:
-        model=one_of(name for name, model in cfg.models.items() if model.train),
-    conda:
-        "../envs/gpu.yaml"
-    resources:
-        runtime=lambda w, attempt: 240 * attempt,
-        mem_mb=lambda w, attempt: 4000 * attempt,
-    params:
-        train=lambda w: cfg.models[w.model].train.numbers(),
-        recipe=lambda w: cfg.recipe_hash(w.model),
-        worlds=lambda w: cfg.worlds_of(w.model),
-    message:
-        "{wildcards.model}: training from its recipe"
-    script:
-        "../scripts/train.py"
 
 
 rule dequantise:

@@ -3,18 +3,15 @@
 # for the curves. What makes them is in anchorscope/workflow/tables.py.
 #
 # in:  scores, answers, the activations' index (how many tokens were blocked)
-#      results/{experiments,detection,calibration}/… of the cells; resources/published.yaml
+#      results/{experiments,detection}/… of the cells
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve (ΔP)
 #      results/delta_p/<model>/<dataset>.contrasts.csv   exact less random tokens
 #      results/delta_p/<model>/<dataset>.controls.csv    AUCs and flips beside the curve, by layer
 #      results/delta_p/<model>/<dataset>.crossing.csv    pair terms, by layer
 #      results/delta_p/<model>/<dataset>.claims.csv      a verdict for each claim
 #      results/tables/<figure>.csv, and with each of these endings
-#      results/tables/<figure>.{detection,detection-reads,detection-curves,detection-layers,
-#                               self-awareness,transfer,samples,<experiment>}.csv
-#      results/tables/{calibration,calibration-floors,null-controls}.csv
-#      results/tables/{calibration-experiments,calibration-experiments-floors}.csv
-#      results/tables/{sensitivity,reproduction}.csv
+#      results/tables/<figure>.{detection,detection-reads,self-awareness,transfer,samples,
+#                               <experiment>}.csv
 
 
 localrules:
@@ -22,10 +19,6 @@ localrules:
     detection_table,
     transfer_table,
     samples,
-    calibration_table,
-    null_controls,
-    sensitivity_table,
-    reproduction_table,
 
 
 rule delta_p:
@@ -55,9 +48,7 @@ rule delta_p:
         "../scripts/table.py"
 
 
-NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()}
 BOOTSTRAP = cfg.bootstrap.model_dump(mode="json")
-HELD = studies.held_cells(cfg)
 OF_FIGURE = dict(cells=lambda w: cfg.cells(w.figure), most_dropped=cfg.most_dropped)
 DETECTION = {name: f".{name}.csv" for name in detection_views.TABLES}
 
@@ -102,66 +93,6 @@ OF_MANY = {
         dict(table="{figure}.{experiment}.csv"),
         dict(cells=lambda w: cfg.cells(w.figure), bootstrap=BOOTSTRAP, seed=cfg.seed),
         "table of {wildcards.experiment} of {wildcards.figure}",
-    ),
-    "calibration_table": (
-        dict(cells=paths.of_calibration("calibration", ".csv")),
-        dict(table="calibration.csv", floors="calibration-floors.csv"),
-        dict(cells=cfg.calibrated()),
-        "calibration: what holds and what does not",
-    ),
-    "null_controls": (
-        {
-            name: paths.of_calibration("delta_p", TABLES[name], studies.null_cells(cfg))
-            for name in ("curve", "controls", "crossing", "claims")
-        },
-        dict(table="null-controls.csv"),
-        dict(nulls=NULLS),
-        "null controls: what must come out empty",
-    ),
-    "experiment_calibration": (
-        dict(
-            rows=paths.of_experiments(),
-            scores=paths.of_calibration("scores", ".parquet", HELD),
-            floors=paths.of_calibration("scores", ".floors.parquet", HELD),
-            answers=paths.of_calibration("answers", ".parquet", HELD),
-            activations=paths.of_calibration("activations", "", HELD),
-            truth=paths.of_calibration("truth", ".parquet"),
-        ),
-        dict(table="calibration-experiments.csv", floors="calibration-experiments-floors.csv"),
-        dict(
-            cells=HELD,
-            measured=paths.experiments_held(),
-            calibrated=cfg.calibrated(),
-            nulls=NULLS,
-            bootstrap={name: BOOTSTRAP[name] for name in ("draws", "level")} | {"seed": cfg.seed},
-        ),
-        "calibration of the experiments: what holds and what does not",
-    ),
-    # What the choices that the paper leaves open do to a curve, one at a time.
-    "sensitivity_table": (
-        {name: paths.of_variants(name) for name in ("curve", "contrasts", "controls")},
-        dict(table="sensitivity.csv"),
-        dict(
-            cells=studies.varied_cells(cfg),
-            variants=list(studies.sensitivity_roots(cfg)),
-            readout=cfg.readouts[0],
-        ),
-        "sensitivity: one choice at a time",
-    ),
-    # Measured curves against published ranges, for every published figure that is built.
-    "reproduction_table": (
-        dict(
-            published=f"{paths.resources}/published.yaml",
-            curve=paths.built(".csv"),
-            others=[
-                path
-                for name in (*EXPERIMENTS, "detection", "self-awareness")
-                for path in paths.built(f".{name}.csv")
-            ],
-        ),
-        dict(table="reproduction.csv"),
-        dict(readouts={name: figure.readout for name, figure in cfg.figures.items()}),
-        "reproduction: published ranges against what is built",
     ),
 }
 

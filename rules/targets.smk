@@ -72,11 +72,6 @@ rule report:
         f"{ROOT}/report/index.html",
 
 
-rule sensitivity:
-    input:
-        f"{ROOT}/tables/sensitivity.csv",
-
-
 rule reproduction:
     input:
         f"{ROOT}/tables/reproduction.csv",

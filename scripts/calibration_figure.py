@@ -7,8 +7,8 @@ from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.calibration.figure_calibration import calibration_chart
     from anchorscope.figures.figure_files import keywords, save
+    from validation.figure_calibration import calibration_chart
 
     request = keywords(snakemake.params, "The instrument against known truth")
     stem = Path(snakemake.output.html).with_suffix("")

@@ -7,8 +7,8 @@ from anchorscope.storage.files import atomic, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.calibration import training
     from anchorscope.workflow import jobs
+    from validation import training
 
     jobs.use_threads(snakemake)
     questions = {Path(path).stem: read_parquet(path) for path in snakemake.input}

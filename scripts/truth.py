@@ -5,9 +5,9 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.calibration import truth, verdicts
     from anchorscope.storage.room import Room
     from anchorscope.workflow import jobs
+    from validation import truth, verdicts
 
     paths, params, product = snakemake.input, snakemake.params, snakemake.output.truth
     located, loaded = jobs.model_of(snakemake)

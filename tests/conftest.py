@@ -210,10 +210,10 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
 
 @pytest.fixture(scope="session")
 def detector(load: Any) -> Any:
-    """A `Detector` of a tiny model, fitted to 60 answers; shared, so leave it unchanged."""
+    """A `Detector` of a tiny model and 60 answers; shared, so leave it unchanged."""
     from own_rows import SETTINGS, rows
 
     import anchorscope
 
     loaded = load("llama")
-    return anchorscope.fit(loaded.model, loaded.tokenizer, rows(), **SETTINGS)
+    return anchorscope.measure(loaded.model, loaded.tokenizer, rows(), **SETTINGS).detector()

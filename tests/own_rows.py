@@ -1,4 +1,4 @@
-"""Labelled rows of a user's own, and settings that fit a detector to them quickly."""
+"""Labelled rows of a user's own, and settings that measure them quickly."""
 
 from typing import Any
 

@@ -72,6 +72,25 @@ def test_every_read_out_has_a_verdict_on_every_claim_and_none_on_given_answers(
     assert "own answer in" not in " ".join(drawn)
 
 
+def test_it_gives_a_detector_of_each_read_out(measured: Measured, load: Any) -> None:
+    assert measured.detector().readout == "mlp/final"
+    detector = measured.detector("resid/final")
+    loaded, samples = load("llama"), measured.samples.query("site == 'resid'")
+    assert (samples["layer"] == detector.layer).all()
+    found = detector.score(loaded.model, loaded.tokenizer, rows()).set_index("question")
+    own = samples.assign(question=samples["id"].map(measured.answers.set_index("id")["question"]))
+    assert found.loc[own["question"], "p_balanced"].corr(own.set_index("question")["p"]) > 0.5
+    with pytest.raises(AnchorscopeError, match="there is no detector of `attn/final`"):
+        measured.detector("attn/final")
+
+
+def test_probes_that_are_not_calibrated_give_no_detector(load: Any) -> None:
+    published = SETTINGS["probe"] | {"scoring": "published"}
+    with pytest.raises(AnchorscopeError, match="no detector") as raised:
+        measure(load, probe=published).detector()
+    assert "calibrated" in str(raised.value)
+
+
 def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:
     assert (measured.counts.total, measured.counts.kept) == (24, 24)
     right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]

@@ -17,7 +17,16 @@ import yaml
 from anchorscope.config import shipped
 
 PROJECT = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
+PARTS = (
+    "Snakefile",
+    "config.yaml",
+    "rules",
+    "scripts",
+    "envs",
+    "anchorscope",
+    "validation",
+    "resources",
+)
 SHIPPED = shipped.complete(yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8")))
 """What a fresh clone runs with: config.yaml and the catalogue."""
 TINY: dict[str, Any] = yaml.safe_load((PROJECT / "tests/data/tiny.yaml").read_text("utf-8"))
@@ -141,6 +150,6 @@ STAGES = frozenset(
     "dataset train dequantise model prompts answers activations scores"
     " delta_p table picture truth"
     " methods calibration_cell calibration_table calibration_figure null_controls"
-    " sensitivity_table reproduction_table report_page"
+    " reproduction_table report_page"
     " experiment_measure experiment_table detector samples".split()
 )

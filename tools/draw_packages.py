@@ -16,7 +16,6 @@ PLACES: dict[str, tuple[float, float, str]] = {
     "cli": (1.5, 0, "the command anchorscope"),
     "report": (1, 1, "one page on a run"),
     "workflow": (2, 1, "what the rules need"),
-    "calibration": (1, 2, "truth and null controls"),
     "measure": (3, 2, "all stages in one call"),
     "detectors": (0, 3, "scores of answers, to use"),
     "experiments": (1, 4, "ΔP, controls, partners"),

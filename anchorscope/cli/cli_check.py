@@ -20,6 +20,7 @@ from anchorscope.questions import datasets, hub, prompts, questions, reading, re
 from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
+from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, samples
@@ -37,7 +38,7 @@ class Finding(NamedTuple):
     """The result of one check; `do` and `see` are those of `AnchorscopeError`."""
 
     status: Literal["ok", "warning", "error"]
-    about: str  # config, model, target, passes, disk, gpu, dataset or hub
+    about: str  # config, model, target, passes, disk, gpu, time, dataset or hub
     what: str
     do: str | None = None
     see: str | None = None
@@ -77,7 +78,10 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
         yield passes_of(config, name, work[name])
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
-    yield from gpu(config, models)
+    tried_here = trials_here(config, models)
+    fitting = {name for name, trial in tried_here.items() if trial.largest_batch_tokens}
+    yield from gpu(config, [name for name in models if name not in fitting])
+    yield from times(config, left, tried_here)
     for name in dict.fromkeys(cell.dataset for cell in every):
         if config.local_of(name) is None:
             continue
@@ -171,6 +175,31 @@ def checkpoint(folder: Path, prompt: str) -> str:
     if (style := style_of(prompt)).templated:
         style.around([Example("Who wrote it?", "Ann Bo")], tokenizer)
     return str(folder)
+
+
+def trials_here(config: Config, models: Iterable[str]) -> dict[str, trials.Trial]:
+    """What the self-test measured of models on the GPU, or the processor, of this machine."""
+    made = trials.read()
+    cards = trials.cards() if made else []
+    found = {name: trials.of(made, config, name, cards) for name in models}
+    return {name: trial for name, trial in found.items() if trial}
+
+
+def times(
+    config: Config, left: Iterable[StudyCell], tried_here: Mapping[str, trials.Trial]
+) -> Iterator[Finding]:
+    """Say how long the cells of a model that was tried here take, and whether a batch fits."""
+    sizes = [(cell.model, samples(cell.study.config, cell.dataset)) for cell in left]
+    for name, trial in tried_here.items():
+        of_model = [n for model, n in sizes if model == name]
+        time = trials.duration(trial.hours(sum(of_model)))
+        cells = "its cell" if len(of_model) == 1 else f"its {len(of_model)} cells"
+        what = f"{name}: about {time} for {cells}, as measured on this machine ({trial.card})"
+        yield Finding("ok", "time", what)
+        largest = trial.largest_batch_tokens
+        if largest is not None and largest < config.batch_tokens:
+            what = f"{name}: batches of {config.batch_tokens:,} tokens do not fit and are halved"
+            yield Finding("warning", "gpu", what, f"set `batch_tokens: {largest}`")
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:

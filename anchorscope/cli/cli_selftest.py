@@ -19,8 +19,8 @@ from anchorscope.models.families import FAMILIES, Loaded, layers, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
-from anchorscope.storage.files import write_json
 from anchorscope.storage.provenance import libraries
+from anchorscope.workflow import trials
 
 SIZES: dict[str, Any] = {
     "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
@@ -54,7 +54,7 @@ def report(device: str, path: Path) -> bool:
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
     attention = loading.attention_of(tiny("llama", torch.device(device)))
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
-    write_json({**about, "libraries": libraries(), "verdicts": verdicts}, path)
+    trials.write({**about, "libraries": libraries(), "verdicts": verdicts}, path)
     rows = table(verdicts, [] if device == "cpu" else gpus)
     print(f"written to {path}\n\nwhat works where, for an issue:\n\n{rows}")
     return all(verdict["verdict"] != "fail" for verdict in verdicts)

@@ -1,17 +1,21 @@
 """The command `anchorscope`: what a person does around the workflow."""
 
+import json
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from anchorscope.cli import cli_detect
-from anchorscope.cli.cli_detect import AsJson, as_json_text
+from anchorscope.config.sections import Model
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
-from anchorscope.workflow import config, studies
+from anchorscope.workflow import config, studies, trials
+from anchorscope.workflow.devices import ON_CPU
 
 MAIN = "config.yaml"
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "error": typer.colors.RED}
@@ -43,6 +47,7 @@ ConfigFiles = Annotated[
         help="A file laid over config.yaml, as with `snakemake --configfile`; may be repeated.",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 class UsageError(AnchorscopeError):
@@ -112,9 +117,7 @@ def show(
 
     chosen = read(config_files)
     for name, catalogue in ((model, chosen.models), (dataset, chosen.datasets)):
-        if name not in catalogue:
-            do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
-            raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
+        _check_known(name, catalogue)
     files = [str(path) for path in config_files or []]
     summary = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
     typer.echo(as_json_text(summary) if as_json else cell_summary.text(summary))
@@ -125,17 +128,52 @@ app.add_typer(cli_detect.app, name="detect")
 
 @app.command()
 def selftest(
-    device: Annotated[str, typer.Option(help="cpu, cuda, or one GPU such as cuda:1.")] = "cpu",
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, or one GPU such as cuda:1; with --like by default a GPU."),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="Try this model of the catalogue, or of a folder, with random weights."),
+    ] = None,
+    config_files: ConfigFiles = None,
 ) -> None:
     """Find out in three minutes whether this machine measures as the method says.
 
-    Tiny random models of every family are measured and compared; nothing is downloaded. What was
+    Tiny random models of every family are measured and compared; nothing is downloaded. With
+    `--like`, find out instead whether a model fits here, and how long a figure takes. What was
     found is in selftest.json, the file to send with a report.
     """
+    if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        do = "use cpu, cuda, or one GPU such as cuda:1"
+        raise UsageError(f"there is no device `{device}`", None, do, see="no-gpu")
+    if like is not None:
+        _try_model(read(config_files), like, device)
+        return
     from anchorscope.cli import cli_selftest
 
-    if not cli_selftest.report(device, Path("selftest.json")):
+    if not cli_selftest.report(device or "cpu", trials.FILE):
         raise typer.Exit(1)
+
+
+def _try_model(chosen: RunConfig, name: str, device: str | None) -> None:
+    """Try a model of the catalogue, or of a folder that is not in it, with random weights."""
+    models = dict(chosen.models)
+    if name not in models and Path(name).exists():
+        models[name] = Model(local=name, label=name)
+    _check_known(name, models)
+    from anchorscope.cli import cli_like
+
+    on_cpu = os.environ.get(ON_CPU) == "1" or not models[name].resources.gpus
+    where = device or ("cpu" if on_cpu else "cuda")
+    cli_like.report(chosen.model_copy(update={"models": models}), name, where)
+
+
+def _check_known(name: str, catalogue: Collection[str]) -> None:
+    """Refuse a name that is not in the catalogue."""
+    if name not in catalogue:
+        do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
+        raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
 
 
 def read(files: Sequence[Path] | None) -> RunConfig:
@@ -144,6 +182,10 @@ def read(files: Sequence[Path] | None) -> RunConfig:
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
     return config.read([MAIN, *(files or [])])
+
+
+def as_json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -29,7 +29,7 @@ else:
 Claim = Literal["signal", "interaction", "own_answer", "truth", "through_eq"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
-    "null-closer", "null-additive", "null-order", "null-type", "null-familiar",
+    "null-additive", "null-order", "null-type", "null-familiar",
 ]  # fmt: skip
 Item = TypeVar("Item")
 

@@ -1,7 +1,6 @@
 """Every key of the config: its type, its default and what it is for, as `config_docs` writes it."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -94,7 +93,7 @@ class Probe(Section):
     )
     grid: Listed[Positive] = Field([1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0])
     """Inverse penalties C to choose from, by the one-standard-error rule."""
-    penalty: Positive = key(1.0, "Multiplies the chosen penalty 1/C; varied by `sensitivity`.")
+    penalty: Positive = key(1.0, "Multiplies the chosen penalty 1/C.")
     scoring: Literal["calibrated", "published"] = "calibrated"
     """`calibrated`: cross-validated C, fitted slope and offset. `published`: the paper's recipe
     with C = 1, no calibration and the natural prior."""
@@ -203,13 +202,6 @@ class Detection(Section):
     """Scores by other methods, higher for answers that are more likely wrong, for the tables."""
 
 
-class Cells(Section):
-    """Every combination of these models and datasets."""
-
-    models: Listed[ModelKey] = Field(description="Keys of models.")
-    datasets: Listed[DatasetKey] = Field(description="Keys of datasets.")
-
-
 class Config(Section):
     """All settings of a run but those of the experiments, which `RunConfig` adds."""
 
@@ -253,8 +245,6 @@ class Config(Section):
     )
     calibration: Calibration = Field(default_factory=Calibration)
     """Cells with known truth."""
-    sensitivity: Cells | None = None
-    """Cells of the target `sensitivity`; null: the calibration models on their first dataset."""
     models: dict[Name, Model] = Field(default_factory=dict, description="Models, by key.")
     datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Datasets, by key.")
     figures: dict[Name, Figure] = Field(default_factory=dict, description="Figures, by key.")
@@ -285,6 +275,12 @@ class Config(Section):
         """The read-outs with pictures of their own: `prompt_end` is drawn beside the probes."""
         return [name for name in self.readouts if not name.endswith("/prompt_end")]
 
+    @property
+    def prompting(self) -> dict[str, Any]:
+        """The keys that decide prompts and exact answers, for whoever asks questions again."""
+        keys = {"anchors", "finder", "generation", "max_prompt_tokens", "no_answer"}
+        return self.model_dump(mode="json", include=keys)
+
     def cells(self, figure: str) -> list[tuple[str, str]]:
         """(model, dataset) of each cell of a figure, in the order of panels and legend."""
         entry = self.figures[figure]
@@ -311,8 +307,6 @@ class Config(Section):
         cells = {cell for figure in self.figures for cell in self.cells(figure)}
         cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
         cells |= set(self.calibrated())
-        if self.sensitivity is not None:
-            cells |= {*product(self.sensitivity.models, self.sensitivity.datasets)}
         models = {self.models[model].answers_of or model for model, on in cells if on == dataset}
         styles = {STYLES[self.models[model].prompt] for model in models}
         return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
@@ -321,12 +315,6 @@ class Config(Section):
         """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
         local = self.datasets[dataset].local
         return local and str(Path(self.data_folder or "", local))
-
-    def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
-        """The worlds that a trained model learns: dataset key → its settings."""
-        train = self.models[model].train
-        worlds = {name: self.datasets[name].world for name in (train.datasets if train else [])}
-        return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
 
     def calibrated(self) -> list[tuple[str, str]]:
         """(model, dataset) of the calibration's cells, of those that the catalogues hold."""

@@ -104,40 +104,20 @@ def read(
     if readout not in probes.fitted:
         do = "add it to `readouts` and run snakemake again"
         raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
-    fitted = {name: probes.fitted[name] for name in names} if calibrated else {}
-    return replace(in_folds(folder, answers, design, names, outputs, device), fitted=fitted)
-
-
-def in_folds(
-    folder: str | Path,
-    answers: pd.DataFrame,
-    design: Design,
-    readouts: Sequence[str],
-    outputs: pd.DataFrame | None = None,
-    device: str = "cpu",
-) -> DetectionCell:
-    """The cell in folds that were cut before, without probes.
-
-    `readouts` are those to read, the cell's own first. Other arguments and errors as of `read`.
-    """
-    rows, readout = design.in_order(kept(answers)), readouts[0]
-    check(rows, str(folder))
+    rows = design.in_order(kept(answers))
+    if len(rows) < LEAST_SAMPLES:
+        what = f"{len(rows)} samples are too few for a detector: {LEAST_SAMPLES} at least"
+        raise AnchorscopeError(what, str(folder), "sample more questions", see="too-few-samples")
     cut = not rows["n_blocked_knockout"].isna().all()
     return DetectionCell(
         design,
         rows,
-        _samples(folder, text_columns(rows), "clean", readouts, outputs),
-        _samples(folder, _crossed(rows), "crossed", readouts, outputs),
+        _samples(folder, text_columns(rows), "clean", names, outputs),
+        _samples(folder, _crossed(rows), "crossed", names, outputs),
         _states(folder, readout, "knockout", design.ids) if cut else None,
-        device=device,
+        {name: probes.fitted[name] for name in names} if calibrated else {},
+        device,
     )
-
-
-def check(answers: pd.DataFrame, where: str) -> None:
-    """Refuse, by an AnchorscopeError, fewer samples than anything can be told of."""
-    if len(answers) < LEAST_SAMPLES:
-        what = f"{len(answers)} samples are too few for a detector: {LEAST_SAMPLES} at least"
-        raise AnchorscopeError(what, where, "sample more questions", see="too-few-samples")
 
 
 def _samples(

@@ -6,14 +6,12 @@ import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import self_awareness
-from anchorscope.detectors.tables import curves, evaluation, reads
-from anchorscope.experiments.analysis import analyses, stacked
+from anchorscope.detectors.tables import evaluation, reads
+from anchorscope.experiments.analysis import stacked
 
 COLUMNS = {
     "detection": evaluation.COLUMNS,
     "detection-reads": reads.COLUMNS,
-    "detection-curves": curves.CURVES,
-    "detection-layers": curves.LAYERS,
     "self-awareness": self_awareness.COLUMNS,
 }
 """Table → its columns."""
@@ -22,7 +20,6 @@ COLUMNS = {
 def tables(
     detection: pd.DataFrame,
     predicted: pd.DataFrame,
-    scores: pd.DataFrame,
     answers: pd.DataFrame,
     bootstrap: Bootstrap,
     seed: int,
@@ -32,7 +29,6 @@ def tables(
     Args:
         detection: rows of `out_of_fold.scores`, and given ones.
         predicted: rows of `self_awareness.predictions`.
-        scores: of the main run, of the probes.
         answers: of the cell; those without scores were not measured.
 
     Raises:
@@ -44,14 +40,8 @@ def tables(
         cell = evaluation.scored(rows, answers)
         parts["detection"].append(evaluation.table(cell, name, bootstrap, seed))
         parts["detection-reads"].append(reads.table(rows, answers, name, bootstrap, seed))
-        parts["detection-curves"].append(curves.curves(cell, name, bootstrap, seed))
         of_pathways = predicted[predicted["readout"] == name]
         parts["self-awareness"].append(
             self_awareness.table(of_pathways, answers, name, bootstrap, seed)
         )
-    drawn = scores[scores["readout"].isin(detection["readout"].unique())]
-    measured = answers[answers["id"].isin(scores["id"].unique())]
-    parts["detection-layers"] += [
-        curves.layers(one) for one in analyses(drawn, measured, **bootstrap.model_dump(), seed=seed)
-    ]
     return {name: stacked(frames, COLUMNS[name]) for name, frames in parts.items()}

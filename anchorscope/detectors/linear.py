@@ -1,4 +1,4 @@
-"""Scorers that are linear in hidden states: what can be saved, and used where there is no torch."""
+"""Scorers that are linear in hidden states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-    from anchorscope.detectors.method import Method, Samples
+    from anchorscope.detectors.method import Samples
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,3 @@ def as_array(states: np.ndarray | torch.Tensor) -> np.ndarray:
     if not isinstance(states, np.ndarray):  # a tensor, maybe bfloat16 on a GPU
         return states.detach().double().cpu().numpy()
     return states.astype(np.float64)
-
-
-def is_linear(method: Method) -> bool:
-    """Whether what a method fits is linear in the states, by what its function says it returns."""
-    # As it is written: what it names need not be importable.
-    returned = method.fit.__annotations__.get("return")
-    return returned in (LinearScorer, LinearScorer.__name__)

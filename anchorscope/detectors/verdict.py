@@ -1,4 +1,4 @@
-"""What the tables of detection say, in words: of all methods in all cells, and of one detector."""
+"""What the tables of detection say, in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.experiments.crossing.claims import NO, SAYS, YES
-from anchorscope.probes.strength import FLOORS, LEAST_AUC
+from anchorscope.experiments.crossing.claims import YES
+from anchorscope.probes.strength import FLOORS
 
 TEXTS = tuple(FLOORS)
 OUTPUT, PROBE = ("output",), ("probe",)
@@ -17,44 +17,6 @@ MARGIN = 0.02
 ALONE = 0.9
 """A method reads the question alone if its question's share is surely above this."""
 Names = Mapping[str, str]
-
-
-def of_detector(auc: Mapping[Any, Any], interaction: str | None) -> list[str]:
-    """Sentences on what one detector beats, and what it reads.
-
-    Args:
-        auc: its AUC in the table of detection.
-        interaction: the verdict of this claim; None where no answers were swapped.
-    """
-    lines = []
-    better = auc["ci_low"] > LEAST_AUC
-    unbeaten = [label_of(name) for name in TEXTS if not beats(auc, [name])]
-    if not better:
-        lines.append(f"It is not significantly better than AUROC {LEAST_AUC}: do not use it.")
-    if unbeaten:
-        lines.append(
-            f"It is not shown to beat the text alone ({', '.join(unbeaten)}). A classifier of the "
-            "text is cheaper."
-        )
-    elif better:
-        lines.append("It is significantly better than every model of the text.")
-    if not beats(auc, ["before"]):
-        lines.append(
-            "It is not shown to read more than the question: it is not significantly better than a "
-            "probe at the end of the prompt, before the answer is read. It may tell hard questions "
-            "instead of wrong answers."
-        )
-    return [*lines, _compares(interaction)]
-
-
-def _compares(interaction: str | None) -> str:
-    """Whether one detector is shown to compare answer and question, by the claim's verdict."""
-    says = SAYS["interaction"]
-    if interaction == YES:
-        return f"{says[0].upper()}{says[1:]}."
-    if interaction == NO:
-        return f"It is not shown that {says}."
-    return f"Whether {says} cannot be said: too few answers could be swapped between questions."
 
 
 def of_picture(auc: pd.DataFrame) -> list[str]:

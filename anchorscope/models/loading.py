@@ -208,27 +208,38 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
         AnchorscopeError: gated, missing, no such revision, no network, or a model that cannot be
             measured, of which only the configs are downloaded.
     """
-    from huggingface_hub import snapshot_download
-
-    def download(*wanted: str) -> Path:
-        call = partial(
-            snapshot_download,
-            hub_id,
-            revision=revision,
-            allow_patterns=[*wanted],
-            ignore_patterns=[*UNWANTED_FILES],
-        )
-        return Path(hub.fetch(call, "model", hub.place(hub_id, revision)))
-
     try:
-        _check_config(download("config.json", "adapter_config.json"))
-        path = download(*WANTED_FILES)
+        _check_config(_download(hub_id, revision, "config.json", "adapter_config.json"))
+        path = _download(hub_id, revision, *WANTED_FILES)
     except AnchorscopeError as error:
         folder = cached(hub_id, revision)
         if error.see not in hub.PASSING or folder is None:
             raise
         path = folder
     return path, path.name
+
+
+def fetch_config(hub_id: str, revision: str | None = None) -> dict[str, Any]:
+    """The content of the config.json of a hub model, which alone is downloaded.
+
+    Raises:
+        AnchorscopeError: see `fetch` and `read_config`.
+    """
+    return read_config(_download(hub_id, revision, "config.json"))
+
+
+def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
+    """The folder of a hub model, with the wanted files downloaded."""
+    from huggingface_hub import snapshot_download
+
+    call = partial(
+        snapshot_download,
+        hub_id,
+        revision=revision,
+        allow_patterns=[*wanted],
+        ignore_patterns=[*UNWANTED_FILES],
+    )
+    return Path(hub.fetch(call, "model", hub.place(hub_id, revision)))
 
 
 def cached(hub_id: str, revision: str | None = None) -> Path | None:

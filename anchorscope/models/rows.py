@@ -42,8 +42,10 @@ class Answered:
     counts: Counts  # rows given, questions asked, and what was left out before them
 
 
-def arounds_of(prompted: pd.DataFrame, answers: pd.DataFrame) -> dict[str | None, Around]:
-    """Relation → the text around its questions, worked examples included; None: unknown.
+def arounds_of(
+    prompted: pd.DataFrame, answers: pd.DataFrame
+) -> tuple[tuple[str | None, Around], ...]:
+    """Pair each relation (None: unknown) with the text around its questions, examples included.
 
     Of a table of prompts and one with `id` and `relation`.
     """
@@ -54,8 +56,9 @@ def arounds_of(prompted: pd.DataFrame, answers: pd.DataFrame) -> dict[str | None
         key = relation if isinstance(relation, str) else None
         around = Around(text[: row["question_start"]], text[row["question_end"] :])
         arounds.setdefault(key, around)
-    same = len(set(arounds.values())) == 1
-    return {None: next(iter(arounds.values()))} if same else arounds
+    if len(set(arounds.values())) == 1:
+        return ((None, next(iter(arounds.values()))),)
+    return tuple(arounds.items())
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:

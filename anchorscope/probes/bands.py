@@ -51,11 +51,6 @@ class Draws:
     floors: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def none(cls) -> Draws:
-        """No draws of no samples."""
-        return cls(np.array([], dtype=object), np.zeros((0, 0), dtype=np.int64))
-
-    @classmethod
     def read(cls, path: str | Path) -> Draws:
         """The draws that `write` wrote."""
         ids, arrays = read_arrays(path, "scores of refitted probes")

@@ -2,8 +2,8 @@
 
 The rule of `strength` asks that the AUC of the probe be surely above that of the text floors, on
 the same samples. How surely that can be told depends on n, on the balance of the classes, on how
-alike probe and floor score a sample, and on what their training adds. `benchmarks/power.py` tries
-the rule itself on probes and floors that it trains.
+alike probe and floor score a sample, and on what their training adds.
+`validation/simulations/power.py` tries the rule itself on probes and floors that it trains.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ FLOOR, ALIKE = 0.7, 0.3
 """AUC of the hardest floor, and correlation of its AUC with the probe's, that a plan assumes."""
 WIDENED, VARIES = 1.7, 1.2
 """By what factor refits widen the interval of the gain, and how much more than with a fixed probe
-and floor it varies indeed: the middle of `benchmarks/power.py`."""
+and floor it varies indeed: the middle of `validation/simulations/power.py`."""
 POWER, LEVEL = 0.8, 0.95
 """How often a signal that is there is to be called one, and the level of the interval."""
 MOST_GAIN = 0.1

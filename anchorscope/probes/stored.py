@@ -37,13 +37,6 @@ class Stored:
         """The probes that were fitted in the folds of a design."""
         return cls(design.ids, design.fold, design.inner, fitted)
 
-    @classmethod
-    def none(cls) -> Stored:
-        """No probes, of no samples."""
-        return cls(
-            np.array([], dtype=object), np.zeros(0, np.int64), np.zeros((0, 0), np.int64), {}
-        )
-
     def design(self, answers: pd.DataFrame, settings: Settings, where: str) -> Design:
         """The folds of the probes, for what is fitted beside them; in the order of `ids`.
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import null_worlds, prompts, questions, reading, world
+from anchorscope.questions import prompts, questions, reading, world
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -34,7 +34,7 @@ def prepare(
     Raises AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
     """
     if dataset.get("world"):
-        return _world(dataset["world"], seed)
+        return whole(world.facts(WorldSettings.model_validate(dataset["world"])), seed)
     frame, counts, revision = _questions(dataset, dataset.get("split"))
     if frame.empty:
         what = f"no usable question among {counts.total:,} rows: {in_words(counts.dropped)}"
@@ -56,12 +56,11 @@ def prepare(
     return Prepared(sampled, rest, counts, revision)
 
 
-def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
-    """A world is taken whole, since what a model was taught decides what it can be asked."""
-    if settings["style"] in null_worlds.FOLLOWS:
-        facts = null_worlds.samples(settings["style"], seed=settings["seed"])
-    else:
-        facts = world.facts(WorldSettings.model_validate(settings))
+def whole(facts: pd.DataFrame, seed: int) -> Prepared:
+    """Prepare all rows of a world: what a model was taught decides what it can be asked.
+
+    Columns of `facts` are named like the fields of a dataset; those of `world.facts` and others.
+    """
     fields = {name: name for name in facts.columns if name != "planned"}
     rows: list[Any] = facts.to_dict("records")
     frame, counts = questions.normalise(rows, fields, split="world", source="world")

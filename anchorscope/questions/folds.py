@@ -49,28 +49,13 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
     return pd.factorize(("s " + subject).fillna("q " + question).fillna(row))[0]
 
 
-def links(answers: pd.DataFrame) -> frozenset[int]:
-    """What links other rows to these: their questions and subjects (`key`), hashed.
-
-    So a saved detector can name what it was fitted to without holding it.
-    """
-    return frozenset().union(*_links(answers))
-
-
-def linked(answers: pd.DataFrame, others: frozenset[int]) -> np.ndarray:
-    """Which rows share their question or subject with those of some `links`, bool [n]."""
-    return np.array([not own.isdisjoint(others) for own in _links(answers)], dtype=bool)
-
-
-def _links(answers: pd.DataFrame) -> list[set[int]]:
-    """The links of each row."""
-    rows = []
-    for question, subject in zip(answers["question"], answers["subject"], strict=True):
-        keys = (("q", key(question)), ("s", key(subject)))
-        texts = [f"{kind} {text}".encode() for kind, text in keys if text is not None]
-        digests = [hashlib.sha256(text).digest()[:8] for text in texts]
-        rows.append({int.from_bytes(digest, "big", signed=True) for digest in digests})
-    return rows
+def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
+    """Find the rows that share their question or subject (`key`) with other rows, bool [n]."""
+    shared = np.zeros(len(answers), dtype=bool)
+    for column in ("question", "subject"):
+        theirs = {key(text) for text in others[column]} - {None}
+        shared |= np.array([key(text) in theirs for text in answers[column]], dtype=bool)
+    return shared
 
 
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:

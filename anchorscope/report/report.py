@@ -15,7 +15,6 @@ import yaml
 from jinja2 import Environment
 from markupsafe import Markup
 
-from anchorscope.calibration.requirements import in_words
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
@@ -115,7 +114,7 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
         },
         "tables": {figure: _tables(config, figure) for figure in config.targets},
         "detection": {figure: _detection(config, figure) for figure in config.targets},
-        "verdict": in_words(floors, models, datasets).split("\n") if len(floors) else [],
+        "required": floors.to_dict("records"),
         "nulls": nulls.to_dict("records"),
         "published": _table(root, "reproduction").to_dict("records"),
         "stages": run_facts.STAGES,

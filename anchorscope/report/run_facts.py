@@ -54,7 +54,7 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
     if calibration:
         used += [(model, dataset) for model in section.models for dataset in section.datasets]
         used += [(null.model, null.dataset) for null in section.nulls.values()]
-    left_out = {"sensitivity"} if calibration else {"calibration", "sensitivity"}
+    left_out = set() if calibration else {"calibration"}
     settings = config.model_dump(mode="json", exclude=left_out)
     kept = {
         "figures": set(config.targets),

@@ -20,11 +20,6 @@ from anchorscope.styles import style_of
 from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
 
-DETECTOR_SETTINGS = (
-    "anchors", "bootstrap", "finder", "generation",
-    "max_prompt_tokens", "no_answer", "probe", "seed",
-)  # fmt: skip
-"""Keys of the config that a detector depends on, beside `batch_tokens`."""
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 BESIDE = ("contrasts", "controls", "crossing", "claims")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
@@ -79,23 +74,12 @@ class Paths:
         final = [name for name in self.study(wildcards).readouts if name.endswith("/final")]
         return final[0] if final else "mlp/final"
 
-    def settings_of_detector(self, wildcards: Any) -> dict[str, Any]:
-        """The settings that a cell's detector is fitted with."""
-        chosen = self.study(wildcards).model_dump(mode="json")
-        return {name: chosen[name] for name in DETECTOR_SETTINGS}
-
     def of_calibration(
         self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
     ) -> list[str]:
         """Of cells in the calibration's root; by default of those held against the truth."""
         chosen = self.config.calibrated() if cells is None else cells
         return self.of_cells(self.calibration, stage, chosen, end)
-
-    def of_variants(self, name: str) -> list[str]:
-        """A table of every cell of the sensitivity, in the main study and in each variant."""
-        roots = [self.root, *studies.sensitivity_roots(self.config).values()]
-        cells = studies.varied_cells(self.config)
-        return [p for root in roots for p in self.of_cells(root, "delta_p", cells, TABLES[name])]
 
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
@@ -228,14 +212,6 @@ class Paths:
         name = self.config.datasets[wildcards.dataset].few_shot.file
         places = [name, os.path.join(self.project, name)] if name else []
         return [path for path in places if os.path.exists(path)][:1]
-
-    def taught(self, model: str) -> dict[str, bool]:
-        """The questions that a trained model learns, and whether they are those of a world."""
-        train = self.config.models[model].train
-        return {
-            f"{self.results}/data/{name}.parquet": self.config.datasets[name].world is not None
-            for name in (train.datasets if train else ())
-        }
 
     def checkpoint(self, wildcards: Any) -> str | list[str]:
         """The folder trained or dequantised here, or shipped with the present recipe; or files."""

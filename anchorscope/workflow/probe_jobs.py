@@ -9,10 +9,9 @@ import pandas as pd
 from anchorscope.passes.activations import read
 from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import bands, fitting, floors, scores, stored
+from anchorscope.probes import fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import write_parquet, write_parquet_parts
-from anchorscope.workflow.stage import log
 
 
 def write_scores(
@@ -39,12 +38,3 @@ def write_scores(
     write_parquet(floors.floors(answers, design, draws), written.floors)
     draws.write(written.draws)
     return design
-
-
-def write_no_scores(written: Any, why: str) -> None:
-    """Write the same without rows, of a cell in which no folds can be cut."""
-    log.warning("%s: no scores", why)
-    write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
-    write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
-    bands.Draws.none().write(written.draws)
-    stored.write(written.probes, stored.Stored.none())

@@ -1,7 +1,8 @@
 """Rough estimates of what a job needs from a cluster, and of the disk space for activations.
 
-They follow from the size of the checkpoint and the number of samples alone. A failed job is sent
-again with more (`attempt`), so an estimate that is too low costs one try.
+They follow from the size of the checkpoint and the number of samples, or from what the self-test
+measured of the model on the cluster's card. A failed job is sent again with more (`attempt`), so an
+estimate that is too low costs one try.
 """
 
 import json
@@ -14,17 +15,21 @@ from typing import Any
 
 from pydantic import BaseModel, PositiveInt, ValidationError
 
+from anchorscope.config import shapes
 from anchorscope.config.settings import Config
 from anchorscope.models import families, gguf_files, loading
 from anchorscope.passes import interventions
-from anchorscope.questions import null_worlds
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow import trials
 from anchorscope.workflow.devices import ON_CPU, gpus_here
+from anchorscope.workflow.trials import Stage, Trial
 
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
 """Kind of job → main memory in MB: of any job, per sample, and per GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
 """Minutes of any job, per sample, and per sample and GB of the checkpoint, on a slow GPU."""
+MARGIN = 2
+"""How many times the measured time a job asks for: nodes differ, and share disks."""
 SLOWER_ON_CPU = 1000
 """How much longer the passes of a model take on a CPU."""
 STATES_PER_GB = 3500
@@ -71,41 +76,55 @@ class Jobs:
     config: Config
     site: Site = field(default_factory=Site)
     here: bool = True  # whether the jobs run on this machine
+    trials: tuple[Trial, ...] = ()  # what the self-test measured
 
-    def asks(self, kind: str) -> dict[str, Callable[..., int]]:
+    def asks(self, kind: str, stage: Stage | None = None) -> dict[str, Callable[..., int]]:
         """The resources `mem_mb` and `runtime` (minutes) of a kind of job.
 
-        They grow with each attempt, up to the limits of the profile.
+        They grow with each attempt, up to the limits of the profile. `stage` is the stage of the
+        main run whose time the self-test measures; None for other jobs.
         """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
         def resource(name: str) -> Callable[..., int]:
             def amount(wildcards: Any, attempt: int) -> int:
-                wanted = attempt * self.demand(kind, wildcards.model, wildcards.dataset)[name]
+                cell = wildcards.model, wildcards.dataset
+                wanted = attempt * self.demand(kind, *cell, stage)[name]
                 return min(wanted, limits[name] or wanted)
 
             return amount
 
         return {name: resource(name) for name in limits}
 
-    def demand(self, kind: str, model: str, dataset: str) -> dict[str, int]:
+    def demand(
+        self, kind: str, model: str, dataset: str, stage: Stage | None = None
+    ) -> dict[str, int]:
         """Main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
 
         The model's entry in the catalogue overrides both, except for `tables`.
         """
-        entry = self.config.models[model].resources
-        gigabytes, n = weights_gb(self.config, model), samples(self.config, dataset)
+        entry, trial = self.config.models[model].resources, self._trial(model)
+        gigabytes = trial.weights_gb if trial else weights_gb(self.config, model)
+        n = samples(self.config, dataset)
         per_job, per_sample, per_gb = MEMORY[kind]
         minutes_per_sample, said = SAMPLE_MINUTES, dict[str, int]()
         if kind != "tables":
             on_cpu = kind == "passes" and not entry.gpus
             minutes_per_sample += PASS_MINUTES * gigabytes * (SLOWER_ON_CPU if on_cpu else 1)
             said = {"mem_mb": 1000 * (entry.mem_gb or 0), "runtime": entry.runtime_min or 0}
+        if trial and stage:
+            minutes_per_sample = MARGIN * trial.seconds[stage] / 60
         estimate = {
             "mem_mb": math.ceil(per_job + per_sample * n + per_gb * gigabytes),
             "runtime": math.ceil(BASE_MINUTES + minutes_per_sample * n),
         }
         return {name: said.get(name) or amount for name, amount in estimate.items()}
+
+    def _trial(self, model: str) -> Trial | None:
+        """What the self-test measured of a model on the GPU that its jobs ask for."""
+        if not self.site.gpu_type or self.config.models[model].resources.gpus != 1:
+            return None
+        return trials.of(self.trials, self.config, model, [self.site.gpu_type])
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
         """The resources that say where a rule's jobs run.
@@ -144,9 +163,7 @@ def samples(config: Config, dataset: str) -> int:
     """The largest number of samples that a cell of this dataset can have."""
     world = config.datasets[dataset].world
     n = config.sample_size_of(dataset)
-    if world and world.style in null_worlds.FOLLOWS:
-        n = null_worlds.SAMPLES
-    elif world:
+    if world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         n = 2 * facts  # each in two wordings
     return min(n, config.limit or n)
@@ -165,6 +182,12 @@ def weights_gb(config: Config, model: str) -> float:
     # Loaded as float32, 16-bit weights are in memory in both forms for a while.
     wider = 2.3 if entry.dtype == "float32" else 1
     return wider * stored / 1e9 or float(entry.resources.gpus * entry.resources.gpu_mem_gb)
+
+
+def trained(config: Config, model: str) -> Path:
+    """The folder of a model that the workflow trains: of this run, else as shipped."""
+    places = [Path(config.results, "models", model), Path("resources/models", model)]
+    return next((place for place in places if place.is_dir()), places[0])
 
 
 def checkpoint(config: Config, model: str) -> Path | None:
@@ -192,14 +215,28 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
 
 
 def _states(config: Config, model: str) -> int:
-    """Layers × width of a model, estimated where its checkpoint is not on this machine."""
-    entry, folder = config.models[model], checkpoint(config, model)
+    """Layers × width of a model, estimated where its shape is not known on this machine."""
+    entry = config.models[model]
     if entry.train:
         return entry.train.layers * entry.train.width
-    if folder and gguf_files.is_gguf(folder):
-        layers, width = families.sizes(gguf_files.read_header(folder).config, folder)
-        return layers * width
-    if folder and (folder / "config.json").is_file():
-        layers, width = families.sizes(loading.read_config(folder), folder / "config.json")
+    if found := shape(config, model):
+        layers, width = families.sizes(found, f"models.{model}")
         return layers * width
     return STATES_PER_GB * max(1, entry.resources.gpus * entry.resources.gpu_mem_gb)
+
+
+def shape(config: Config, model: str) -> Mapping[str, Any] | None:
+    """What config.json says of a model: that of its checkpoint here, else as published.
+
+    None if neither is known.
+
+    Raises:
+        AnchorscopeError: the checkpoint here has no config that can be read.
+    """
+    folder = checkpoint(config, model)
+    if folder and gguf_files.is_gguf(folder):
+        return gguf_files.read_header(folder).config
+    if folder and (folder / "config.json").is_file():
+        return loading.read_config(folder)
+    published = config.models[model].hub and model in shapes.shapes()
+    return shapes.config_of(model) if published else None

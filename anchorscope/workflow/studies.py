@@ -1,18 +1,16 @@
 """Studies: the same stages under other settings, each in a root of its own.
 
 A run has one main study, in the results' root. `calibration` measures more of the calibration
-world; each variant of `sensitivity` changes one choice that the paper leaves open. A study makes
-anew what its settings change, and takes every earlier product from the main study.
+world: it makes anew what its settings change, and takes every earlier product from the main study.
 """
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anchorscope.calibration import sensitivity
 from anchorscope.config.readouts import READOUTS
 from anchorscope.config.shipped import laid_over
 from anchorscope.experiments import registry
@@ -22,19 +20,10 @@ from anchorscope.storage.errors import AnchorscopeError
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
-VARIANTS = "sensitivity"  # folder of the variants' roots
-
-FIRST_STAGE = {
-    **dict.fromkeys(("anchors", "finder"), "prompts"),
-    **dict.fromkeys(("conditions", "readouts"), "activations"),
-    "probe": "scores",
-    "bootstrap": "delta_p",
-}
-"""The first stage that a config key matters to."""
 
 TARGETS = (
     "all evidence detection detectors report calibration calibration-experiments null-controls"
-    " sensitivity reproduction retrain retrain-seeds".split()
+    " reproduction retrain retrain-seeds".split()
 ) + list(registry.EXPERIMENTS)
 """What Snakemake builds by name beside the figures."""
 
@@ -74,11 +63,7 @@ class StudyCell:
 
 def of(config: RunConfig) -> dict[str, Study]:
     """Every study of a run, by its root; the main one first."""
-    variants = sensitivity.variants(config.model_dump())
-    roots = sensitivity_roots(config)
-    varied = [_study(config, roots[name], changed) for name, changed in variants.items()]
-    studies = [Study(config.root, config), _calibration(config), *varied]
-    return {study.root: study for study in studies}
+    return {study.root: study for study in (Study(config.root, config), _calibration(config))}
 
 
 def _calibration(config: RunConfig) -> Study:
@@ -88,34 +73,12 @@ def _calibration(config: RunConfig) -> Study:
         "readouts": list(READOUTS),
         "bootstrap": {"draws": chosen.bootstrap_draws},
     }
-    return _study(config, calibration_root(config), more)
-
-
-def _study(config: RunConfig, root: str, changed: Mapping[str, Any]) -> Study:
-    merged = RunConfig.model_validate(laid_over(changed, config.model_dump()))
-    return Study(root, merged, min((FIRST_STAGE[key] for key in changed), key=ORDER.__getitem__))
+    merged = RunConfig.model_validate(laid_over(more, config.model_dump()))
+    return Study(calibration_root(config), merged, first="activations")
 
 
 def calibration_root(config: RunConfig) -> str:
     return f"{config.root}/calibration"
-
-
-def sensitivity_roots(config: RunConfig) -> dict[str, str]:
-    """Variant → root."""
-    names = sensitivity.variants(config.model_dump())
-    return {name: f"{config.root}/{VARIANTS}/{name}" for name in names}
-
-
-def varies(root: str) -> bool:
-    """Whether a root is that of a variant, see `sensitivity_roots`."""
-    return Path(root).parent.name == VARIANTS
-
-
-def varied_cells(config: RunConfig) -> list[tuple[str, str]]:
-    """(model, dataset) of the cells whose open choices `sensitivity` varies."""
-    chosen = config.sensitivity or config.calibration
-    datasets = chosen.datasets if config.sensitivity else chosen.datasets[:1]
-    return [(model, dataset) for model in chosen.models for dataset in datasets]
 
 
 def null_cells(config: RunConfig) -> list[tuple[str, str]]:
@@ -153,10 +116,6 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
         return _cells([calibration], held_cells(config))
     if target == "null-controls":
         return _cells([calibration], null_cells(config))
-    if target == "sensitivity":
-        variants = [studies[root] for root in sensitivity_roots(config).values()]
-        measured = [main, *(study for study in variants if study.owns("activations"))]
-        return _cells(measured, varied_cells(config))
     if target not in TARGETS:
         raise unknown(config, target)
     return []

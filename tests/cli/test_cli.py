@@ -365,7 +365,6 @@ def test_every_target_that_snakemake_knows_is_accepted(run, monkeypatch):
     nulls = {(n.model, n.dataset) for n in loaded().calibration.nulls.values()}
     assert cells["all"] == cells["report"] == 8 and cells["reproduction"] == 0
     assert cells["calibration"] == len(nulls | set(loaded().calibrated()))
-    assert cells["sensitivity"] > 2
 
 
 def test_list_says_what_is_built(run, clone):

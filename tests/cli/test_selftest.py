@@ -20,8 +20,10 @@ def one_family(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("one_family")
 def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "selftest.json").write_text('{"like": ["a trial"], "device": "cuda"}')
     assert main(["selftest"]) == 0
     found = json.loads((tmp_path / "selftest.json").read_text())
+    assert found["like"] == ["a trial"], "what `--like` measured stays"
     assert found["device"] == "cpu" and "torch" in found["libraries"]
     assert {one["verdict"] for one in found["verdicts"]} == {"pass", "skipped"}
     checks = "plain model,literal loop,determinism,noise,copies"

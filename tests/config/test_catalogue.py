@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from transformers import AutoConfig, AutoModelForCausalLM
 from workflow import PROJECT, SHIPPED
 
-from anchorscope.config import shipped
+from anchorscope.config import shapes, shipped
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.config import load, read
 
@@ -63,3 +65,29 @@ def test_a_shipped_figure_that_cannot_be_drawn_is_left_out_and_one_of_the_users_
 
 def figure(model: str, dataset: str) -> dict[str, object]:
     return {"models": [model], "datasets": [dataset]}
+
+
+def test_every_model_of_the_hub_has_a_published_shape_that_transformers_knows():
+    assert {name for name, model in load(SHIPPED).models.items() if model.hub} == {*shapes.shapes()}
+    for name in shapes.shapes():
+        given = shapes.config_of(name)
+        config = AutoConfig.for_model(**given).to_dict()
+        assert {key: config[key] for key in given} == given, name
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [("llama-3.2-1b", 1.24), ("llama-3.2-3b", 3.21), ("llama-3-8b", 8.03), ("llama-3-70b", 70.55),
+     ("mistral-7b-v0.1", 7.24), ("mistral-7b-v0.3", 7.25), ("qwen3-0.6b", 0.596),
+     ("qwen3-1.7b", 1.72), ("qwen3-4b", 4.02), ("qwen3-8b", 8.19), ("qwen3-32b", 32.76),
+     ("smollm2-135m", 0.135), ("smollm2-360m", 0.362), ("smollm2-1.7b", 1.71)],
+)  # fmt: skip
+def test_shapes_have_the_published_number_of_parameters(name, billions):
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**shapes.config_of(name)))
+    assert model.num_parameters() / 1e9 == pytest.approx(billions, rel=0.005)
+
+
+def test_an_unknown_shape_names_the_nearest():
+    with pytest.raises(AnchorscopeError, match="qwen3-9b.*\n.*\n.*`qwen3-8b`"):
+        shapes.config_of("qwen3-9b")

@@ -208,23 +208,11 @@ def test_shared_subjects_leave_the_transfer(transferred: pd.DataFrame, small: Pl
 def tables(
     small: Planted, scores: pd.DataFrame, transferred: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
-    from anchorscope.detectors.tables import curves
-
     cell = evaluation.scored(scores, small.answers)
-    layers = pd.DataFrame(
-        {
-            "anchor": np.repeat(["Q", "A", "all"], 2), "layer": [0, 1] * 3, "auc": 0.7,
-            "auc_low": 0.6, "auc_high": 0.8, "n": 90, "n_wrong": 40, "n_clusters": 60,
-            "headline": [False, True] * 3, "thin": False, "site": "mlp", "position": "final",
-        }
-    )  # fmt: skip
     made = {
         "detection": evaluation.table(cell, READOUT, BOOTSTRAP, 0),
         "detection-reads": reads.table(scores, small.answers, READOUT, BOOTSTRAP, 0),
-        "detection-curves": curves.curves(cell, READOUT, BOOTSTRAP, 0),
-        "detection-layers": layers,
     }
-    assert tuple(layers) == curves.LAYERS
     named = {name: frame.assign(model="one", dataset="a") for name, frame in made.items()}
     return named | {"transfer": transferred.assign(model="one")}
 

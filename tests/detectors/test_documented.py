@@ -1,14 +1,11 @@
-"""The method that docs/architecture.md adds does all that every method does, and can be saved."""
+"""The method that docs/architecture.md adds does all that every method does."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import documented as page
 import pytest
 import test_leaks
 import test_methods
-import test_saved_training
 from planted import Planted, planted
 
 from anchorscope.detectors import methods
@@ -41,8 +38,3 @@ def test_it_scores_each_sample_by_itself_and_alike_each_time(name: str, small: P
 
 def test_it_knows_nothing_of_what_it_scores(name: str, small: Planted) -> None:
     test_leaks.test_no_method_knows_what_it_scores(small, name)
-
-
-def test_it_is_saved_and_loaded(name: str, load: Any, tmp_path: Path) -> None:
-    saved = test_saved_training
-    saved.test_every_method_that_is_linear_in_the_states_is_saved_and_loaded(load, tmp_path, name)

@@ -16,7 +16,6 @@ from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
-from anchorscope.calibration.experiments import of_experiment
 from anchorscope.config import config_docs
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
@@ -29,6 +28,7 @@ from anchorscope.figures.figure_view import View
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
+from validation.experiments import of_experiment
 
 NAMES = [*registry.EXPERIMENTS, page.NAME]
 BOOTSTRAP = Bootstrap(draws=20, min_n=1, min_clusters=1)

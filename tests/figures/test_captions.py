@@ -19,12 +19,12 @@ from figure_tables import (
     pictured,
 )
 
-from anchorscope.calibration.figure_calibration import calibration_chart
 from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.figures.figure_files import keywords
 from anchorscope.figures.figure_main import chart, choices, readouts_chart
 from anchorscope.figures.figure_notes import LINES, Caption
 from anchorscope.storage.identity import identity
+from validation.figure_calibration import calibration_chart
 
 LAYERS = 3
 SENTENCES = [f"Sentence {k} of a caption, with some words more." for k in range(9)]

@@ -1,8 +1,6 @@
 """Bands: refitted probes against loops over repeated rows, and whether intervals cover."""
 
-import importlib
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from anchorscope.experiments.knockout.curve import curve
 from anchorscope.passes.interventions import RECORDS
 from anchorscope.probes import bands
 from anchorscope.probes.bands import Draws
+from validation.simulations import interval_coverage
 
 N, LAYERS, REFITS = 60, 2, 8
 IDS = [f"i{i:02}" for i in range(N)]
@@ -143,16 +142,15 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
     assert shares.min(axis=None) == 0 and shares.max(axis=None) == 1
 
 
-def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The benchmark's own coverage by quantity, of fewer worlds."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    module, worlds = importlib.import_module("interval_coverage"), 50
+def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not() -> None:
+    """The simulation's own coverage by quantity, of fewer worlds."""
+    worlds = 50
     error = 3 * np.sqrt(0.95 * 0.05 / worlds)
     probe = {"grid": [0.1], "inner_folds": 3}
-    found = module.simulate(partial(module.bands, 300, probe=probe, times=200), worlds)
-    covered = module.coverage(found)
+    found = interval_coverage.simulate(
+        partial(interval_coverage.bands, 300, probe=probe, times=200), worlds
+    )
+    covered = interval_coverage.coverage(found)
     assert (covered["refitted"] > 0.95 - error).all()
     assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * error
     assert covered.loc["ΔP of all", "fixed"] < 0.95 - error

@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from anchorscope.probes import intervals, power
-from benchmarks.power import TOWARDS, called
+from validation.simulations.power import TOWARDS, called
 
 
 def test_a_signal_is_hardly_ever_called_where_the_text_knows_as_much() -> None:
-    """Both trained, on a few of the data sets of `benchmarks/power.py`."""
+    """Both trained, on a few of the data sets of `validation/simulations/power.py`."""
     assert 57 in TOWARDS
     found = called(57, 900, 0.0, tries=12)
     assert found["rule"].sum() <= 2

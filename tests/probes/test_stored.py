@@ -99,5 +99,3 @@ def test_samples_and_read_outs_that_are_not_there_are_refused(cell: Any, tmp_pat
     (tmp_path / "p").write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the stored probes"):
         stored.read(tmp_path / "p")
-    stored.write(tmp_path / "none", stored.Stored.none())
-    assert not stored.read(tmp_path / "none").fitted

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from anchorscope.anchors import question_anchors
-from anchorscope.calibration import curriculum
 from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
+from validation import curriculum
 
 STYLES = list(world.STYLES)
 

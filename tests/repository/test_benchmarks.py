@@ -68,44 +68,6 @@ def test_ways_that_differ_are_not_timed(module):
     assert bench.differences("measure", {"one-pass": one, "x": one}) == {"one-pass": 0, "x": 0}
 
 
-def test_every_simulated_world_is_judged(module):
-    """Those of a signal train probes for minutes, and are left to the benchmark."""
-    claims = module("claims")
-    groups = [one for one in claims.GROUPS.values() if one.judge is not claims.signal]
-    for group in groups:
-        for name, world in group.worlds.items():
-            found = group.judge(world, (15, 60), 0, True)
-            told = {one.verdict for one in found.values()}
-            assert told <= {"yes", "no", "too few", "not measured", "by design"}, name
-            assert {*group.false, *group.true} <= {*claims.CLAIMS} >= {*found}
-    assert len(groups) + 2 == len(claims.GROUPS)
-
-
-@pytest.mark.parametrize(
-    ("group", "verdicts"),
-    [
-        ("passes through E_Q", {"yes"}),
-        ("nothing passes through E_Q", {"no", "too few", "not measured", "by design"}),
-    ],
-)
-def test_what_passes_is_told_from_what_does_not(module, group, verdicts):
-    group = module("claims").GROUPS[group]
-    for name, world in [*group.worlds.items()][:4]:
-        assert group.judge(world, (200, 200), 0, False)["through_eq"].verdict in verdicts, name
-
-
-def test_a_table_of_worlds_marks_false_claims_that_are_made_too_often(module):
-    claims = module("claims")
-    group = claims.Group(claims.NULL, ["truth"], sizes=[(16, 60)])
-    found = pd.DataFrame(claims.rows("no truth", group, 2, "sums"))
-    assert set(found["claim"]) == {"interaction", "own_answer", "truth"}
-    assert (found["expected"] == "false").all()
-    assert "!" not in claims.table(found.assign(made=0.0))
-    assert claims.table(found.assign(made=0.5)).count("0.500 !") == len(found)
-    said = claims.summary(found.assign(made=0.5), 2)
-    assert said.count("0.500 sums") >= 1 and "False claims in more than 0.05:" in said
-
-
 def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     module("gpu").main("cpu", tmp_path, quick=True)
     notes = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))

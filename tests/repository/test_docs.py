@@ -160,7 +160,9 @@ def test_every_link_leads_somewhere():
 
 
 def test_every_file_of_the_project_that_a_page_names_is_there():
-    folders = "anchorscope|tests|scripts|rules|resources|benchmarks|examples|slurm|envs|tools"
+    folders = (
+        "anchorscope|tests|scripts|rules|resources|benchmarks|validation|examples|slurm|envs|tools"
+    )
     named = re.compile(rf"(?<![\w/.<-])(?:{folders})/[\w./-]*\.(?:py|smk|md|yaml|ipynb|csv)\b")
     found = {(page.name, path) for page, text in TEXTS.items() for path in named.findall(text)}
     assert len(found) > 10
@@ -210,7 +212,7 @@ def patterns() -> list[re.Pattern[str]]:
 def documented(name: str) -> bool:
     """Whether a path below the results folder is on the page; records go by their product."""
     stages = "prompts|answers|activations|probes|scores|delta_p|logs|benchmarks"
-    name = re.sub(rf"^(?:calibration|sensitivity/[\w.-]+)/(?=(?:{stages})/)", "", name)
+    name = re.sub(rf"^calibration/(?=(?:{stages})/)", "", name)
     name = name.removesuffix(".provenance.json")
     # The record of a folder, and of all pictures of a figure, is named after what they share.
     ways = (name, f"{name}/", f"{name}.html")
@@ -231,7 +233,7 @@ def test_every_list_of_columns_is_held_against_the_code():
 def test_every_rule_is_on_the_products_page():
     text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
-    targets = {"calibration", "evidence", "detection", "detectors", "report", "sensitivity"}
+    targets = {"calibration", "evidence", "detection", "detectors", "report"}
     targets |= {"reproduction", "retrain"}
     assert {name for name in rules - targets if f"`{name}`" not in PRODUCTS} == set()
 

@@ -37,9 +37,8 @@ def test_the_package_is_found_beside_its_clone_whose_folder_has_the_same_name(tm
     assert Path(found.stdout.strip()) == clone / "anchorscope/__init__.py"
 
 
-def test_a_wheel_holds_the_catalogue_and_the_card_of_detectors(tmp_path: Path):
+def test_a_wheel_holds_the_catalogue(tmp_path: Path):
     """The library is of use without a clone: in a notebook, or included by another workflow."""
     with wheel_of(tmp_path / "clone", "wheel") as wheel:
         needed = {f"anchorscope/config/{name}" for name in shipped.FILES}
-        needed.add("anchorscope/detectors/saved/card.md")
         assert needed <= {*wheel.namelist()}

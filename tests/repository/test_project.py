@@ -68,9 +68,9 @@ def imported(path: Path, seen: set[Path]) -> set[str]:
             continue
         for name in names:
             top, _, inner = name.partition(".")
-            if top != "anchorscope":
+            if top not in ("anchorscope", "validation"):
                 found.add(top)
-            elif (ours := PROJECT / "anchorscope" / f"{inner.replace('.', '/')}.py").is_file():
+            elif (ours := PROJECT / top / f"{inner.replace('.', '/')}.py").is_file():
                 found |= imported(ours, seen)
     return found - set(sys.stdlib_module_names)
 

@@ -145,13 +145,6 @@ def test_an_experiment_is_a_folder_and_a_line_in_the_registry(tiny_run, tmp_path
         assert words in refused.stdout + refused.stderr
 
 
-def test_a_variant_makes_anew_what_it_changes(tiny_run):
-    table = "results/sensitivity/{}/delta_p/tiny-llama/tiny-world.csv"
-    assert tiny_run.planned(table.format("penalty-10")) == {"scores": 1, "delta_p": 1}
-    anew = dict.fromkeys(PER_CELL, 1)
-    assert tiny_run.planned(table.format("anchors-subject")) == anew
-
-
 def test_changed_files_of_the_users_are_read_anew_and_trained_on(tmp_path, fresh, checkpoint):
     clone = fresh.copy(tmp_path / "clone")
     rows, folder = tmp_path / "rows.jsonl", tmp_path / "model"

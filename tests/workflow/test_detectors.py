@@ -1,11 +1,11 @@
 """The target `detectors`: a folder for each cell, and every sample of a figure in a table."""
 
-import json
-
+import numpy as np
 import pandas as pd
 import pytest
 
 from anchorscope import Detector
+from anchorscope.models import loading
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 
@@ -21,16 +21,17 @@ def built(tiny_run, tmp_path_factory):
     return clone
 
 
-def test_a_cells_detector_states_what_the_tables_state(built):
+def test_a_cells_detector_scores_like_its_figure(built):
     detector = Detector.load(built.results / FOLDER)
-    table = read_csv(built.results / "tables/tiny.claims.csv")
-    head = table[(table["claim"] == "signal") & (table["position"] == "final")].iloc[0]
-    assert detector.report["n"] == head["n"]
+    samples = read_csv(built.results / "tables/tiny.samples.csv").set_index("id")
     record = provenance.read(built.results / FOLDER)
-    assert record["counts"]["kept"] == head["n"] and record["rule"] == "detector"
-    config = json.loads((built.results / FOLDER / "config.json").read_text())
-    assert config["binding"]["style"] == "plain"
-    assert (built.root / config["model"]["name"] / "config.json").is_file()
+    assert record["counts"]["kept"] == detector.n == len(samples) and record["rule"] == "detector"
+    assert (samples["layer"] == detector.layer).all()
+    loaded = loading.load(built.root / detector.origin.model)
+    answers = read_parquet(built.results / "answers/tiny-llama/tiny-world.parquet")
+    rows = answers.assign(response=answers["answer"])[["id", "question", "response"]]
+    found = detector.score(loaded.model, loaded.tokenizer, rows).set_index("id").loc[samples.index]
+    assert np.corrcoef(found["p_balanced"], samples["p"])[0, 1] > 0.9
 
 
 def test_samples_hold_what_the_curve_averages(built):

@@ -39,13 +39,6 @@ def test_a_figure_has_a_picture_of_every_other_read_out(paths):
     assert "results/figures/demo.mlp-final.svg" not in several.views_of("demo")
 
 
-def test_products_of_variants_come_study_by_study(paths):
-    found = paths.of_variants("curve")
-    cells = len({path.split("/delta_p/")[1] for path in found})
-    assert found[:cells] == [p for p in found if p.startswith("results/delta_p/")]
-    assert all(path.startswith("results/sensitivity/") for path in found[cells:])
-
-
 def test_calibration_measures_more_of_the_same_answers(paths):
     study, shipped = paths.studies["results/calibration"], config()
     assert study.owns("activations") and not study.owns("answers")
@@ -55,22 +48,6 @@ def test_calibration_measures_more_of_the_same_answers(paths):
     assert conditions.crossed is not None
     assert conditions.question == shipped.conditions.question
     assert study.config.probe == shipped.probe
-
-
-@pytest.mark.parametrize(
-    ("variant", "first"),
-    [
-        ("penalty-10", "scores"),
-        ("prior-natural", "scores"),
-        ("disjoint-subject-answer", "scores"),
-        ("anchors-subject", "prompts"),
-        ("finder-offline", "prompts"),
-    ],
-)
-def test_a_variant_starts_where_its_choice_first_matters(paths, variant, first):
-    study = paths.studies[f"results/sensitivity/{variant}"]
-    assert study.first == first
-    assert study.config != config()
 
 
 def test_null_cells_measure_the_experiments_that_follow_the_pair_alone() -> None:

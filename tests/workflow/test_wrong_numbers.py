@@ -245,7 +245,6 @@ TABLES: dict[str, dict[str, Any]] = {
     "table": CELLS,
     "calibration_table": CELLS,
     "null_controls": {"nulls": {}},
-    "sensitivity_table": CELLS | {"variants": [], "readout": "mlp/final"},
 }
 """Each rule that puts cells together, with its parameters."""
 
@@ -266,7 +265,7 @@ class Given(list[str]):
 @pytest.mark.parametrize("rule", TABLES)
 def test_no_table_takes_cells_of_different_settings(tmp_path, rule, capsys):
     told = {"input": Given(mixed(tmp_path)), "params": SimpleNamespace(**TABLES[rule])}
-    path = PROJECT / "scripts" / "table.py"
+    path = PROJECT / "scripts" / ("table.py" if rule == "table" else "validation_table.py")
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(path), init_globals={"snakemake": job(tmp_path, rule, log=[], **told)})
     assert ended.value.code == 1

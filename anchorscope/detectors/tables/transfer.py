@@ -49,7 +49,7 @@ def table(
         scored = evaluation.scored(out_of_fold[tested], target.answers)
         drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
         for source, scorers in fitted.items():
-            shared = folds.linked(scored.answers, folds.links(cells[source].answers))
+            shared = folds.linked(scored.answers, cells[source].answers)
             if source == tested:
                 shared, ranks = np.zeros_like(shared), scored.rank
             else:

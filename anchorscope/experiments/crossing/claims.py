@@ -61,6 +61,7 @@ ONE_OF_TWO = "not significant once p is doubled for right and wrong answers"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
+    "gold_wrong": "right answers do not score significantly above own wrong ones",
     "gold_wrong_equal": "other differences of gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
     "kept": "damage may leave nothing of the pair term",
@@ -163,10 +164,10 @@ def truth(
 ) -> Claim:
     """Judge whether gold answers have a pair term that own wrong answers lack, other things equal.
 
-    The golds' pair term is above the imitator's. It is above the own answers' at equal mean,
-    product of question and answer term, log-probability and imitator (`adjustment.at_equal`). The
-    golds' log-probability leaves part of it unexplained. Pairs without log-probability are left
-    out.
+    The golds' pair term is above the imitator's and above the own answers'. It is above the own
+    answers' at equal mean, product of question and answer term, log-probability and imitator, too
+    (`adjustment.at_equal`). The golds' log-probability leaves part of it unexplained. Pairs without
+    log-probability are left out.
     """
     if not own_words:
         return Claim(NOT_MEASURED, NOT_OWN)
@@ -178,11 +179,11 @@ def truth(
         return Claim(NOT_MEASURED, "log-probabilities are not known")
     wrong, gold = wrong.of(rows), gold.of(rows)
     pairs = dependence(gold.subjects, gold.texts, wrong.texts)
-    steps = _above_text(gold, pairs, level)
+    above = _mean(gold.term(PAIR) - wrong.term(PAIR), pairs, level)
+    steps = {**_above_text(gold, pairs, level), "gold_wrong": above}
     few = bool(shortage(int(rows.sum()), pairs.clusters, LEAST_GOLD))
     steps["gold_wrong_equal"] = NOTHING if few else _at_equal(wrong, gold, pairs, level)
     steps["gold_unexplained"] = NOTHING if few else _unexplained(gold, pairs, level)
-    above = _mean(gold.term(PAIR) - wrong.term(PAIR), pairs, level)
     return _judged(steps, above, pairs, LEAST_GOLD, level)
 
 

@@ -289,7 +289,8 @@ def test_the_reason_names_the_condition_that_fails_most_clearly() -> None:
 
 def test_the_p_of_a_claim_is_its_largest() -> None:
     found = claims.truth(*wrong_and_gold(300, home=0.2))
-    assert [*found.steps] == ["above_text", "gold_wrong_equal", "gold_unexplained"]
+    steps = ["above_text", "gold_wrong", "gold_wrong_equal", "gold_unexplained"]
+    assert [*found.steps] == steps
     assert found.p == max(step.p for step in found.steps.values())
     right = claims.interaction(answers(60, home=0.2))
     assert [*right.steps] == ["pair", "above_text"]
@@ -322,6 +323,16 @@ def test_a_curve_of_the_log_probability_is_no_truth() -> None:
     found = claims.truth(curved(wrong), curved(likely))
     assert found.verdict == claims.NO and found.estimate.low > 0.1
     assert abs(found.steps["gold_wrong_equal"].value) < 0.1
+
+
+def test_golds_below_own_wrong_answers_are_no_truth_even_where_adjustment_says_so() -> None:
+    wrong, gold = wrong_and_gold(300, home=0.7)
+    sure = np.random.default_rng(0).uniform(0, 2, size=300) * HOME
+    own = replace(wrong, scores=wrong.scores + 0.8 * sure, log_p=wrong.log_p + 2 * sure)
+    found = claims.truth(own, gold)
+    assert found.steps["gold_wrong_equal"].low > 0
+    assert found.verdict == claims.NO and found.p == found.steps["gold_wrong"].p
+    assert found.reason == "right answers do not score significantly above own wrong ones"
 
 
 @pytest.mark.parametrize("own", [0.0, -0.5])

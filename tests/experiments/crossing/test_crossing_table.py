@@ -1,11 +1,9 @@
 """The tables of crossing on probes whose reading is planted."""
 
-import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.storage.errors import AnchorscopeError
+from validation.simulations import interval_coverage
 
 N = 240
 IDS = np.array([f"i{i:04}" for i in range(N)])
@@ -654,27 +653,25 @@ def test_the_signal_of_a_figures_cells_is_what_its_claims_say() -> None:
 # Refits
 
 
-def simulated(monkeypatch: pytest.MonkeyPatch, worlds: int, **given: Any) -> pd.DataFrame:
-    """The benchmark's own worlds, of fewer samples and learned in less time."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    benchmark = importlib.import_module("interval_coverage")
+def simulated(worlds: int, **given: Any) -> pd.DataFrame:
+    """The simulation's own worlds, of fewer samples and learned in less time."""
     probe = {"grid": [0.01], "refits": 12, "inner_folds": 3}
-    found = benchmark.simulate(partial(benchmark.pairs, 200, probe=probe, **given), worlds)
-    found.attrs["coverage"] = benchmark.coverage(found)
+    found = interval_coverage.simulate(
+        partial(interval_coverage.pairs, 200, probe=probe, **given), worlds
+    )
+    found.attrs["coverage"] = interval_coverage.coverage(found)
     return found
 
 
-def test_intervals_with_refits_hold_what_the_procedure_finds_on_average(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    covered = simulated(monkeypatch, 16).attrs["coverage"]
+def test_intervals_with_refits_hold_what_the_procedure_finds_on_average() -> None:
+    covered = simulated(16).attrs["coverage"]
     assert (covered["refitted"] >= 0.75).all()
     assert covered.loc["pair_right", "fixed"] < covered.loc["pair_right", "refitted"]
     assert covered.loc["pair_right", "truth"] > 0.5
 
 
-def test_all_that_a_probe_of_nothing_reads_is_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = simulated(monkeypatch, 12, shuffle=True)
+def test_all_that_a_probe_of_nothing_reads_is_noise() -> None:
+    found = simulated(12, shuffle=True)
     means = found.groupby("seed").first().filter(like="share_").mean()
     assert means["share_noise"] > 0.6
     assert (means.drop("share_noise") < 0.2).all()

@@ -1,0 +1,382 @@
+"""`anchorscope selftest --like`: whether a model fits on this device, and how long it takes there.
+
+The model's shape is built with random weights, without a download. Passes, answers and probes are
+those of a run, on made-up prompts as long as those of the longest datasets.
+"""
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import pandas as pd
+import psutil
+import torch
+
+from anchorscope.config.sections import Model
+from anchorscope.config.settings import Config
+from anchorscope.models import families, generation, loading
+from anchorscope.models.families import Loaded
+from anchorscope.passes import batches, planning, runner
+from anchorscope.passes.batches import Sample
+from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, on
+from anchorscope.probes import fitting, scores
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.room import Room, tried
+from anchorscope.styles import CHAT, style_of
+from anchorscope.workflow import resources, trials
+from anchorscope.workflow.trials import Stage, Trial, duration
+
+SHARED = {"plain": 2, "few_shot": 140, "chat": 35}
+"""Tokens that all prompts of a cell begin with, by prompt style."""
+OWN = {"plain": 40, "few_shot": 40, "chat": 230}
+"""Further tokens of a prompt. In a chat, questions of PopQA are shown different examples."""
+QUESTION, EXACT, ANSWER = 25, 6, 10
+"""Tokens of a question, of E_Q in it, and of an answer."""
+SPARE = 1.1
+"""A device must have room for so many times the weights."""
+SOUGHT_ON = ("cuda",)
+"""Devices whose largest batch is sought: main memory that is full ends the process, not a try."""
+MOST, LEAST = 16, 256
+"""The largest batch tried, as a multiple of `batch_tokens`; the smallest, in tokens."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is passed through a model: prompts of one length, and the settings of a run."""
+
+    config: Config
+    shared: int  # tokens that all prompts begin with
+    own: int  # further tokens of a prompt
+    vocabulary: int
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of a prompt."""
+        return self.shared + self.own
+
+
+def report(config: Config, model: str, device: str) -> None:
+    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), keep and print what was found.
+
+    Raises:
+        AnchorscopeError: see `shape_of` and `measure`.
+    """
+    trial = measure(config, model, torch.device(device))
+    trials.keep(trial)
+    for line in lines(trial, config):
+        print(line)
+    print(f"written to {trials.FILE}")
+
+
+def lines(trial: Trial, config: Config) -> Iterator[str]:
+    """What was found, and the time of a dataset and of each figure with the model."""
+    yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
+    stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
+    yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
+    if trial.largest_batch_tokens is None:
+        yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
+    else:
+        largest = f"{trial.largest_batch_tokens:,} fits, no more was tried"
+        if trial.largest_batch_tokens < MOST * config.batch_tokens:
+            largest = f"{trial.largest_batch_tokens:,} is about the largest that fits"
+        yield f"batch_tokens   {largest}; {config.batch_tokens:,} is set"
+    n = samples(config)
+    hours = ", ".join(
+        f"{stage} {duration(n * seconds / 3600)}" for stage, seconds in trial.seconds.items()
+    )
+    yield f"one dataset    {duration(trial.hours(n))} for {n:,} questions: {hours}"
+    known = trials.read()
+    for name, figure in config.figures.items():
+        if trial.model in figure.models:
+            yield f"figure         {name}: {_of_figure(config, name, known, trial.card)}"
+
+
+def _of_figure(config: Config, figure: str, known: tuple[Trial, ...], card: str) -> str:
+    """The time of a figure on a card, and its models whose time is not known."""
+    hours, unknown = 0.0, dict[str, None]()
+    for model, dataset in config.cells(figure):
+        trial = trials.of(known, config, model, [card])
+        if trial is None:
+            unknown[model] = None
+        else:
+            hours += trial.hours(resources.samples(config, dataset))
+    without = f", without {', '.join(unknown)}, not tried here" if unknown else ""
+    return f"{duration(hours)}{without}"
+
+
+def samples(config: Config) -> int:
+    """Questions of a dataset that sets no size of its own."""
+    return min(config.sample_size, config.limit or config.sample_size)
+
+
+def shape_of(config: Config, model: str) -> Mapping[str, Any]:
+    """The config.json of a model of the catalogue: of its files here, as published, or of the hub.
+
+    Raises:
+        AnchorscopeError: there is none, or no model of this family can be measured.
+    """
+    entry = config.models[model]
+    found = resources.shape(config, model)
+    if found is None and entry.train:
+        found = loading.read_config(resources.trained(config, model))
+    if found is None and entry.hub:
+        found = loading.fetch_config(entry.hub, entry.revision)
+    if found is None:
+        do = "check `local` in config.yaml"
+        raise AnchorscopeError("no config.json", entry.local, do, see="no-checkpoint")
+    families.sizes(found, model)
+    return found
+
+
+def measure(config: Config, model: str, device: torch.device) -> Trial:
+    """Measure memory and time of a model's shape on a device.
+
+    Raises:
+        AnchorscopeError: no such GPU; the weights or one sample do not fit; see `shape_of`.
+    """
+    entry, shape = config.models[model], shape_of(config, model)
+    layers, width = families.sizes(shape, model)
+    _check_device(device)
+    weights = _check_room(model, shape, entry.dtype, device)
+    largest, taken = _measure_model(config, entry, shape, device)
+    _free()
+    fit = partial(fit_layer, config, *_states(samples(config), width), device)
+    seconds, memory = _timed(fit, device)
+    taken["scores"] = seconds * layers * len(config.readouts), memory
+    return Trial(
+        model=model,
+        card=trials.processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
+        settings=trials.settings_of(config, entry),
+        dtype=entry.dtype,
+        batch_tokens=min(config.batch_tokens, largest or config.batch_tokens),
+        largest_batch_tokens=largest,
+        weights_gb=weights / 1e9,
+        memory_gb={stage: memory for stage, (_, memory) in taken.items()},
+        seconds={stage: seconds for stage, (seconds, _) in taken.items()},
+    )
+
+
+def _measure_model(
+    config: Config, entry: Model, shape: Mapping[str, Any], device: torch.device
+) -> tuple[int | None, dict[Stage, tuple[float, float]]]:
+    """The largest batch, where it is sought, and what passing one batch takes, see `_timed`."""
+    loading.without_cudnn()
+    loaded = build(shape, entry.dtype, device)
+    work, largest, tokens = _work(config, entry.prompt, loaded), None, config.batch_tokens
+    if device.type in SOUGHT_ON:
+        fits = partial(_fits, loaded, work)
+        largest = largest_batch(fits, start=tokens, most=MOST * tokens)
+        if not largest:
+            what = "one sample does not fit beside the weights"
+            do = "use a larger GPU, or fewer conditions"
+            raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
+        tokens = min(tokens, largest)
+    return largest, {
+        "answers": _timed(partial(answer, loaded, work, tokens), device),
+        "activations": _timed(partial(passes, loaded, work, tokens), device),
+    }
+
+
+def _check_device(device: torch.device) -> None:
+    """Refuse a GPU that is not here."""
+    if device.type == "cpu":
+        return
+    if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
+        do = "run it on a GPU node; `--device cpu` tries the model on the processor, and takes long"
+        raise AnchorscopeError("there is no usable GPU", f"device {device}", do, see="no-gpu")
+
+
+def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.device) -> int:
+    """The bytes of a model's weights; refuses what does not fit before anything is allocated."""
+    whole = build(shape, dtype, torch.device("meta")).model
+    weights = sum(one.numel() * one.element_size() for one in whole.parameters())
+    free = free_bytes(device)
+    if SPARE * weights > free:
+        what = (
+            f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes "
+            f"{SPARE * weights / 1e9:.1f} GB at least; {free / 1e9:.1f} GB are free"
+        )
+        do = "try it where there is more; a run can use several GPUs (`resources.gpus`)"
+        raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
+    return weights
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes of memory that are free on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
+    """A model of this shape with random weights, without a tokenizer: no text is read."""
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    settings = shape.get("text_config") or shape  # of a model that also reads images
+    model_type = families.TEXT_INSIDE.get(shape["model_type"], shape["model_type"])
+    config = CONFIG_MAPPING[model_type].from_dict({**settings, "model_type": model_type})
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, dtype), attn_implementation="sdpa"
+        )
+    model = model.eval().requires_grad_(False)
+    none: Any = None
+    return Loaded(model, none, families.FAMILIES[model_type], families.window(config), device)
+
+
+def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
+    """Prompts as long as those of a prompt style, within the model's positions."""
+    style = style_of(prompt)
+    name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
+    most = families.positions(loaded.model.config) or 1 << 30
+    own = min(OWN[name], most // 2)
+    room = most - own - max(ANSWER, config.generation.max_new_tokens)
+    return Work(config, min(SHARED[name], max(0, room)), own, families.embedded(loaded.model))
+
+
+def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
+    """Random token ids of `n` prompts, the same whenever they are made."""
+    draws = Random(0)
+
+    def ids(count: int) -> tuple[int, ...]:
+        return tuple(draws.choices(range(work.vocabulary), k=count))
+
+    shared = ids(work.shared)
+    return [shared + ids(work.own) for _ in range(n)]
+
+
+def _samples(work: Work, n: int) -> list[Sample]:
+    """Samples that are measured under every condition: all as if answered wrongly, with a gold."""
+    prompts, start = _prompts(work, n + 1), work.prompt
+    first = work.shared + max(0, work.own - QUESTION - 8)
+    question = tuple(range(first, min(first + QUESTION, start - 2)))
+    places = {"final": ANSWER - 1, "last_answer": ANSWER - 2, "before_answer": -1, "prompt_end": -1}
+    positions = {name: start + place for name, place in places.items()}
+    answered = [prompts[number] + prompts[-1][-ANSWER:] for number in range(n)]
+    made = [
+        Sample(str(number), ids, positions, question, question[:EXACT], start)
+        for number, ids in enumerate(answered)
+    ]
+    for number, sample in enumerate(made):
+        moved = planning.behind(sample, made[number - 1])
+        gold = replace(sample, others={})
+        sample.others.update({CROSSED: moved, GOLD: gold, CROSSED_GOLD: moved})
+    return made
+
+
+class _Strict(Room):
+    """Passes a batch as a whole, or not at all."""
+
+    def run(self, samples: Any, tokens: Any, work: Any) -> list[Any]:
+        return [work(samples)]
+
+
+def passes(loaded: Loaded, work: Work, tokens: int) -> int:
+    """Pass one full batch under all conditions; the number of its samples."""
+    conditions = on(work.config.conditions.model_dump())
+    rows = sum(not one.own_batch for one, _ in conditions)
+    n = tokens // (rows * (work.prompt + ANSWER))
+    made = _samples(work, max(2, n))  # a sample needs a partner
+    plan = batches.arrange(made, conditions, batch_tokens=tokens)
+    readouts = list(work.config.readouts)
+    found = runner.measure(loaded, plan, readouts, numbers=[0], room=_Strict(), outputs=True)
+    return sum(len(batch.samples) for batch, _ in found)
+
+
+def answer(loaded: Loaded, work: Work, tokens: int) -> int:
+    """Generate one full batch of answers of full length; their number."""
+    most = work.config.generation.max_new_tokens
+    prompts = _prompts(work, max(1, tokens // (work.prompt + most)))
+    ending = generation.Ending(CHAT, closing=(), eos=frozenset())
+    sized = replace(loaded, batch_tokens=tokens)
+    written = generation.generate(prompts, sized, ending, max_new_tokens=most, room=_Strict())
+    return len(written)
+
+
+def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
+    """Whether batches of so many tokens fit in memory."""
+    calls = (partial(call, loaded, work, tokens) for call in (passes, answer))
+    return all(tried(call) is not None for call in calls)
+
+
+def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
+    """The largest number of tokens, up to `most`, that fits, to within an eighth; 0 if none does.
+
+    Doubles from `start` on, or halves, and then searches between what fits and what does not.
+    """
+    low, high, size = 0, most + 1, start
+    while high - low > max(low // 8, LEAST):
+        if fits(size):
+            low = size
+        else:
+            high = size
+        size = min(2 * low, most) if high > most else (low + high) // 2
+    return low
+
+
+def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
+    """Made-up answers of `n` samples, and their states in one layer, float32 [1, n, width]."""
+    draws = torch.Generator().manual_seed(0)
+    label = torch.randint(2, (n,), generator=draws)
+    ids = [str(number) for number in range(n)]
+    columns = dict.fromkeys(("id", "question", "subject", "ea_text"), ids)
+    answers = pd.DataFrame({**columns, "label": label.numpy(), "dropped": None})
+    # Hidden states are badly conditioned: mixed from directions whose spread falls like 1/k.
+    mixed = torch.randn(width, width, generator=draws) / torch.arange(1, width + 1)[:, None]
+    x = torch.randn(n, width, generator=draws)
+    x[:, :8] += 0.3 * label[:, None]
+    return answers, (x @ mixed)[None]
+
+
+def fit_layer(
+    config: Config, answers: pd.DataFrame, states: torch.Tensor, device: torch.device
+) -> int:
+    """Fit and score one layer's probes of one read-out, as for a cell; the number of samples."""
+    settings = fitting.Settings(**config.probe.model_dump(), seed=config.seed)
+    design = fitting.design(answers, settings)
+    scoring = scores.CellScores(
+        lambda *_: (list(answers["id"]), states),
+        design,
+        scores.drawn(answers, design),
+        config.readouts[:1],
+        planning.conditions_of(config.conditions.model_dump()),
+        device,
+    )
+    for _ in scoring.tables():
+        pass
+    return len(answers)
+
+
+def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]:
+    """Seconds for one of the samples that a call passes, and the most memory in GB.
+
+    On a GPU a first call is not counted, which also sets up its libraries.
+    """
+    if device.type == "cuda":
+        call()
+        torch.cuda.reset_peak_memory_stats(device)
+    start = time.perf_counter()
+    n = call()  # what it computes has come to main memory when it ends
+    return (time.perf_counter() - start) / n, peak_bytes(device) / 1e9
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most memory taken of a GPU since its statistics were reset; else by this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _free() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,229 @@
+"""A detector of wrong answers: a probe of one layer, with its model and its prompt, in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+
+from anchorscope.config.settings import BATCH_TOKENS
+from anchorscope.detectors.linear import as_array
+from anchorscope.models import families, loading
+from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
+from anchorscope.passes import planning, runner
+from anchorscope.passes.batches import arrange
+from anchorscope.passes.interventions import on
+from anchorscope.probes.samples import sigmoid
+from anchorscope.questions.questions import folded_text
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import write_json
+from anchorscope.styles import Around
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from anchorscope.models.families import Loaded
+
+FILE = "detector.json"
+COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
+"""Columns of `Detector.score`, see docs/figures.md#using-the-result."""
+TOLERANCE = 0.1
+"""Largest change of the references' logits (median), in their standard deviations."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The model that a detector reads, and how it is asked."""
+
+    model: str | None  # hub id or folder; None where it is not known
+    revision: str | None  # commit of a hub model
+    dtype: str
+    shape: tuple[str, int, int]  # see `shape_of`
+    style: str  # of the prompts
+    # relation and the text around its questions, worked examples included; None: unknown
+    around: tuple[tuple[str | None, Around], ...]
+    settings: Mapping[str, Any]  # see `Config.prompting`
+
+    @classmethod
+    def of(cls, loaded: Loaded, *asked: Any) -> Self:
+        """Describe a model in memory, and how it was `asked`: the last three fields."""
+        model = loaded.model
+        name, commit = (
+            getattr(model, "name_or_path", None),
+            getattr(model.config, "_commit_hash", None),
+        )
+        dtype = str(model.dtype).removeprefix("torch.")
+        return cls(name or None, commit, dtype, shape_of(model.config.to_dict(), "model"), *asked)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An answer, and the logit that it got when the detector was made."""
+
+    row: Mapping[str, str | None]
+    logit: float
+
+
+@dataclass(frozen=True)
+class Detector:
+    """Scores answers of one model.
+
+    The logit, `weights` · state + `bias`, is the log-odds of *wrong* at the share of wrong answers
+    that the probes were fitted to.
+    """
+
+    origin: Origin
+    readout: str  # such as `mlp/final`
+    layer: int
+    weights: tuple[float, ...]  # [width]
+    bias: float
+    n: int  # answers that the probes were fitted to
+    n_wrong: int
+    references: tuple[Reference, ...]
+
+    def __post_init__(self) -> None:
+        _, layers, width = self.origin.shape
+        if len(self.weights) != width or not 0 <= self.layer < layers:
+            what = f"{len(self.weights)} weights of layer {self.layer}"
+            raise ValueError(f"{what} do not fit {_named(self.origin.shape)}")
+
+    def __repr__(self) -> str:
+        return (
+            f"Detector of {self.origin.model or self.origin.shape[0]}: {self.readout}, "
+            f"layer {self.layer}, fitted to {self.n:,} answers"
+        )
+
+    def logits(self, states: np.ndarray | torch.Tensor) -> np.ndarray:
+        """Score hidden states [n, width] of the read-out and layer, float64 [n]."""
+        return as_array(states) @ np.array(self.weights) + self.bias
+
+    def score(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        rows: Rows,
+        *,
+        source: object = TABLE,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> pd.DataFrame:
+        """Say how likely each answer is wrong.
+
+        Args:
+            model, tokenizer: those that the detector was made for.
+            rows: `question`, and `response` where the model does not answer itself; what is known
+                of `subject`, `property` and `relation`. Labels and gold answers change nothing.
+            source: what errors call the rows.
+            batch_tokens: most tokens in a batch.
+
+        Returns:
+            A row for each row given, in their order: `COLUMNS`. `p_wrong` is the probability at the
+            share of wrong answers that the probes were fitted to, `p_balanced` at one half. Both
+            are blank where `dropped` says why.
+
+        Raises:
+            AnchorscopeError: another model, tokenizer or chat template; rows that cannot be read.
+        """
+        loaded = loading.wrapped(model, tokenizer, batch_tokens=batch_tokens)
+        loading.check_attention(model)
+        self._check_model(loaded)
+        table = self._scored(loaded, as_list(rows), source)
+        logits = table["logit"].to_numpy(dtype=np.float64)
+        log_odds = np.log(self.n_wrong / (self.n - self.n_wrong))
+        p = {"p_wrong": sigmoid(logits), "p_balanced": sigmoid(logits - log_odds)}
+        return table.assign(**p)[list(COLUMNS)]
+
+    def save(self, folder: str | Path) -> None:
+        """Write `FILE` to a folder, which is made if it is not there."""
+        write_json(asdict(self), Path(folder) / FILE)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read the folder of a detector; raises AnchorscopeError: it holds none."""
+        try:
+            return TypeAdapter(cls).validate_json((Path(folder) / FILE).read_bytes())
+        except OSError as error:
+            why = str(error)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = " ".join([*map(str, first["loc"]), first["msg"]])
+        what, do = f"this is no detector: {why}", "name a folder that `detectors` has made"
+        raise AnchorscopeError(what, folder, do, see="detector")
+
+    def _check_model(self, loaded: Loaded) -> None:
+        """Refuse a model, tokenizer or chat template that gives the references other logits."""
+        shape = shape_of(loaded.model.config.to_dict(), "the model")
+        if shape != self.origin.shape:
+            raise self._other_model(f"{_named(shape)}, not {_named(self.origin.shape)}")
+        rows = [reference.row for reference in self.references]
+        found = self._scored(loaded, rows, "the detector's references")["logit"]
+        wanted = np.array([reference.logit for reference in self.references])
+        change = np.abs(found - wanted).median()  # NaN, and refused, if no reference can be read
+        if not change <= TOLERANCE * wanted.std():
+            raise self._other_model("answers that the detector was fitted to get other scores")
+
+    def _other_model(self, why: str) -> AnchorscopeError:
+        what = f"this is not the model, tokenizer or chat template of the detector: {why}"
+        do = f"use its own ({self.origin.model}), or make a detector for this model"
+        return AnchorscopeError(what, "model", do, see="detector")
+
+    def _scored(
+        self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
+    ) -> pd.DataFrame:
+        """Ask and pass rows; a row for each with `logit` and `COLUMNS` but for probabilities."""
+        origin = self.origin
+        chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
+        numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
+        asked = ask(numbered, "plain", 0, source=source, unlabelled=True)
+        answers = answer(
+            loaded, asked, chosen, style=origin.style, around=dict(origin.around), unlabelled=True
+        ).answers
+        return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
+
+    def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:
+        """Pass every answer once, float64 [n]; NaN where the answer was dropped."""
+        logits = pd.Series(np.nan, index=answers["id"])
+        usable = answers[answers["dropped"].isna()]
+        if len(usable):
+            samples = [planning.sample_of(row) for row in usable.to_dict("records")]
+            plan = arrange(samples, on({}), batch_tokens=loaded.batch_tokens)
+            name = f"clean.0/{self.readout.replace('/', '.')}"
+            for batch, states in runner.measure(loaded, plan, [self.readout]):
+                ids = [samples[number].id for number in batch.samples]
+                logits[ids] = self.logits(states[name][:, self.layer])
+        return logits.to_numpy()
+
+
+load = Detector.load
+
+
+def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
+    """Family, number of layers and width of a model; raises AnchorscopeError: see `families`."""
+    return families.family_of(config, where).model_type, *families.sizes(config, where)
+
+
+def _named(shape: tuple[str, int, int]) -> str:
+    return f"a {shape[0]} of {shape[1]} layers of width {shape[2]}"
+
+
+def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a row for each row given, from answers whose ids number them; equal rows share one."""
+    rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
+    texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
+    keys = [texts["question"].map(folded_text), texts["response"].str.strip()]
+    numbers = pd.Series([f"{number:09}" for number in range(len(rows))])
+    found = answers.set_index("id").reindex(numbers.groupby(keys).transform("first"))
+    found = found.reset_index(drop=True)
+    asked = found["question"].notna()
+    return rows.assign(
+        id=rows["id"].where(rows["id"].notna(), pd.Series(range(1, len(rows) + 1))).astype(str),
+        response=found["answer"].where(found["answer"].notna(), rows["response"]),
+        ea_text=found["ea_text"],
+        dropped=found["dropped"].where(asked, "no question"),
+        logit=found["logit"].astype(float),
+    )

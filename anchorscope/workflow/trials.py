@@ -1,0 +1,123 @@
+"""What `anchorscope selftest --like` measured: memory and time of a model's shape on a card.
+
+Estimates of jobs take these numbers where the same model was tried on the same card.
+"""
+
+import json
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from anchorscope.config.sections import Model
+from anchorscope.config.settings import Config
+from anchorscope.storage.files import write_json
+from anchorscope.storage.identity import identity
+
+FILE = Path("selftest.json")
+"""In the folder of the run: what the self-test found, and the trials under `LIKE`."""
+LIKE = "like"
+Stage = Literal["answers", "activations", "scores"]
+CPU_NAMES = Path("/proc/cpuinfo")
+
+
+class Trial(BaseModel):
+    """What was measured of a model's shape on a card."""
+
+    model: str  # key in the catalogue, or a folder
+    card: str  # name of the GPU, or of the processor
+    settings: str  # hash of what the numbers depend on, see `settings_of`
+    dtype: str
+    batch_tokens: int  # of the passes that were timed
+    largest_batch_tokens: int | None  # that fits; None where it was not sought
+    weights_gb: float
+    memory_gb: dict[Stage, float]  # most memory of the device in each stage, weights included
+    seconds: dict[Stage, float]  # for one sample
+
+    def hours(self, samples: int) -> float:
+        """Hours that a cell of so many samples takes, without loading, tables and pictures."""
+        return samples * sum(self.seconds.values()) / 3600
+
+
+def duration(hours: float) -> str:
+    """A time in words, rounded."""
+    if hours < 1 / 60:
+        return f"{3600 * hours:.0f} s"
+    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"
+
+
+def settings_of(config: Config, entry: Model) -> str:
+    """The hash of all that the numbers of a trial depend on, but the number of samples."""
+    names = ("conditions", "readouts", "generation", "probe")
+    chosen = config.model_dump(mode="json", include={*names})
+    return identity({"entry": entry.numbers(), **chosen})
+
+
+def read(path: Path = FILE) -> tuple[Trial, ...]:
+    """The trials in a file of the self-test; one that cannot be read counts as not made."""
+    try:
+        return tuple(Trial.model_validate(one) for one in _content(path).get(LIKE, []))
+    except (ValidationError, TypeError):
+        return ()
+
+
+def keep(trial: Trial, path: Path = FILE) -> None:
+    """Write a trial beside the others, in place of an earlier one of the same model and card."""
+    others = [one for one in read(path) if (one.model, one.card) != (trial.model, trial.card)]
+    write({LIKE: [one.model_dump() for one in (*others, trial)]}, path)
+
+
+def write(part: Mapping[str, Any], path: Path = FILE) -> None:
+    """Write a part of what the self-test found; parts that are in the file already stay."""
+    write_json({**_content(path), **part}, path)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]) -> Trial | None:
+    """The trial of a model of the catalogue on one of these cards; None without one.
+
+    A trial with other conditions, read-outs or probes does not count.
+    """
+    for trial in trials:
+        if trial.model == model and any(same_card(name, trial.card) for name in cards):
+            return trial if trial.settings == settings_of(config, config.models[model]) else None
+    return None
+
+
+def same_card(name: str, card: str) -> bool:
+    """Whether a name, such as a cluster's `h100` or `rtx4090`, is that of a card.
+
+    It is if it consists of consecutive words of the card's name, `NVIDIA GeForce RTX 4090`.
+    """
+    words = re.findall("[a-z0-9]+", card.lower())
+    runs = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}
+    return re.sub("[^a-z0-9]", "", name.lower()) in runs
+
+
+def cards() -> list[str]:
+    """Names of the GPUs that torch can use here; without any, that of the processor."""
+    import torch
+
+    if torch.cuda.is_available():
+        return [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    return [processor()]
+
+
+def processor() -> str:
+    """The name of the processor."""
+    if CPU_NAMES.is_file():
+        names = re.search(r"^model name\s*:\s*(.+)$", CPU_NAMES.read_text("utf-8"), re.M)
+        if names:
+            return names[1]
+    return platform.machine()

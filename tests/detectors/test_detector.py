@@ -1,0 +1,193 @@
+"""A detector: what it scores, what it refuses, and that its folder gives it back."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from own_rows import SETTINGS, rows
+
+import anchorscope
+from anchorscope import Detector
+from anchorscope.detectors.detector import COLUMNS, FILE
+from anchorscope.models.families import Loaded
+from anchorscope.storage.errors import AnchorscopeError
+
+
+def score(detector: Detector, loaded: Loaded, given: Any, **how: Any) -> pd.DataFrame:
+    return detector.score(loaded.model, loaded.tokenizer, given, **how)
+
+
+@pytest.fixture(scope="module")
+def llama(load: Any) -> Loaded:
+    return load("llama")
+
+
+def test_a_batch_gets_the_scores_of_one_at_a_time(detector: Detector, llama: Loaded) -> None:
+    given = rows(12, first=100)
+    whole = score(detector, llama, given)
+    alone = pd.concat([score(detector, llama, [row]) for row in given], ignore_index=True)
+    small = score(detector, llama, given, batch_tokens=1)
+    for other in (alone, small):
+        assert np.abs(whole["p_wrong"] - other["p_wrong"]).max() <= 1e-5
+    assert whole["p_wrong"].nunique() > 1
+
+
+def test_states_read_by_plain_transformers_get_the_same_scores(load: Any) -> None:
+    loaded = load("llama")
+    measured = anchorscope.measure(
+        loaded.model, loaded.tokenizer, rows(), readouts=["resid/final"], **SETTINGS
+    )
+    detector, given = measured.detector(), rows(5, first=100)
+    detector = replace(detector, layer=1)  # the last block's output is normed in transformers
+    states = []
+    for row in given:
+        text = f"Q: {row['question']} A: {row['response']} ."
+        ids = loaded.tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            out = loaded.model(ids, output_hidden_states=True)
+        states.append(out.hidden_states[detector.layer + 1][0, -1])
+    found = detector._scored(loaded, given, "rows")["logit"]
+    assert np.allclose(detector.logits(torch.stack(states)), found, atol=1e-5)
+
+
+def test_a_row_comes_back_for_each_row_given_in_its_order(
+    detector: Detector, llama: Loaded
+) -> None:
+    given = rows(4, first=100)
+    given = [given[2], given[0], {**given[2], "id": "again"}, {"question": " "}, given[1]]
+    table = score(detector, llama, given)
+    assert tuple(table) == COLUMNS
+    assert table["id"].tolist() == ["r102", "r100", "again", "4", "r101"]
+    assert table["p_wrong"][0] == table["p_wrong"][2] != table["p_wrong"][1]
+    assert table["dropped"].tolist() == [None, None, None, "no question", None]
+    assert table["p_wrong"].isna().tolist() == [False, False, False, True, False]
+    assert table["response"].tolist()[:2] == table["ea_text"].tolist()[:2] == ["Oslo", "Rome"]
+
+
+def test_rows_without_any_question_get_no_score_and_no_error(
+    detector: Detector, llama: Loaded
+) -> None:
+    with pytest.raises(AnchorscopeError, match="no question can be used: 2 no question"):
+        score(detector, llama, [{"question": None}, {"question": " "}])
+
+
+def test_labels_and_gold_answers_change_no_score(detector: Detector, llama: Loaded) -> None:
+    given = rows(6, first=100)
+    bare = [{key: row[key] for key in row if key not in ("id", "answers")} for row in given]
+    ours, theirs = (score(detector, llama, one)["p_wrong"] for one in (given, bare))
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_the_model_answers_rows_without_a_response(detector: Detector, llama: Loaded) -> None:
+    table = score(detector, llama, [{"question": "What is George Rankin's occupation?"}])
+    assert table["response"][0] and (table["p_wrong"].notna() | table["dropped"].notna()).all()
+
+
+def test_an_empty_response_is_refused_by_its_row(detector: Detector, llama: Loaded) -> None:
+    given = rows(5, first=100)
+    given[3]["response"] = ""
+    with pytest.raises(AnchorscopeError, match="1 of 5 responses are empty") as raised:
+        score(detector, llama, given, source="new.jsonl")
+    assert raised.value.where == "new.jsonl, row 4"
+
+
+def test_p_wrong_has_the_share_of_the_answers_it_was_fitted_to_and_p_balanced_has_not(
+    detector: Detector, llama: Loaded
+) -> None:
+    table = score(replace(detector, n=80, n_wrong=60), llama, rows(6, first=100))
+    odds = [table[name] / (1 - table[name]) for name in ("p_wrong", "p_balanced")]
+    assert np.allclose(odds[0] / odds[1], 3)
+
+
+def test_a_folder_gives_back_the_detector(detector: Detector, tmp_path: Path) -> None:
+    detector.save(tmp_path / "d")
+    assert anchorscope.load(tmp_path / "d") == detector
+    assert [path.name for path in (tmp_path / "d").iterdir()] == [FILE]
+    assert f"mlp/final, layer {detector.layer}, fitted to 60 answers" in repr(detector)
+
+
+def cut(text: str) -> str:
+    return text[: len(text) // 2]
+
+
+def changed(**keys: Any) -> Any:
+    return lambda text: json.dumps(json.loads(text) | keys)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (cut, "Invalid JSON"),
+        (lambda text: "[]", "Input should be an object"),
+        (lambda text: "{}", "origin Field required"),
+        (changed(weights=[1.0]), "1 weights of layer . do not fit a llama of 4 layers of width 32"),
+        (changed(layer=4), "of layer 4 do not fit a llama of 4 layers"),
+        (changed(bias="high"), "bias"),
+    ],
+)
+def test_a_folder_that_holds_no_detector_is_refused(
+    detector: Detector, tmp_path: Path, change: Any, said: str
+) -> None:
+    detector.save(tmp_path)
+    path = tmp_path / FILE
+    path.write_text(change(path.read_text()))
+    with pytest.raises(AnchorscopeError, match=f"this is no detector: .*{said}"):
+        anchorscope.load(tmp_path)
+
+
+def test_a_folder_without_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AnchorscopeError, match="this is no detector: .*detector.json"):
+        anchorscope.load(tmp_path)
+
+
+def test_a_model_of_another_family_or_size_is_refused(detector: Detector, load: Any) -> None:
+    with pytest.raises(AnchorscopeError, match="a qwen3 of 4 layers of width 32, not a llama"):
+        score(detector, load("qwen3"), rows(2))
+    larger = replace(detector.origin, shape=("llama", 5, 32))
+    with pytest.raises(AnchorscopeError, match="of 4 layers of width 32, not a llama of 5"):
+        score(replace(detector, origin=larger), load("llama"), rows(2))
+
+
+OTHER_SCORES = "answers that the detector was fitted to get other scores"
+
+
+def test_other_weights_are_refused_and_another_number_format_is_not(
+    detector: Detector, checkpoint: Any
+) -> None:
+    from anchorscope.models import loading
+
+    half = loading.load(checkpoint("llama"), dtype="bfloat16")
+    assert score(detector, half, rows(3))["p_wrong"].notna().all()
+    other = loading.load(checkpoint("llama"))
+    generator = torch.Generator().manual_seed(0)
+    for parameter in other.model.parameters():
+        parameter.data += parameter.std() * torch.randn(parameter.shape, generator=generator)
+    with pytest.raises(AnchorscopeError, match=OTHER_SCORES):
+        score(detector, other, rows(3))
+
+
+def test_another_tokenizer_is_refused(detector: Detector, load: Any) -> None:
+    loaded = load("llama")
+    other = load("llama", "metaspace").tokenizer
+    with pytest.raises(AnchorscopeError):
+        detector.score(loaded.model, other, rows(3))
+
+
+def test_worked_examples_are_shown_again_and_others_would_be_noticed(llama: Loaded) -> None:
+    shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 2}}
+    detector = anchorscope.measure(
+        llama.model, llama.tokenizer, rows(70), **SETTINGS | shown
+    ).detector()
+    ((relation, around),) = detector.origin.around
+    assert around.before.count("Q: ") == 3 and around.after == "\nA:"
+    assert relation is None and detector.n == 63
+    assert score(detector, llama, rows(4, first=100))["p_wrong"].notna().all()
+    moved = ((None, replace(around, before="Q: x\nA: y\n\nQ: ")),)
+    other = replace(detector, origin=replace(detector.origin, around=moved))
+    with pytest.raises(AnchorscopeError, match=OTHER_SCORES):
+        score(other, llama, rows(4, first=100))

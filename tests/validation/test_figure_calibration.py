@@ -1,0 +1,101 @@
+"""The figure of the calibration: headline rows, floors, the default read-out, and blanks told."""
+
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+import pytest
+from figure_tables import CHECKED, READOUTS, calibration_of, drawing, points, views, words
+
+from validation.figure_calibration import MEASURES, calibration_chart
+from validation.requirements import FLOORS
+
+MODELS = [("m", "Model")]
+DATASETS = [("a", "Alpha"), ("b", "Beta")]
+NAMES = [f"{site}/{position}" for site, position in READOUTS]
+
+
+def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = {"title": "Calibration", "panels": MODELS, "datasets": DATASETS}
+    return calibration_chart(table, **(settings | kwargs)).to_dict(validate=CHECKED)
+
+
+@lru_cache
+def usual() -> dict[str, Any]:
+    return draw(calibration_of(MODELS, DATASETS))
+
+
+def panels(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The panels of the first model, by column."""
+    return dict(zip(MEASURES, spec["concat"][0]["vconcat"], strict=True))
+
+
+def test_points_are_the_rows_of_all_kinds_at_the_headline_layer() -> None:
+    table = calibration_of(MODELS, DATASETS)
+    chosen = table[(table["kind"] == "all") & (table["z"] == "all") & table["headline"]]
+    assert len(chosen) == 18
+    for column, panel in panels(usual()).items():
+        drawn = pd.DataFrame(points(usual(), panel, "point"))
+        found = drawn.set_index(["series", "readout"])["value"]
+        for row in chosen.to_dict("records"):
+            place = (dict(DATASETS)[row["dataset"]], f"{row['site']}/{row['position']}")
+            assert found[place] == pytest.approx(row[column], abs=6e-5)
+        assert len(drawn) == len(chosen)
+
+
+def test_floors_are_those_of_the_calibration_and_means_are_over_the_datasets() -> None:
+    for column, panel in panels(usual()).items():
+        each_least, mean_least = (
+            next(one.low for one in FLOORS[scope] if one.column == column) for scope in FLOORS
+        )
+        lines = [view for view in views(panel, "rule") if "x2" in view["encoding"]]
+        rows = [usual()["datasets"][view["data"]["name"]] for view in lines]
+        each, mean, means = ({row["readout"]: row["value"] for row in own} for own in rows)
+        assert (each, mean) == ({"mlp/final": each_least}, {"mlp/final": mean_least})
+        assert lines[0]["mark"]["strokeDash"] != lines[1]["mark"]["strokeDash"]
+        drawn = pd.DataFrame(points(usual(), panel, "point"))
+        wanted = drawn.groupby("readout")["value"].mean().to_dict()
+        assert means == pytest.approx(wanted, abs=1e-4) and len(means) == 9
+
+
+def test_the_default_readout_is_shaded_and_all_nine_are_named() -> None:
+    for panel in panels(usual()).values():
+        assert points(usual(), panel, "rect") == [{"readout": "mlp/final"}]
+    svg = drawing(usual())
+    assert all(svg.count(f">{name}<") == 1 for name in NAMES)
+    assert svg.count('aria-roledescription="legend"') == 1
+
+
+def test_intervals_have_bars_where_the_table_has_them() -> None:
+    table = calibration_of(MODELS, DATASETS)
+    low, high = table["pathway_auc"] - 0.1, table["pathway_auc"] + 0.1
+    spec = draw(table.assign(pathway_auc_low=low, pathway_auc_high=high), level=0.9)
+    bars = [
+        sum(view["encoding"].get("y2") == {"field": "high"} for view in views(panel, "rule"))
+        for panel in panels(spec).values()
+    ]
+    assert bars == [1, 0, 0]
+    assert "Bars: 90 % bootstrap intervals." in words(spec)
+    assert "Bars" not in words(usual())
+
+
+def test_no_signal_blanks_and_missing_cells_are_told() -> None:
+    table = calibration_of(MODELS, DATASETS)
+    table["signal"] = table["site"] != "attn"
+    here = (table["site"] == "mlp") & (table["position"] == "final")
+    table.loc[here, "sensitivity"] = float("nan")
+    spec = draw(table[table["dataset"] == "a"])
+    drawn = points(spec, panels(spec)["sensitivity"], "point")
+    assert {row["readout"] for row in drawn} == set(NAMES) - {"mlp/final"}
+    grey = {row["readout"] for row in drawn if not row["signal"]}
+    assert grey == {name for name in NAMES if name.startswith("attn")}
+    said = words(spec)
+    assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
+    assert "Not measured: Model on Beta." in said
+    assert "Left out: 1 values without a sample of that truth." in said
+
+
+def test_a_model_that_was_not_measured_keeps_its_panels() -> None:
+    spec = draw(calibration_of(MODELS, DATASETS), panels=[*MODELS, ("other", "Other")])
+    notes = [view["mark"]["text"] for view in views(spec["concat"][1], "text")]
+    assert notes == ["not measured"] * 3

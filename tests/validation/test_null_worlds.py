@@ -1,0 +1,176 @@
+"""In a null world the label follows what it should, and nothing else."""
+
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope.anchors import answer_anchors, labels, question_anchors
+from anchorscope.config.sections import WorldSettings
+from anchorscope.questions import datasets, folds, wording, world
+from validation import null_worlds
+from validation.null_worlds import FEATURES, FOLLOWS
+
+SURNAMES = [*world.names("relation", seed=0), *world.names("trivia", seed=0)]
+WORDS = world.words(WorldSettings(style="relation"))["word"].tolist()
+BY_HALVES = [style for style in FOLLOWS if style not in ("null-type", null_worlds.FAMILIAR)]
+"""Worlds in which the second half of a feature's values speaks against the response."""
+CHANCE = 0.15
+"""Of a difference between two halves of 576 labels: 3.6 standard errors."""
+
+
+@pytest.fixture(params=FOLLOWS)
+def style(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def table(style: str) -> pd.DataFrame:
+    return prepared(style)
+
+
+def _exact(said: str) -> str:
+    """The text of E_A."""
+    anchor = answer_anchors.locate(said)
+    return said[anchor.start : anchor.end] if anchor else ""
+
+
+@cache
+def prepared(style: str) -> pd.DataFrame:
+    """A world as the DAG prepares it, with the text of E_A and the label."""
+    found = datasets.whole(null_worlds.samples(style, seed=0), seed=0)
+    table = found.sampled
+    table["text"] = [_exact(said) for said in table["response"]]
+    pairs = zip(table["text"], table["answers"], strict=True)
+    return table.assign(label=[int(not labels.matches(*pair)) for pair in pairs])
+
+
+def places(row: dict[str, Any]) -> dict[str, int]:
+    """Which value of each feature a sample has, read off question and response."""
+    closer = row["response"].removeprefix(row["text"])
+    found = {
+        "surname": SURNAMES.index(row["subject"].split()[-1]),
+        "property": FEATURES["property"].index(row["property"]),
+        "closer": FEATURES["closer"].index(closer),
+    }
+    if row["text"] in WORDS:
+        found["answer"] = WORDS.index(row["text"])
+    for number, template in enumerate(FEATURES["template"]):
+        filled = template.format(subject=row["subject"], property=row["property"], filler="@")
+        if match := re.fullmatch(re.escape(filled).replace("@", r"((?: \w+)*)"), row["question"]):
+            found["template"] = number
+            if pair := re.fullmatch(" by the (.+) and by the (.+) and by the lake", match[1]):
+                found["order"] = FEATURES["order"].index(pair.groups())
+    return found
+
+
+def told(against: pd.Series, label: pd.Series) -> float:
+    """By how much more often a response is wrong with a feature than without it."""
+    rates = label.groupby(against).mean()
+    return float(rates[True] - rates[False])
+
+
+def features(table: pd.DataFrame) -> pd.DataFrame:
+    """Whether each feature that varies speaks against the response."""
+    values = pd.DataFrame([places(row) for row in table.to_dict("records")])
+    varying = values.loc[:, values.nunique() > 1]
+    return varying.ge(varying.nunique() / 2, axis="columns")
+
+
+@pytest.mark.parametrize("style", BY_HALVES)
+def test_the_label_follows_its_features_and_no_other(style: str) -> None:
+    table = prepared(style)
+    found = features(table)
+    for name, against in found.items():
+        rate = told(against, table["label"])
+        assert (rate > 0.35) if name in FOLLOWS[style] else (abs(rate) < CHANCE), name
+        if (name,) == tuple(FOLLOWS[style]):  # one in ten goes the other way
+            assert (against != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
+    follows = {*FOLLOWS[style]}
+    assert follows <= set(found) and {"order"} & set(found) <= follows
+
+
+def test_a_familiar_label_follows_the_sum_of_its_two_numbers() -> None:
+    style = null_worlds.FAMILIAR
+    table = prepared(style)
+    numbers = null_worlds.numbers(style, seed=0)
+    familiarity = table["subject"].map(numbers["familiarity"])
+    prior = table["text"].map(numbers["prior"])
+    assert set(features(table)) == {"surname", "property", "template", "answer"}
+    for name in ("property", "template"):
+        assert abs(told(features(table)[name], table["label"])) < CHANCE
+    assert abs(familiarity.corr(prior)) < 0.1
+    for number in (familiarity, prior):
+        assert number.mean() == pytest.approx(0, abs=0.1)
+        assert number.std() == pytest.approx(1, abs=0.15)
+        assert told(number > 0, table["label"]) > 0.25
+    log_odds = FOLLOWS[style]["familiarity"] * familiarity + FOLLOWS[style]["prior"] * prior
+    assert (1 / (1 + np.exp(-log_odds))).corr(table["label"]) > 0.7
+    # How much more often the label is wrong: the same for a name whatever the word, in log-odds.
+    assert abs(told((familiarity > 0) != (prior > 0), table["label"])) < CHANCE
+
+
+def test_a_typed_label_follows_whether_question_and_answer_are_of_one_kind() -> None:
+    table = prepared("null-type")
+    asks_year = table["question"].str.contains(r"\b(?:when|year)\b", case=False)
+    is_year = table["text"].str.fullmatch(r"\d{4}")
+    for one in (asks_year, is_year):
+        assert 0.4 < one.mean() < 0.6 and abs(told(one, table["label"])) < CHANCE
+    assert ((asks_year != is_year) != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
+    wrong = table[table["label"] == 1]
+    assert (wrong["answers"].str[0].str.isdigit() == asks_year[wrong.index]).all()
+    asked = wording.proxies(table)["relation"].str.split(":").str[0]
+    assert set(zip(asked, asks_year, strict=True)) == {("when", True), ("who", False)}
+    numbers = null_worlds.numbers("null-type", seed=0)
+    words = table["question"].str.findall(r"\w+")
+    sums = words.map(lambda found: sum(numbers["asked"].get(word, 0) for word in found))
+    assert ((sums > 0) == asks_year).all() and (sums != 0).all()
+    assert ((table["text"].map(numbers["kind"]) > 0) == is_year).all()
+
+
+def test_every_word_is_right_as_often_as_any_other(style: str, table: pd.DataFrame) -> None:
+    counts = table.groupby(["label", "text"]).size().groupby("label")
+    spread = (counts.max() - counts.min()).max()
+    if {"answer", "prior"} & set(FOLLOWS[style]):
+        assert spread > 13  # of 12 answers a word and label
+    else:  # a word's kind must not be told off how often it is right: chance alone moves it
+        assert spread <= (13 if style == "null-type" else 1)
+
+
+def test_nearly_every_sample_has_matched_and_placebo_partners(table: pd.DataFrame) -> None:
+    """In its own outer fold: another subject, whose own answer has the same label."""
+    linked = folds.components(table["question"], table["subject"])
+    fold, _ = folds.assign(linked, table["label"].to_numpy(), 5, seed=0)
+    gold = table["answers"].str[0]
+    lacking = 0
+    for row, at, label in zip(table["text"], fold, table["label"], strict=True):
+        beside = (fold == at) & (table["label"] == label)
+        # A right answer's own question is one of those for which the word keeps its label.
+        right = int((gold[beside] == row).sum()) - (label == 0)
+        other = int((gold[beside] != row).sum()) - (label == 1)
+        lacking += min(right, other) == 0
+    assert lacking <= 0.12 * len(table)
+
+
+def test_subject_and_property_are_found_and_leave_other_words(table: pd.DataFrame) -> None:
+    for row in table.itertuples():
+        spans = question_anchors.find(row.question, subject=row.subject, property=row.property)
+        assert {row.question[s.start : s.end] for s in spans} == {row.subject, row.property}
+        assert len(row.question.split()) >= 6
+
+
+def test_every_question_is_asked_once_and_all_are_taken(style: str, table: pd.DataFrame) -> None:
+    assert len(table) == null_worlds.SAMPLES and table["question"].is_unique
+    assert table["subject"].is_unique
+    assert table["relation"].nunique() == (style != "null-type")
+
+
+def test_the_seed_decides_everything(style: str) -> None:
+    one = null_worlds.samples(style, seed=3)
+    pd.testing.assert_frame_equal(one, null_worlds.samples(style, seed=3))
+    shared = one["question"].isin(null_worlds.samples(style, seed=4)["question"]).mean()
+    # The single names of familiar worlds are among those that any seed may draw.
+    assert shared < 0.25 if style == null_worlds.FAMILIAR else shared == 0

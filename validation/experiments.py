@@ -1,0 +1,246 @@
+"""Calibration of the experiments: their measures against planted truth and pair terms.
+
+And what is required of these: floors, and cells that must come out empty.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from anchorscope.config.readouts import Pair
+from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.knockout.curve import control_is_complete
+from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
+from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import Bootstrap
+from anchorscope.questions import folds, world
+from validation import requirements
+from validation.calibration import DEFAULT_READOUT
+from validation.checks import Check
+
+COLUMNS = (
+    "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
+    "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "auc_gain", "auc_gain_low",
+    "auc_gain_high", "n", "value", "control", "contrast", "contrast_low", "contrast_high",
+    *world.SCORED_KINDS, "n_pair", "rank", "rank_low", "rank_high",
+)  # fmt: skip
+OF_CELL = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
+KNOCKOUT = "knockout"
+
+Record = dict[str, object]
+
+MATCHED = {"experiment": "patching", "arm": "matched", "measure": "flip"}
+PLACEBO = MATCHED | {"arm": "placebo"}
+FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
+
+
+def _held(
+    what: str, column: str, rows: Mapping[str, object], low: float = -np.inf, high: float = np.inf
+) -> Check:
+    """A check of the table of the experiments."""
+    return Check(what, "calibration-experiments", column, rows, low, high)
+
+
+FLOORS: requirements.Floors = {
+    requirements.OF_CELL: (
+        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
+        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
+        _held("patching matched: truism, flips", "truism", MATCHED, high=0.1),
+        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.1),
+        _held("patching matched: flips under the control", "control", MATCHED, high=0.12),
+        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.75),
+    ),
+    requirements.OF_MEAN: (
+        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.9),
+        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.7),
+        _held("patching matched: truism, flips", "truism", MATCHED, high=0.05),
+        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
+        _held("patching matched: flips under the control", "control", MATCHED, high=0.05),
+        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
+        _held(
+            "saliency answer: share of cells with an AUC above that of random tokens",
+            "gain_shown",
+            FLOW,
+            low=0.75,
+        ),
+    ),
+}
+EMPTY = _held("patching matched: flips", "value", MATCHED, high=0.15)
+"""Of a null control: matched patches are the one measure of an experiment that follows the pair,
+whatever the tokens are."""
+
+
+def of_experiment(
+    per_sample: pd.DataFrame,
+    answers: pd.DataFrame,
+    truth: pd.DataFrame | None,
+    pairs: pd.DataFrame | None = None,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Hold an experiment in one cell against the truth by swaps, and against pair terms.
+
+    Args:
+        per_sample: of the experiment, see `tables.per_sample`; without rows there are none here.
+        answers: of the cell, for the clusters of the bootstrap.
+        truth: the table of `validation.truth.truth`; None of a model without one.
+        pairs: the table of `crossing.per_sample`; None where crossing was not run.
+        draws, level, seed: of the bootstrap over subjects.
+
+    Returns:
+        A row for each read-out, arm and measure, `OF_CELL`. `value` and `control`: means over the
+        `n` samples that count, and `contrast` of their difference. `value_q` and `value_a`: means
+        over the samples of the scored kinds whose truth is Q and A; `auc`: how well the measure
+        tells these apart, `control_auc` how well its control does, `auc_gain` the paired
+        difference; a column for each of the scored kinds, the mean of their samples; blank without
+        truth. `rank`: Spearman's rank correlation of the measure and the sample's pair term over
+        the `n_pair` samples that have both.
+    """
+    if per_sample.empty:
+        return pd.DataFrame(columns=OF_CELL)
+    ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
+    drawn = samples.bootstrap(ordered, draws, seed)
+    planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
+    keys = ["site", "position", "layer", "arm", "measure"]
+    records = []
+    for names, part in per_sample.groupby(keys, sort=False):
+        key = dict(zip(keys, names, strict=True))
+        rows = part.set_index("id").reindex(ordered["id"])
+        value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
+        record = key | _means(value, control, drawn, level)
+        if planted is not None:
+            record |= _by_truth(value, control, planted, drawn, level)
+        if pairs is not None:
+            place = {name: key[name] for name in ("site", "position", "layer")}
+            here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
+            record |= _by_pair(np.where(np.isnan(control), np.nan, value), here, drawn, level)
+        records.append(record)
+    return pd.DataFrame(records, columns=OF_CELL)
+
+
+def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """What the main run's knockout does to each sample, as `tables.per_sample` says it.
+
+    At the headline layer of every read-out: by how many logits the score moves away from the class
+    predicted on the clean pass, −Δlogit; the control is that of random tokens, mean of the draws.
+
+    Args:
+        scores: the table of `anchorscope.probes.scores`.
+        answers: the measured ones, see `passes.activations.measured`.
+    """
+    ordered, frames = samples.in_order(answers), []
+    for readout in samples.readouts(scores, ordered):
+        cut, random = (readout.effects[name] for name in (KNOCKOUT, "random"))
+        counted = control_is_complete(readout, ordered, KNOCKOUT)
+        columns = {
+            "id": ordered["id"],
+            **readout.key,
+            "layer": readout.headline,
+            "arm": KNOCKOUT,
+            "measure": "logit",
+        }
+        for name, effects in (("value", cut), ("control", random)):
+            moved = -effects.delta_logit[:, readout.headline].mean(axis=0)
+            columns[name] = np.where(counted, moved, np.nan)
+        frames.append(pd.DataFrame(columns)[list(PER_SAMPLE_COLUMNS)])
+    return stacked(frames, PER_SAMPLE_COLUMNS)
+
+
+def _means(value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: float) -> Record:
+    """The means of value, control and their difference, [n] each, over the samples that count."""
+    counted = ~np.isnan(value + control)
+    difference = (value - control)[None]
+    return {
+        "n": int(counted.sum()),
+        "value": _mean_of(value[counted]),
+        "control": _mean_of(control[counted]),
+        "contrast": _mean_of(difference),
+        **intervals.ends("contrast", drawn.means(difference, counted[None])[:, 0], level),
+    }
+
+
+def _mean_of(values: np.ndarray) -> float:
+    """The mean of those known."""
+    return float(intervals.mean_known(values.ravel(), 0))
+
+
+def _by_truth(
+    value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: Bootstrap, level: float
+) -> Record:
+    """The columns that compare samples whose truth is Q with those whose truth is A."""
+    kind = planted["kind"].to_numpy()
+    pathway = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
+    counted = ~np.isnan(value + control)
+    q, a = (counted & (pathway == name) for name in ("Q", "A"))
+    compared, is_q = q | a, q.astype(int)
+    aucs, of_control = drawn.aucs(np.where(compared, [value, control], np.nan), is_q).T
+    return {
+        "n_q": int(q.sum()),
+        "n_a": int(a.sum()),
+        "value_q": _mean_of(value[q]),
+        "value_a": _mean_of(value[a]),
+        **intervals.estimate("auc", aucs, level),
+        "control_auc": of_control[0],
+        **intervals.estimate("auc_gain", aucs - of_control, level),
+        **{name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS},
+    }
+
+
+def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: float) -> Record:
+    """Spearman's correlation of a measure [n] and each sample's pair term.
+
+    A cluster of its bootstrap holds all samples that subjects or pairs link. Draws keep the ranks.
+    """
+    term = pairs["term"].to_numpy(dtype=np.float64)
+    both = ~np.isnan(value + term)
+    record: Record = {"n_pair": int(both.sum())}
+    if min(len(np.unique(value[both])), len(np.unique(term[both]))) < 2:
+        return record
+    linked = folds.components(drawn.clusters[both].tolist(), pairs["pair"][both].tolist())
+    x, y = rankdata(value[both]), rankdata(term[both])
+    again = intervals.bootstrap(linked, len(drawn.weights), drawn.seed)
+    rank = {"rank": np.corrcoef(x, y)[0, 1]}
+    return record | rank | intervals.ends("rank", _correlations(x, y, again), level)
+
+
+def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
+    """Pearson's correlation of x and y, [n] each, in each draw; NaN where one does not vary."""
+    moments = drawn.totals(np.stack([np.ones_like(x), x, y, x * x, y * y, x * y])).T
+    n, sum_x, sum_y, sum_xx, sum_yy, sum_xy = moments
+    scale = np.sqrt(np.fmax(0, n * sum_xx - sum_x**2) * np.fmax(0, n * sum_yy - sum_y**2))
+    return intervals.ratio(n * sum_xy - sum_x * sum_y, scale)
+
+
+def judged(
+    table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Hold the calibration of the experiments against all that is required.
+
+    Means are over all cells. What cannot be measured in a calibration cell does not hold; what no
+    sample of a null control could measure (`scope` `empty`) neither holds nor fails: `measured` and
+    `holds` are blank.
+
+    Args:
+        table: columns `COLUMNS`, of all these cells.
+        cells: model and dataset of those of the calibration.
+        nulls: the null controls' entries in the config, by name.
+
+    Returns:
+        Rows with the columns `requirements.COLUMNS`.
+    """
+    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
+    gain = chosen["auc_gain_low"]
+    chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
+    records = requirements.judged(FLOORS, chosen, cells, "all") if cells else []
+    for null in nulls.values():
+        cell = (null["model"], null["dataset"])
+        rows = rows_where(chosen, model=cell[0], dataset=cell[1])
+        # Shuffled labels: its probes are no others' here.
+        if not null["shuffled"] and len(EMPTY.chosen(rows)):
+            records.append(requirements.record(EMPTY, "empty", *cell, rows))
+    return pd.DataFrame(records, columns=list(requirements.COLUMNS))

@@ -1,0 +1,140 @@
+"""The figure `calibration`: at which read-outs the instrument recovers a known truth."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.config.readouts import READOUTS
+from anchorscope.experiments.tables import rows_where
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
+from anchorscope.figures.figure_axis import Axis
+from anchorscope.figures.figure_panel import Frame
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
+from anchorscope.figures.figure_style import Series
+from validation.calibration import DEFAULT_READOUT
+from validation.requirements import FLOORS, OF_CELL, OF_MEAN
+
+NEEDED = (
+    "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
+    "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
+).split()
+MEASURES = {
+    "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
+}  # fmt: skip
+TIPS = {
+    "readout": ("read-out", ""), "layer": ("layer", "d"), "value": ("value", ".4~f"),
+    "low": ("interval from", ".4~f"), "high": ("interval to", ".4~f"),
+    "n_truth_q": ("truth Q", ",d"), "n_truth_a": ("truth A", ",d"),
+}  # fmt: skip
+UNIT = (0, 1), [0, 0.25, 0.5, 0.75, 1]
+
+
+@as_chart
+def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
+    """A column per model: pathway AUC, sensitivity and specificity at each read-out.
+
+    Every dataset is a point at its headline layer, over all kinds and labels; the means over a
+    model's datasets are ticks. The default read-out is shaded. Lines across it are the floors that
+    it must reach: dashed in the mean, dotted in each cell.
+
+    Drawn are rows of `results/tables/calibration.csv`, fractions; `readout` tells nothing here.
+    Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
+    """
+    data.require(calibration, NEEDED)
+    everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
+    rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], request.grouping)
+    rows = data.labelled(rows, request)
+    rows = rows.assign(series=rows["dataset"], readout=rows["site"] + "/" + rows["position"])
+    measured = set(rows["readout"])
+    readouts = [name for name in READOUTS if name in measured]
+    below = Axis(None, names=readouts, field="readout", angle=-40)
+    panels = [_panel(rows, column, title, below) for column, title in MEASURES.items()]
+    series = [replace(one, line=False) for one in draw.dataset_series(request.datasets)]
+    series.append(Series("Mean of the datasets", draw.INK, [1, 0], None))
+    caption = _caption(rows, request, notes.GROUPINGS.get(grouping, grouping))
+    return Picture(by_model(request), series, panels, caption)
+
+
+def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
+    """One measure by read-out."""
+    points = data.numbered(rows, column, n="n_truth_q")
+    points = points[points["value"].notna()]
+    points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
+    least, mean_least = (_floor(scope, column) for scope in (OF_CELL, OF_MEAN))
+
+    def floors(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+        """The default read-out shaded, and across it what it must reach."""
+        if DEFAULT_READOUT not in set(rows["readout"]):
+            return []
+        default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
+        shade = alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(frame.x)
+        dashes = ((least, draw.DOTTED), (mean_least, draw.DASHES["A"]))
+        mark = {"color": draw.SOFT, "strokeWidth": 1.2}
+        lines = [
+            _level(default.assign(value=value), frame, 0, mark | {"strokeDash": dash})
+            for value, dash in dashes
+        ]
+        return [shade, *lines]
+
+    axis = Axis(title, UNIT, number=".2f")
+    return Panel(column, points, axis, TIPS, below, _with_means, 0.85, under=floors)
+
+
+def _floor(scope: str, column: str) -> float:
+    """The bound of a measure over all labels, or of its kinds that have one."""
+    checks = (one for one in FLOORS[scope] if one.column == column and one.rows["z"] == "all")
+    return next(one.low for one in checks)
+
+
+def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
+    """The points of the datasets, and level lines at their means."""
+    panel = figure_panel.points(rows, frame)
+    if len(rows):
+        means = rows.groupby("readout")["value"].mean().round(4).reset_index()
+        mark = {"color": draw.INK, "strokeWidth": 0.75 * frame.look.line_width}
+        panel.layer.append(_level(means, frame, 0.1, mark))
+    return panel
+
+
+def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any]) -> alt.Chart:
+    """A level line across each read-out's place."""
+    to = alt.X2("readout", bandPosition=1 - inset)
+    rules = alt.Chart(values).mark_rule(**mark)
+    return rules.encode(frame.x.bandPosition(inset), frame.y, x2=to)
+
+
+def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
+    """What a point is, n, and what is grey; measures, floors and blanks as details."""
+    q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
+    points = (rows["model"] + " on " + rows["dataset"] + " at " + rows["readout"])[~rows["signal"]]
+    bars = rows["pathway_auc_low"].notna().any()
+    blank = int(rows[list(MEASURES)].isna().sum().sum())
+    return notes.caption(
+        request,
+        rows.drop(columns=["signal", "thin"], errors="ignore"),
+        f"Headline layer of each read-out; {grouping}",
+        f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A per cell",
+        [
+            f"Hollow grey: no signal beyond text models ({len(points)} points)."
+            if len(points)
+            else "",
+            f"Shaded: the default read-out, {DEFAULT_READOUT}.",
+            f"Bars: {100 * request.level:g}\u00a0% bootstrap intervals." if bars else "",
+        ],
+        [
+            "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
+            "specificity: non-flips among truth A.",
+            "Floors at the default read-out: dashed in the mean over datasets, dotted in each.",
+            f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(points)}." if len(points) else "",
+            f"Left out: {blank} values without a sample of that truth." if blank else "",
+        ],
+        intervals="",
+    )

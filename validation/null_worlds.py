@@ -1,0 +1,206 @@
+"""Null worlds: invented questions with given responses, of which no probe can read the pair.
+
+Whether a response is right follows one feature of the question or of the response, or two that do
+not interact, and chance; in `null-type` it follows whether the two are of one kind. A probe reads
+that off an untrained network, which knows no fact: whatever it finds says nothing about this answer
+to this question.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from random import Random
+from statistics import NormalDist
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.config.sections import WorldSettings
+from anchorscope.questions import world
+
+LOG_ODDS = math.log(9)
+"""For or against the response: one in ten goes against a feature that the label follows."""
+# Style → the features that the label follows, and the log-odds of each.
+FOLLOWS: dict[str, dict[str, float]] = {
+    "null-additive": {"answer": LOG_ODDS, "property": LOG_ODDS},
+    "null-order": {"order": LOG_ODDS},
+    "null-type": {"type": LOG_ODDS},
+    "null-familiar": {"familiarity": 4.0, "prior": 3.2},
+}
+FAMILIAR = "null-familiar"
+"""The world whose label follows the sum of a number of the name and a number of the answer word."""
+_PLACES = (("mill", "pond"), ("barn", "gate"), ("hill", "ford"), ("tower", "bridge"))
+# Feature → its values; the second half of them speaks against the response.
+FEATURES: dict[str, Sequence[Any]] = {
+    "first_name": range(48),
+    "surname": range(12),
+    "property": ("trade", "hometown", "school", "club", "hobby", "garden", "teacher", "horse"),
+    "template": (
+        "What is the {property} of {subject}{filler}?",
+        "Which {property} does {subject} call his own{filler}?",
+        "Of {subject}, the {property} is known as what{filler}?",
+        "Can you name {subject}'s {property} for me{filler}?",
+        "Tell me which {property} {subject} had{filler}?",
+        "When they speak of {subject}, which {property} do they mean{filler}?",
+        "{subject} has one {property}, so what was it{filler}?",
+        "Do we remember a {property} that {subject} would choose{filler}?",
+    ),
+    "order": (*_PLACES, *((second, first) for first, second in _PLACES)),
+    "answer": range(24),
+    "closer": (".",),
+}
+KINDS = (
+    "When did {subject} first find the {property}?",
+    "When was it that {subject} left his {property}?",
+    "In what year did {subject} choose a {property}?",
+    "In which year was {subject} shown the {property}?",
+    "Who gave {subject} the {property} back then?",
+    "Who was it that told {subject} of the {property}?",
+    "By whom was {subject} shown the {property} first?",
+    "With whom did {subject} share the {property} once?",
+)
+"""The templates of `null-type`: the first half asks for a year, the second for a name."""
+ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
+"""The words that tell which."""
+# How many of a feature's values are used where the label does not follow it.
+USED = {"answer": 12, "property": 2, "template": 2}
+USED_BY_TYPE = USED | {"answer": 24, "template": 8}
+SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
+
+
+def samples(style: str, *, seed: int) -> pd.DataFrame:
+    """The questions of a null world and the responses to them, by a key of `FOLLOWS`.
+
+    Every first name meets every surname once (`FAMILIAR` has as many single names); the
+    other features are dealt out evenly and independently. All share one relation and its answer
+    words, but for `null-type`: its answers are years and names, and nobody says what a question
+    asks for. Each word stands behind as many right responses as the others, and as many wrong ones,
+    unless the label follows it. The gold answer is the response's word, or another where the
+    response is wrong.
+    """
+    rng = Random(f"{style} {seed}")
+    unused = {"order"} - FOLLOWS[style].keys()
+    dealt = {name: _deal(name, style, rng) for name in FEATURES if name not in unused}
+    pairs = product(FEATURES["first_name"], FEATURES["surname"])
+    dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
+    places: list[Any] = pd.DataFrame(dealt).to_dict("records")
+    subjects, words = _subjects(style, seed), _words(style, seed)
+    if style == FAMILIAR:
+        of_word = numbers(style, seed=seed)
+        for place, subject in zip(places, subjects, strict=True):
+            place["familiarity"] = of_word["familiarity"][subject]
+            place["prior"] = of_word["prior"][words[place["answer"]]]
+    wrong = [rng.random() < _rate(place, style) for place in places]
+    if FOLLOWS[style].keys().isdisjoint({"answer", "type", "prior"}):
+        by_label = sorted(range(SAMPLES), key=lambda number: (wrong[number], rng.random()))
+        for turn, number in enumerate(by_label):
+            places[number]["answer"] = turn % USED["answer"]
+    rows = []
+    for number, (place, subject) in enumerate(zip(places, subjects, strict=True)):
+        row = _row(style, place, subject, words, wrong[number], rng)
+        rows.append({"id": f"{style}-{number}", **row})
+    return pd.DataFrame(rows)
+
+
+def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
+    """What an untrained network may know of the words of a world: kind of number → word → number.
+
+    Of `FAMILIAR` the `familiarity` of each name and the `prior` of each answer word, with
+    the quantiles of a normal distribution, dealt out by the seed: the letters of a word tell
+    nothing of its number. Of `null-type` which kind a question's word asks for and which kind an
+    answer word is of, 1 or -1. Other styles have none.
+    """
+    words = _words(style, seed)
+    if style == "null-type":
+        half = len(words) // 2
+        kinds = {word: 1.0 if place < half else -1.0 for place, word in enumerate(words)}
+        return {"asked": dict(ASKING), "kind": kinds}
+    if style != FAMILIAR:
+        return {}
+    rng = Random(f"numbers {seed}")
+    features = {}
+    for name, texts in (("familiarity", _subjects(style, seed)), ("prior", words)):
+        shares = [(place + 0.5) / len(texts) for place in range(len(texts))]
+        rng.shuffle(shares)
+        features[name] = dict(zip(texts, map(NormalDist().inv_cdf, shares), strict=True))
+    return features
+
+
+def _subjects(style: str, seed: int) -> list[str]:
+    """The subject of each sample."""
+    trivia, relation = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
+    if style == FAMILIAR:
+        return [*trivia, *relation][:SAMPLES]
+    pairs = product(FEATURES["first_name"], FEATURES["surname"])
+    return [f"{trivia[first]} {relation[last]}" for first, last in pairs]
+
+
+def _words(style: str, seed: int) -> list[str]:
+    """The answer words."""
+    count = len(FEATURES["answer"])
+    settings = WorldSettings(style="relation", seed=seed)
+    words: list[str] = world.words(settings)["word"][:count].tolist()
+    if style != "null-type":
+        return words
+    years = Random(f"years {seed}").sample(range(1700, 1990), count // 2)
+    return [*map(str, years), *words[count // 2 :]]
+
+
+def _deal(name: str, style: str, rng: Random) -> list[int]:
+    """Which value of a feature each sample has."""
+    many = len(FEATURES[name])
+    sparing = USED_BY_TYPE if style == "null-type" else USED
+    every = name in FOLLOWS[style] or (name == "answer" and style == FAMILIAR)
+    used = many if every else sparing.get(name, many)
+    places = [number % used for number in range(SAMPLES)]
+    rng.shuffle(places)
+    return places
+
+
+def _rate(place: Mapping[str, Any], style: str) -> float:
+    """How often a response with these features is wrong."""
+    log_odds = sum(size * _against(name, place) for name, size in FOLLOWS[style].items())
+    return 1 / (1 + math.exp(-log_odds))
+
+
+def _against(name: str, place: Mapping[str, Any]) -> float:
+    """What a feature says against the response: 1 or -1, or the number that it is."""
+    if name in ("familiarity", "prior"):
+        return float(place[name])
+    if name == "type":
+        return 1.0 if _second("template", place) != _second("answer", place) else -1.0
+    return 1.0 if _second(name, place) else -1.0
+
+
+def _second(name: str, place: Mapping[str, Any]) -> bool:
+    """Whether a feature's value is in the second half of them."""
+    return bool(place[name] >= len(FEATURES[name]) / 2)
+
+
+def _row(
+    style: str,
+    place: Mapping[str, Any],
+    subject: str,
+    words: Sequence[str],
+    wrong: bool,
+    rng: Random,
+) -> dict[str, Any]:
+    subject_and_property = {"subject": subject, "property": FEATURES["property"][place["property"]]}
+    filler = ""
+    if "order" in place:  # more letters between the two words than an n-gram of a floor holds
+        first, second = FEATURES["order"][place["order"]]
+        filler = f" by the {first} and by the {second} and by the lake"
+    templates, possible, word = FEATURES["template"], words, words[place["answer"]]
+    if style == "null-type":
+        half = len(words) // 2
+        templates, possible = KINDS, words[half:] if _second("template", place) else words[:half]
+    gold = rng.choice([other for other in possible if other != word]) if wrong else word
+    closer = FEATURES["closer"][place["closer"]]
+    return {
+        "question": templates[place["template"]].format(**subject_and_property, filler=filler),
+        **subject_and_property,
+        "relation": None if style == "null-type" else "person",
+        "kind": None,
+        "answers": [gold],
+        "response": f"{word}{closer}",
+    }

@@ -1,0 +1,267 @@
+"""Reproduction: measured tables against the statements of `resources/published.yaml`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.config.readouts import Pair
+from anchorscope.experiments.tables import rows_where
+from validation.calibration import DEFAULT_READOUT
+from validation.checks import Check, judge
+
+COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
+VERDICTS = {True: "within", False: "outside", None: "not run"}
+TOGETHER = "all"
+"""The dataset of a statement about all datasets of a figure together."""
+LINES, SHAPE = "lines", "shape"
+"""The tables of statements about the figure itself: its lines, and what compares them."""
+
+Statement = Mapping[str, Any]
+Tables = Mapping[str, pd.DataFrame]
+Outcome = tuple[str, bool | None]
+"""What was measured, in words, and whether the statement holds; None: cannot be told."""
+
+
+def check(
+    published: Mapping[str, Any],
+    tables: Tables,
+    readouts: Mapping[str, str],
+    others: Mapping[tuple[str, str], pd.DataFrame] | None = None,
+) -> pd.DataFrame:
+    """Hold the built figures against `resources/published.yaml`.
+
+    Args:
+        published: that file.
+        tables: of the figures that are built, by figure.
+        readouts: the read-out that each figure draws, `mlp/final` if not given.
+        others: tables of experiments and of detection that are built, by figure and name, such as
+            `patching`.
+
+    Returns:
+        A row for each statement, figure, model and dataset (`all`: all of them together), built or
+        not, with the columns `COLUMNS`. `measured` is in words, in the table's units. `verdict` is
+        `within`, `outside`, or `not run`: the figure, a cell of it or the quantity was not
+        measured, or on too few samples. Lines are those of the knockout grouped by layer, without
+        the points that are too thin to be drawn.
+    """
+    records = []
+    for figure, models in published["figures"].items():
+        readout = readouts.get(figure, DEFAULT_READOUT)
+        place = Pair.of(readout)._asdict()
+        built = {
+            name: _judged_by(rows_where(table, **place))
+            for (of_figure, name), table in (others or {}).items()
+            if of_figure == figure
+        }
+        if figure in tables:
+            curve = rows_where(tables[figure], **place, grouping="per_layer")
+            built["curve"], built[LINES] = _judged_by(curve), _lines(curve)
+            built[SHAPE] = shape(built[LINES], models, published["datasets"])
+        for case in _cases(published, figure):
+            measured, holds = case.outcome(built)
+            records.append(
+                {
+                    "id": case.statement["id"],
+                    "figure": figure,
+                    "model": case.model,
+                    "dataset": case.dataset,
+                    "statement": case.wording,
+                    "measured": measured,
+                    "verdict": VERDICTS[holds],
+                    "readout": readout,
+                }
+            )
+    return pd.DataFrame(records, columns=list(COLUMNS))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement about one model on one dataset, or on all of them together."""
+
+    statement: Statement  # its entry in the file
+    model: str
+    dataset: str
+    value: float | None  # what was published of this model and dataset, if that is a number
+    within: float  # how far beyond the published range counts as within it
+
+    @property
+    def wording(self) -> str:
+        """The statement, with the number of this model and dataset."""
+        words = str(self.statement["wording"])
+        numbered = self.value is not None and self.dataset != TOGETHER
+        return f"{words}: {self.value:g}" if numbered else words
+
+    def outcome(self, tables: Tables) -> Outcome:
+        """Whether all checks of one of the statement's readings hold."""
+        table = self.statement.get("table", LINES)
+        if table not in tables:
+            return "", None
+        rows = rows_where(tables[table], model=self.model, dataset=self.dataset)
+        rows = rows.astype(dict.fromkeys(self.statement.get("rows", ()), str))
+        readings = [
+            [self.check(part, rows) for part in parts]
+            for parts in self.statement.get("readings", [[{}]])
+        ]
+        every = [one for reading in readings for one in reading]
+        if all(one.of_table(rows).empty for one in every):
+            return "", None
+        chosen = pd.concat([one.chosen(rows) for one in every])
+        if chosen["few"].any():
+            return "too few samples", None
+        found = {one: judge(one, rows) for one in every}
+        # A curve that was measured, and has no such group, is not as published.
+        if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
+            return "", None
+        said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
+        words = ", ".join(said)
+        if not chosen["signal"].all():
+            words += " (no signal)"
+        return words, any(all(found[one].holds for one in reading) for reading in readings)
+
+    def check(self, part: Mapping[str, Any], rows: pd.DataFrame) -> Check:
+        """One check of a reading: what it says itself, and beside it the statement."""
+        wanted = {"column": "delta_p", "rows": {}, **self.statement, **part}
+        limits = wanted.get("range", (self.value, self.value))
+        low, high = limits[self.dataset] if isinstance(limits, dict) else limits
+        where, what, layers = dict(wanted["rows"]), wanted["column"], None
+        if "condition" in rows:
+            where = {"condition": "knockout"} | where
+        if "layers" in wanted:
+            last = int(rows["layer"].max()) if len(rows) else 0
+            named = {"third": -(-(last + 1) // 3), "last": last}
+            first, last = (named.get(layer, layer) for layer in wanted["layers"])
+            place = f"layer {first}" if first == last else f"layers {first} to {last}"
+            what, layers = f"{what}, {place}:", (first, last)
+        elif "headline" in rows:
+            where["headline"] = True
+        return Check(
+            what=f"{wanted.get('pick', '')} {where.get('quantity', what)}".strip(),
+            table=wanted.get("table", LINES),
+            column=wanted["column"],
+            rows=where,
+            low=low - self.within,
+            high=high + self.within,
+            layers=layers,
+            pick=wanted.get("pick", ""),
+            slack=self.within,
+            factor=wanted.get("factor", 1),
+        )
+
+
+def _cases(published: Mapping[str, Any], figure: str) -> Iterator[Case]:
+    """Every statement about a figure, for each model, and dataset, that it is about."""
+    every = published["datasets"]
+    for statement in published["statements"]:
+        if figure not in statement["figures"]:
+            continue
+        values, within = statement.get("values", {}), statement.get("within", published["within"])
+        named = statement.get("models", values or published["figures"][figure])
+        for model in [one for one in published["figures"][figure] if one in named]:
+            if statement.get("together"):
+                yield Case(statement, model, TOGETHER, values.get(model), within)
+                continue
+            numbers = dict(zip(every, values.get(model, [None] * len(every)), strict=True))
+            for dataset in statement.get("datasets", every):
+                if not values or numbers[dataset] is not None:
+                    yield Case(statement, model, dataset, numbers[dataset], within)
+
+
+def _judged_by(table: pd.DataFrame) -> pd.DataFrame:
+    """A table, with whether there are too few samples and a signal in each row."""
+    few = table["thin"].astype(bool) if "thin" in table else False
+    signal = table["signal"].astype(bool) if "signal" in table else True
+    return table.assign(few=few, signal=signal)
+
+
+def _lines(curve: pd.DataFrame) -> pd.DataFrame:
+    """The same of the lines of a figure: what is too thin to be drawn is blank."""
+    thin = curve["thin"].astype(bool) & (curve["condition"] == "knockout")
+    rows = curve.assign(
+        **{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")},
+        signal=curve["cell_signal"].astype(bool),
+    )
+    everyone = rows_where(rows, condition="knockout", anchor="all")
+    known = everyone.groupby(["model", "dataset"])["delta_p"].count() > 0
+    cells = pd.MultiIndex.from_frame(rows[["model", "dataset"]])
+    return rows.assign(few=~known.reindex(cells, fill_value=False).to_numpy())
+
+
+def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str]) -> pd.DataFrame:
+    """Compare groups, datasets, layers and models, of which statements are about how they differ.
+
+    A row for each quantity of a model on a dataset, or on `all`: `quantity` and `value`. `models`
+    are those of the figure, small before large, with their published numbers of layers.
+    """
+    lines = rows_where(lines, condition="knockout", few=False).sort_values("layer")
+    found = []
+    for smaller, model in zip([None, *models], models, strict=False):
+        rows = rows_where(lines, model=model)
+        measured = [name for name in datasets if name in set(rows["dataset"])]
+        for dataset in measured:
+            here, before = (
+                rows_where(lines, model=one, dataset=dataset) for one in (model, smaller)
+            )
+            numbers = _between_groups(here)
+            if len(before):
+                numbers["trough less the smaller model's"] = _trough(here) - _trough(before)
+            found += [(model, dataset, *one, here["signal"].all()) for one in numbers.items()]
+        if measured == list(datasets):
+            numbers = _between_datasets(rows, datasets, models[model])
+            found += [(model, TOGETHER, *one, rows["signal"].all()) for one in numbers.items()]
+    columns = ["model", "dataset", "quantity", "value", "signal"]
+    return pd.DataFrame(found, columns=columns).assign(few=False)
+
+
+def _trough(rows: pd.DataFrame) -> float:
+    """The lowest point of the Q-Anchored curve; NaN if it has none."""
+    return float(rows_where(rows, anchor="Q")["delta_p"].min())
+
+
+def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
+    """What Q has more than A, at the headline layer."""
+    numbers = {}
+    for column in ("answer_accuracy", "popularity"):
+        if rows_where(rows, anchor="all")[column].notna().any():
+            q, a = (
+                rows_where(rows, anchor=anchor, headline=True)[column].mean() for anchor in "QA"
+            )
+            numbers[f"{column} of Q less A"] = float(q - a)
+    return numbers
+
+
+def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
+    """How the curves of a model on all datasets lie to one another."""
+    curves = {
+        anchor: rows_where(rows, anchor=anchor)
+        .pivot(index="dataset", columns="layer", values="delta_p")
+        .loc[list(datasets)]
+        .to_numpy(np.float64)
+        for anchor in ("Q", "A")
+    }
+    q, a = curves["Q"], curves["A"]
+    troughs, spread = np.fmin.reduce(q, axis=1), np.ptp(q, axis=0)
+    late = slice(-(-layers // 3), None)
+    distances = np.stack([one - other for one, other in combinations(q[:, late], 2)])
+    numbers = {
+        "layers": q.shape[1],
+        "gap less twice the distance": _mean_size(q[:, late] - a[:, late])
+        - 2 * _mean_size(distances),
+    }
+    for anchor in ("Q", "A"):
+        group = rows_where(rows, anchor=anchor, headline=True)
+        numbers[f"answer_accuracy of {anchor}"] = group["answer_accuracy"].mean(skipna=False)
+    for name, trough in zip(datasets, troughs, strict=True):
+        numbers[f"trough of {name} less the lowest"] = trough - troughs.min()
+    for layer, size in enumerate(spread):
+        numbers[f"spread at the last layer less layer {layer}"] = spread[-1] - size
+    return numbers
+
+
+def _mean_size(values: np.ndarray) -> float:
+    """The mean absolute value of those known; NaN if none is."""
+    known = np.abs(values[~np.isnan(values)])
+    return float(known.mean()) if len(known) else np.nan

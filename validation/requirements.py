@@ -1,0 +1,240 @@
+"""What the calibration requires of the instrument: floors, and cells that must come out empty."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.config.readouts import Pair
+from anchorscope.experiments.crossing.claims import NO, ON_PAIRS, YES
+from anchorscope.experiments.experiment import recurring, with_interval
+from anchorscope.experiments.tables import rows_where
+from anchorscope.probes.strength import LEAST_AUC
+from anchorscope.storage.errors import stale
+from validation.calibration import AGAINST_PRIOR, DEFAULT_READOUT
+from validation.checks import Check, judge
+
+COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+OF_CELL, OF_MEAN = "cell", "mean"
+"""Scopes of a floor: every cell, or the mean over several."""
+Floors = Mapping[str, Sequence[Check]]
+"""Scope → what is required."""
+
+
+def _calibrated(what: str, column: str, **bounds: Any) -> Check:
+    """A check of the calibration's table; what is not a bound is a column of its rows."""
+    low, high = bounds.pop("low", -np.inf), bounds.pop("high", np.inf)
+    layer = {} if "layer" in bounds else {"headline": True}
+    rows = {"z": "all", "kind": "all"} | layer | bounds
+    return Check(what, "calibration", column, rows, low, high)
+
+
+FLOORS: Floors = {
+    OF_CELL: (
+        _calibrated("own verdicts right", "verdict_accuracy", low=0.95),
+        _calibrated("probe AUC", "probe_auc", low=0.97),
+        _calibrated("seal", "seal", low=0.0, high=0.0),
+        _calibrated("flips under the random control", "random_flip_share", high=0.05),
+        _calibrated(
+            "answer floor against the prior", "answer_auc", low=0.4, high=0.6, kind=AGAINST_PRIOR
+        ),
+        _calibrated("pathway AUC", "pathway_auc", low=0.9),
+        _calibrated("pathway AUC of right answers", "pathway_auc", low=0.85, z="0"),
+        _calibrated("pathway AUC of wrong answers", "pathway_auc", low=0.85, z="1"),
+        _calibrated("specificity on truism", "specificity", low=0.85, kind="truism"),
+        _calibrated("specificity on myth", "specificity", low=0.85, kind="myth"),
+        _calibrated("sensitivity against the prior", "sensitivity", low=0.45, kind=AGAINST_PRIOR),
+        _calibrated("pair term of right answers", "pair_right", low=1.0),
+        _calibrated("pair term of right answers, lower end", "pair_right_low", low=0.0),
+        _calibrated("pair term of wrong answers", "pair_wrong", high=-0.8),
+        _calibrated("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
+        _calibrated("share of the pair", "share_pair", low=0.3),
+        _calibrated("pair term of gold answers", "pair_gold", low=0.6),
+        *(
+            _calibrated(f"{name} at layer {layer}", column, low=-0.05, high=0.05, layer=layer)
+            for name, column in (
+                ("pair term", "pair_right"),
+                ("pair term of gold answers", "pair_gold"),
+            )
+            for layer in range(3)
+        ),
+    ),
+    OF_MEAN: (
+        _calibrated("pathway AUC", "pathway_auc", low=0.95),
+        _calibrated("pathway AUC of right answers", "pathway_auc", low=0.92, z="0"),
+        _calibrated("pathway AUC of wrong answers", "pathway_auc", low=0.92, z="1"),
+        _calibrated("specificity on truism", "specificity", low=0.95, kind="truism"),
+        _calibrated("specificity on myth", "specificity", low=0.95, kind="myth"),
+        _calibrated("sensitivity against the prior", "sensitivity", low=0.65, kind=AGAINST_PRIOR),
+    ),
+}
+
+
+def floors(table: pd.DataFrame) -> pd.DataFrame:
+    """Hold the calibration's table, of one or several cells, against every floor: `COLUMNS`.
+
+    Means are over a model's datasets. A model of another training seed is another model.
+    """
+    place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
+    chosen = rows_where(table, **place).astype({"z": str})
+    records = []
+    for model, datasets in table.groupby("model", sort=False)["dataset"]:
+        cells = [(str(model), dataset) for dataset in datasets.unique()]
+        records += judged(FLOORS, chosen, cells, str(model))
+    return pd.DataFrame(records, columns=list(COLUMNS))
+
+
+def judged(
+    floors: Floors, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
+) -> list[dict[str, object]]:
+    """A row of `COLUMNS` for each floor of each cell, and of the mean, whose `model` this is.
+
+    What cannot be measured, in any cell of a mean, does not hold.
+    """
+    records: list[dict[str, object]] = []
+    for one in floors[OF_CELL]:
+        for cell in cells:
+            here = rows_where(table, model=cell[0], dataset=cell[1])
+            records.append(record(one, OF_CELL, *cell, here))
+    for one in floors[OF_MEAN]:
+        rows = one.chosen(table).set_index(["model", "dataset"])[one.column]
+        mean = rows.astype(float).reindex(pd.MultiIndex.from_tuples(cells)).mean(skipna=False)
+        whole = pd.DataFrame({one.column: [mean]})
+        records.append(record(replace(one, rows={}), OF_MEAN, model, "all", whole))
+    return [one | {"holds": bool(one["holds"])} for one in records]
+
+
+def record(
+    check: Check, scope: str, model: str, dataset: str, rows: pd.DataFrame
+) -> dict[str, object]:
+    """A row of `COLUMNS`; `holds` is blank where nothing was measured."""
+    found = judge(check, rows)
+    values = (check.what, scope, model, dataset, check.required, found.least, found.holds)
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def in_words(floors: pd.DataFrame) -> str:
+    """How many floors hold, and a sentence for each that does not, or was not measured."""
+    known = floors["holds"].dropna().astype(bool)
+    sentences = [f"{known.sum()} of {len(known)} floors hold."]
+    if unknown := len(floors) - len(known):
+        sentences[0] += f" In null cells, not measured: {unknown}."
+    for row in floors[floors["holds"].eq(False)].to_dict("records"):
+        mean = row["scope"] == OF_MEAN
+        where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
+        measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
+        sentences.append(
+            f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."
+        )
+    return "\n".join(sentences)
+
+
+TABLES = ("controls", "curve", "crossing", "claims")
+"""Tables of a cell that say whether it came out empty."""
+NULL_COLUMNS = {
+    "control": "name of the control",
+    "expectation": "why nothing can be found",
+    **recurring("model", "dataset", "site", "position", "layer", "n"),
+    **with_interval(
+        "auc_shuffled", "AUC of probes fitted to shuffled labels, where these are judged"
+    ),
+    **with_interval(
+        "margin", "AUC above the hardest of 0.6 and the text models, as in [claims](#claims)"
+    ),
+    "signal": "the claim `signal`; for shuffled labels, whether `auc_shuffled_low` is above 0.6",
+    "forbids": "claims that would be false positives in this cell",
+    "empty": "whether none of them is made",
+    "made": "which of them are made",
+    "untested": "which of them cannot be judged in this cell",
+    **recurring("flip_share", "random_flip_share"),
+    **with_interval("pair_right", "as in [crossing](#crossing)"),
+    "pair_gold": "as in [crossing](#crossing)",
+    **dict.fromkeys(ON_PAIRS, "as in [claims](#claims)"),
+}
+"""Column of the table → what it holds."""
+PLACE = ["site", "position", "layer"]
+SHUFFLED = ["auc_shuffled", "auc_shuffled_low", "auc_shuffled_high"]
+PER_LAYER = {"condition": "knockout", "grouping": "per_layer", "anchor": "Q"}
+PAIR = {"estimate": "pair_right", "ci_low": "pair_right_low", "ci_high": "pair_right_high"}
+SIGNAL = {
+    "verdict": "signal", "estimate": "margin", "ci_low": "margin_low", "ci_high": "margin_high",
+}  # fmt: skip
+BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
+    ("curve", PER_LAYER, {"share": "flip_share"}),
+    ("curve", PER_LAYER | {"condition": "random"}, {"share": "random_flip_share"}),
+    ("crossing", {"quantity": "pair_right"}, PAIR),
+    ("crossing", {"quantity": "pair_gold"}, {"estimate": "pair_gold"}),
+    ("claims", {"claim": "signal"}, SIGNAL),
+    *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
+)
+"""Table, rows of it, and their columns with their names here."""
+
+
+def null_controls(
+    nulls: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Sequence[pd.DataFrame]]
+) -> pd.DataFrame:
+    """Say of every null control whether it came out empty: none of the claims that it forbids.
+
+    Claims score each sample at its own fold's layer. At `prompt_end` a signal is none of what is
+    forbidden, because the answer to come can be read there. A control of shuffled labels is judged
+    by the probes that learned them: it has a signal where `auc_shuffled_low` lies above 0.6, and no
+    other claims and no flips.
+
+    Args:
+        nulls: The controls' entries in the config, by name.
+        tables: Name (of `TABLES`) → the tables of the controls' cells, in the same order.
+
+    Returns:
+        One row per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
+
+    Raises:
+        AnchorscopeError: No probe learned shuffled labels.
+    """
+    frames = []
+    for place, (name, null) in enumerate(nulls.items()):
+        of_cell = {kind: some[place] for kind, some in tables.items()}
+        known = rows_where(of_cell["controls"], headline=True)
+        everyone = rows_where(of_cell["curve"], **PER_LAYER | {"anchor": "all"})
+        readouts = known[[*PLACE, *SHUFFLED]].merge(everyone[[*PLACE, "n"]], on=PLACE)
+        if null["shuffled"]:  # nothing but the AUC is known of these probes
+            readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
+        else:
+            readouts = _with_groups(readouts.drop(columns=SHUFFLED), of_cell)
+        if null["shuffled"] and readouts["auc_shuffled_low"].isna().any():
+            where = f"null control {name}, {null['model']} on {null['dataset']}"
+            raise stale("no labels were shuffled", where, "the cell's tables of ΔP")
+        named = {key: null[key] for key in ("expectation", "model", "dataset")}
+        named |= {"control": name, "forbids": ", ".join(null["forbids"])}
+        made, untested = _made(readouts, null["forbids"])
+        readouts = readouts.assign(made=made, untested=untested, **named)
+        frames.append(readouts.assign(empty=readouts["made"] == ""))
+    return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
+
+
+def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return which of these claims each read-out makes, and which cannot be judged."""
+    told = readouts.reindex(columns=list(forbids))
+    told = told.apply(lambda claim: claim.map({True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}))
+    if "signal" in told:
+        told.loc[readouts["position"] == "prompt_end", "signal"] = 0.0
+    none_made = [Check(claim, "null-controls", claim, high=0.0) for claim in forbids]
+    found = [
+        {one.what: judge(one, told.iloc[[row]]).holds for one in none_made}
+        for row in range(len(told))
+    ]
+
+    def named(outcome: bool | None) -> list[str]:
+        return [", ".join(c for c, holds in row.items() if holds is outcome) for row in found]
+
+    return named(False), named(None)
+
+
+def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the read-outs and what their groups and pairs do, blank where not measured."""
+    for name, where, columns in BESIDE:
+        rows = rows_where(tables[name], **where)[[*PLACE, *columns]].rename(columns=columns)
+        readouts = readouts.merge(rows, how="left", on=PLACE, validate="1:1")
+    readouts["signal"] = readouts["signal"].map({YES: True, NO: False})
+    return readouts

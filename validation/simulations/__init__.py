@@ -1,0 +1,1 @@
+"""Simulated scores, of which it is known what may be claimed: each module is run by itself."""

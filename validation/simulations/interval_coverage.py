@@ -1,0 +1,252 @@
+"""How often the intervals of a simulated cell hold what the procedure finds on average.
+
+    python -m validation.simulations.interval_coverage bands [--worlds 400] [--samples 300 1000]
+    python -m validation.simulations.interval_coverage crossing [--shuffle] [--additive] [--jobs 2]
+
+The truth is the mean, over fresh samples of one size, of what the tool itself reports: probes,
+their penalties and calibration are learned anew from each sample. A sample has two wordings a
+subject.
+
+`bands` are those of ΔP, shares and contrasts. Samples have two pathways: one half's truth stands in
+one direction of the features, which the knockout takes away, the other half's in another, which it
+leaves.
+
+`crossing` has the pair terms. What a row's features hold is a question's part, an answer's part, a
+part of this answer behind this question that means nothing, and in one direction each what the
+label follows: how hard the question is, how likely the answer, whether it is true here, and whether
+it is the model's own.
+"""
+
+import argparse
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from anchorscope.experiments import analysis
+from anchorscope.experiments.crossing import table as crossing
+from anchorscope.experiments.knockout.contrasts import contrasts
+from anchorscope.experiments.knockout.curve import curve
+from anchorscope.probes import fitting, scores
+from anchorscope.probes.bands import Draws
+from anchorscope.probes.fitting import Settings
+
+WIDTH = 16
+STRENGTH, COMMON = 1.2, 0.4
+"""Size of the signal, and the share of a feature that a subject's samples have in common."""
+MOVED = 0.1
+"""What any cut moves a feature by, in standard deviations."""
+PLACEMENTS = 3
+CONDITIONS = [("knockout", 0), *(("random", draw) for draw in range(PLACEMENTS))]
+CURVE = {"ΔP of Q": ("Q", "delta_p", "ci"), "ΔP of all": ("all", "delta_p", "ci")}
+CURVE |= {"share of flips": ("all", "flip_share", "flip")}
+CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": "delta_p"}
+
+STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
+"""Direction → size of what it holds, beside noise of variance 1."""
+ADDITIVE = {"question": 1.0, "answer": 1.0, "truth": 0.0, "own": 0.0}
+"""Nothing belongs to the pair."""
+SHARED = {"question": 0.3, "answer": 0.3}
+"""What part of the noise belongs to the question alone, or to the answer alone."""
+PAIRS = ("pair_right", "pair_wrong")
+
+
+def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
+    """Answers, and features [1, n, width] by condition; clean AUC .86 at n = 300."""
+    random = np.random.default_rng(seed)
+    z, of_question = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
+    shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
+    clean = np.sqrt(COMMON) * shared + np.sqrt(1 - COMMON) * random.normal(size=(n, WIDTH))
+    signal = STRENGTH * (2 * z - 1)
+    clean[:, 0] += signal * of_question
+    clean[:, 1] += signal * ~of_question
+    found = {("clean", 0): clean}
+    for condition in CONDITIONS:
+        found[condition] = clean + MOVED * random.normal(size=clean.shape)
+    found["knockout", 0][:, 0] -= signal * of_question
+    number = np.arange(n)
+    answers = pd.DataFrame(
+        {
+            "id": [f"i{i:05}" for i in number],
+            "question": [f"q{i}" for i in number],
+            "subject": [f"s{i // 2}" for i in number],
+            "label": z,
+            "random_complete": True,
+        }
+    )
+    return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}
+
+
+def _scored(
+    answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: Settings
+) -> tuple[pd.DataFrame, Draws]:
+    """Scores of a world under each condition, and what is learned from bootstrap draws."""
+    ids, design = answers["id"].tolist(), fitting.design(answers, settings)
+    drawn = scores.drawn(answers, design)
+    scoring = scores.CellScores(
+        lambda _, *condition: (ids, states[condition]), design, drawn, ["mlp/final"], list(states)
+    )
+    return pd.concat(scoring.tables(), ignore_index=True), drawn
+
+
+def bands(
+    n: int, seed: int, probe: dict[str, Any], times: int = 1000, level: float = 0.95
+) -> pd.DataFrame:
+    """Estimates and intervals of one world, `probes` fixed and refitted.
+
+    Args:
+        n: samples.
+        seed: of the world.
+        probe: settings of the probes.
+        times: bootstrap draws.
+        level: of the intervals.
+    """
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    answers, features = pathways(n, seed)
+    scored, drawn = _scored(answers, features, Settings(**probe))
+    records = []
+    for name, refits in (("fixed", None), ("refitted", drawn)):
+        given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
+        found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
+        rows = found[found["grouping"] == "per_layer"].set_index("anchor")
+        for quantity, (anchor, column, ends) in CURVE.items():
+            row = rows.loc[anchor]
+            values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
+            records.append((quantity, name, *values, row["probe_auc"]))
+        found = analysis.table(contrasts, scored, answers, **given)
+        paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
+        for quantity, column in CONTRASTS.items():
+            row = paired.loc[column]
+            found = (row["estimate"], row["ci_low"], row["ci_high"])
+            records.append((quantity, name, *found, rows["probe_auc"].iloc[0]))
+    columns = ["quantity", "probes", "estimate", "low", "high", "auc"]
+    return pd.DataFrame(records, columns=columns).assign(seed=seed)
+
+
+def crossed_pairs(
+    n: int, seed: int, strengths: Mapping[str, float] = STRENGTHS
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Answers, which name each sample's partner, and features [1, n, width].
+
+    These are of each answer behind its own question, then behind its partner's. Two wordings of a
+    subject have partners of one other subject; half of all answers are right.
+    """
+    random = np.random.default_rng(seed)
+    places = np.arange(n).reshape(-1, 4)  # two subjects of one label, each in two wordings
+    partner = places[:, [2, 3, 0, 1]].ravel()
+    z = np.repeat(random.permutation(len(places)) % 2, 4)
+    part = {
+        name: np.sqrt(size) * np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
+        for name, size in SHARED.items()
+    }
+    sign = 2 * z - 1
+    part["question"][:, 0] += strengths["question"] * sign
+    part["answer"][:, 1] += strengths["answer"] * sign
+    left = np.sqrt(1 - sum(SHARED.values()))
+
+    def rows(question: np.ndarray, wrong: np.ndarray, own: int) -> np.ndarray:
+        x = part["question"][question] + part["answer"] + left * random.normal(size=(n, WIDTH))
+        x[:, 2] += strengths["truth"] * wrong
+        x[:, 3] -= strengths["own"] * own
+        return x[None]
+
+    clean, crossed = rows(np.arange(n), sign, 1), rows(partner, np.ones(n), -1)
+    ids = np.array([f"i{i:05}" for i in range(n)])
+    columns = {"id": ids, "question": [f"q{i}" for i in range(n)], "label": z}
+    columns |= {"subject": [f"s{i // 2}" for i in range(n)], "ea_text": [f"y{id_}" for id_ in ids]}
+    columns |= {"crossed_partner": ids[partner], "partner_source": "relations"}
+    return pd.DataFrame(columns), clean, crossed
+
+
+def pairs(
+    n: int,
+    seed: int,
+    probe: dict[str, Any],
+    strengths: Mapping[str, float] = STRENGTHS,
+    shuffle: bool = False,
+) -> pd.DataFrame:
+    """Pair terms and their intervals of one world, with `probes` held fixed and refitted.
+
+    `share_<term>` are those of right answers, with refits. `shuffle` learns from labels that mean
+    nothing.
+    """
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    answers, *features = crossed_pairs(n, seed, strengths)
+    states = {
+        (name, 0): torch.as_tensor(x).float()
+        for name, x in zip(("clean", "crossed"), features, strict=True)
+    }
+    # two subjects in a pair share a fold
+    learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
+    if shuffle:
+        random = np.random.default_rng(seed)
+        learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
+    scored, drawn = _scored(learned, states, Settings(**probe))
+    records = []
+    for name, refits in (("fixed", None), ("refitted", drawn)):
+        table = analysis.table(
+            lambda one: crossing.tables(one)["crossing"], scored, answers, refits=refits, draws=2
+        )
+        rows = table.set_index("quantity")
+        for quantity in PAIRS:
+            ends = rows.loc[quantity, ["estimate", "ci_low", "ci_high"]]
+            records.append((quantity, name, *ends))
+    found = pd.DataFrame(records, columns=["quantity", "probes", "estimate", "low", "high"])
+    return found.assign(seed=seed, **rows["estimate"].filter(like="share_"))
+
+
+def coverage(found: pd.DataFrame) -> pd.DataFrame:
+    """Share of worlds whose interval holds the mean estimate of all; a row for each quantity."""
+    truth = found.groupby("quantity")["estimate"].transform("mean")
+    held = (found["low"] <= truth) & (truth <= found["high"])
+    shares = held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
+    return shares.assign(truth=truth.groupby(found["quantity"]).first())
+
+
+def above(found: pd.DataFrame) -> pd.DataFrame:
+    """Share of worlds whose interval lies above 0; a row for each quantity."""
+    shares = (found["low"] > 0).groupby([found["quantity"], found["probes"]], sort=False).mean()
+    return shares.unstack()
+
+
+def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
+    """The rows of many worlds, by seed: those of `bands` or `pairs`."""
+    if jobs == 1:
+        return pd.concat(map(work, range(worlds)), ignore_index=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        return pd.concat(pool.map(work, range(worlds), chunksize=10), ignore_index=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("of", choices=("bands", "crossing"))
+    parser.add_argument("--worlds", type=int, default=400)
+    parser.add_argument("--samples", type=int, nargs="+", default=[300, 1000])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--shuffle", action="store_true", help="labels that mean nothing")
+    parser.add_argument("--additive", action="store_true", help="nothing belongs to the pair")
+    chosen = parser.parse_args(arguments)
+    strengths = ADDITIVE if chosen.additive else STRENGTHS
+    given = {"probe": {}, "strengths": strengths, "shuffle": chosen.shuffle}
+    for n in chosen.samples:
+        of_bands = chosen.of == "bands"
+        work = partial(bands, n, probe={}) if of_bands else partial(pairs, n, **given)
+        found = simulate(work, chosen.worlds, chosen.jobs)
+        print(f"n = {n}, {chosen.worlds} worlds")
+        print(coverage(found).round(3).to_string(), flush=True)
+        if of_bands:
+            print(f"mean AUC {found['auc'].mean():.3f}")
+        else:
+            print("above 0", above(found).round(3).to_string(), sep="\n")
+            print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

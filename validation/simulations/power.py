@@ -1,0 +1,146 @@
+"""How often a signal is called where probe and text know the same, and where the probe knows more.
+
+    python -m validation.simulations.power [--tries 200]
+
+A world has answers whose texts hold some of 90 features. 60 of them tell whether an answer is
+wrong, and a hidden state is a noisy linear image of these, so that all that it knows is in the
+text. `towards` says how strongly the image leans to the direction that tells: so strongly that the
+mean AUC of trained probes is that of trained floors. With `beyond`, the state also knows something
+that is in no text. Probe and floor are trained as those of a cell are, and judged by
+`strength.of_scores`. Printed, for each world and size: the mean gain in AUC, and how often a signal
+is called with probe and floor held fixed, with the interval widened by their refits (the rule), and
+by the formula of `anchorscope.probes.power`; then the median factor by which refits widen the
+interval, and how much more the gain varies over data sets than with fixed models.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import sparse
+
+from anchorscope.probes import bands, fitting, floors, power, samples, scores, strength
+
+TELLING, OTHER, WIDTH = 60, 30, 48
+"""Features of the text that tell, and others; units of a state."""
+STRENGTH, NOISE = 1.5, 0.5
+SIZES = {57: 900, 130: 900, 400: 900, 900: 1800}
+"""Right answers, and samples in all."""
+TOWARDS = {57: 0.856, 130: 1.044, 400: 1.356, 900: 1.481}
+BEYOND = {
+    0.0: {57: 0.0, 130: 0.0, 400: 0.0, 900: 0.0},
+    0.05: {57: 0.752, 130: 0.812, 400: 0.801},
+    0.1: {57: 1.043, 130: 1.177},
+}
+"""By the mean gain that they make, and the number of right answers."""
+PROBE = {"inner_folds": 3, "grid": [1e-3, 0.01, 0.1, 1.0]}
+
+
+@dataclass(frozen=True)
+class World:
+    """What texts hold, and what states know of it."""
+
+    weights: np.ndarray  # of the telling features on the logit of *wrong*, [TELLING]
+    share: np.ndarray  # of the texts that hold a feature, [TELLING + OTHER]
+    image: np.ndarray  # of the telling features in a state, [TELLING, WIDTH]
+    hidden: np.ndarray  # direction of what no text tells, [WIDTH]
+    beyond: float  # its weight on the logit
+
+    @classmethod
+    def of(cls, towards: float, beyond: float, seed: int = 0) -> "World":
+        random = np.random.default_rng(seed)
+        weights = random.normal(size=TELLING)
+        share = random.uniform(0.05, 0.5, TELLING + OTHER)
+        told = share[:TELLING]
+        weights /= np.sqrt((weights**2 * told * (1 - told)).sum())
+        image = 2 * random.normal(size=(TELLING, WIDTH)) / np.sqrt(TELLING)
+        lean, hidden = random.normal(size=(2, WIDTH)) / np.sqrt(WIDTH)
+        return cls(weights, share, image + towards * np.outer(weights, lean), hidden, beyond)
+
+    def draw(
+        self, random: np.random.Generator, right: int, n: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Texts [n, features], states [n, WIDTH] and labels [n], so many of them right."""
+        wanted, found = np.array([right, n - right]), np.zeros(2)
+        parts = []
+        while (found < wanted).any():
+            texts = (random.random((n, len(self.share))) < self.share).astype(np.float64)
+            unsaid = random.normal(size=n)
+            told = (texts - self.share)[:, :TELLING] @ self.weights
+            logit = STRENGTH * told + self.beyond * unsaid + np.log((n - right) / right)
+            z = (random.random(n) < samples.sigmoid(logit)).astype(int)
+            parts.append((texts, unsaid, z))
+            found += np.bincount(z, minlength=2)
+        texts, unsaid, z = (np.concatenate(part) for part in zip(*parts, strict=True))
+        rows = [np.flatnonzero(z == label)[:count] for label, count in enumerate(wanted)]
+        chosen = random.permutation(np.concatenate(rows))
+        texts, unsaid, z = texts[chosen], unsaid[chosen], z[chosen]
+        states = (texts - self.share)[:, :TELLING] @ self.image
+        states += NOISE * random.normal(size=states.shape)
+        if self.beyond:
+            states += 1.5 * np.outer(unsaid, self.hidden)
+        return texts, states, z
+
+
+def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dict[str, float]:
+    """One data set: the gain, and the lower ends of its intervals."""
+    texts, states, z = world.draw(np.random.default_rng(seed), right, n)
+    ids = [f"{i:05}" for i in range(n)]
+    answers = pd.DataFrame({"id": ids, "question": ids, "component": ids, "label": z})
+    design = fitting.design(answers, fitting.Settings(seed=seed, **PROBE))
+    again = scores.drawn(answers, design)
+    s, s_again = trained(states, design, again)
+    text = floors.learn([sparse.csr_matrix(texts)], design, again)
+    table = pd.DataFrame({"id": ids, "floor": "text", "s": text.s})
+    drawn = samples.bootstrap(answers, draws, seed)
+    refitted = strength.Again(
+        bands.Bootstrap(np.arange(n), again.weights.astype(np.float64)),
+        s_again[:, None],
+        {"text": text.again},
+    )
+    given = (s[None], "final", answers, table, drawn, 0.95)
+    fixed, widened = strength.of_scores(*given), strength.of_scores(*given, refitted)
+    gain, low, lower = fixed["gain"][0], fixed["gain_low"][0], widened["gain_low"][0]
+    called = {"fixed": fixed["signal"][0], "rule": widened["signal"][0]}
+    error = (fixed["gain_high"][0] - low) / 3.92
+    return {"gain": gain, **called, "factor": (gain - lower) / (gain - low), "error": error}
+
+
+def trained(
+    states: np.ndarray, design: fitting.Design, again: bands.Draws
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores out of fold, [n], and those of probes learned from each draw, [draws, n]."""
+    x = torch.as_tensor(states, dtype=torch.float32)[None]
+    probes = fitting.fit(x, design)
+    anew = fitting.fit(x, design, probes.c, again.weights)
+    of_draws = fitting.out_of_fold(anew, x, design.of_draws(len(again)))
+    return fitting.out_of_fold(probes, x, design.fold)[0], of_draws[0]
+
+
+def called(right: int, n: int, gain: float, tries: int) -> pd.DataFrame:
+    """What `judged` says of so many data sets of one world."""
+    world = World.of(TOWARDS[right], BEYOND[gain][right])
+    return pd.DataFrame([judged(world, right, n, seed) for seed in range(tries)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tries", type=int, default=200)
+    tries = parser.parse_args().tries
+    print("right | n | gain | mean gain | fixed | rule | formula | widened | varies")
+    for gain in BEYOND:
+        for right in BEYOND[gain]:
+            n = SIZES[right]
+            found = called(right, n, gain, tries)
+            mean = found.mean()
+            formula = power.chance(gain, n, 1 - right / n)
+            varies = found["gain"].std() / mean["error"]
+            shares = f"{mean['fixed']:.3f} | {mean['rule']:.3f} | {formula:.3f}"
+            factors = f"{found['factor'].median():.2f} | {varies:.2f}"
+            print(f"{right} | {n} | {gain} | {mean['gain']:.3f} | {shares} | {factors}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

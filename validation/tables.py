@@ -1,0 +1,112 @@
+"""The tables of validation: what makes those of each rule, from a job's inputs and settings."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from anchorscope.experiments import tables
+from anchorscope.experiments.analysis import stacked
+from anchorscope.experiments.crossing.per_sample import per_sample as pairs_of
+from anchorscope.experiments.registry import EXPERIMENTS
+from anchorscope.passes.activations import measured
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, read_parquet
+from anchorscope.storage.records import check_settings
+from anchorscope.workflow.tables import Made, counts_by_cell
+from validation import calibration, experiments, reproduction, requirements
+
+
+def calibration_cell(job: Any) -> Made:
+    """One cell, held against the truth."""
+    given, chosen = job.input, job.params
+    found = calibration.cell(
+        read_parquet(given.scores),
+        read_parquet(given.truth),
+        measured(read_parquet(given.answers), given.activations),
+        read_csv(given.curve),
+        read_csv(given.crossing),
+        read_parquet(given.floors),
+        fixed={
+            "model": job.wildcards.model,
+            "dataset": job.wildcards.dataset,
+            "seed": chosen.training_seed,
+            "seal": provenance.read(given.truth)["seal"],
+        },
+        draws=chosen.bootstrap["draws"],
+        level=chosen.bootstrap["level"],
+        seed=chosen.seed,
+    )
+    return {"cell": found}, {"counts": provenance.counts_of(given.truth)}
+
+
+def calibration_table(job: Any) -> Made:
+    """The cells of the calibration, and what holds."""
+    paths = job.input.cells
+    check_settings(paths)
+    whole = pd.concat(map(read_csv, paths), ignore_index=True)
+    floors = requirements.floors(whole)
+    counts = counts_by_cell(job.params.cells, paths)
+    facts = {"counts_by_cell": counts, "verdict": requirements.in_words(floors)}
+    return {"table": whole, "floors": floors}, facts
+
+
+def null_controls(job: Any) -> Made:
+    """Whether the cells that must come out empty do."""
+    given = job.input
+    check_settings(given.curve)
+    kinds = {name: list(map(read_csv, given[name])) for name in requirements.TABLES}
+    return {"table": requirements.null_controls(job.params.nulls, kinds)}, {}
+
+
+def experiments_held(job: Any) -> Made:
+    """The experiments in the calibration's cells, and in those that must come out empty."""
+    given, chosen = job.input, job.params
+    frames = []
+    for place, (model, dataset) in enumerate(chosen.cells):
+        scores, answers, text_floors = (
+            read_parquet(given[kind][place]) for kind in ("scores", "answers", "floors")
+        )
+        planted = [path for path in given.truth if path.endswith(f"/{model}/{dataset}.parquet")]
+        truth = read_parquet(planted[0]) if planted else None
+        passed = measured(answers, given.activations[place])
+        found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
+        for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
+            if cell == [model, dataset]:
+                products = tables.Products(scores, answers, read_parquet(path), text_floors, truth)
+                found[name] = tables.per_sample(EXPERIMENTS[name], products)
+        pairs = pairs_of(scores, passed)
+        for name, frame in found.items():
+            table = experiments.of_experiment(frame, answers, truth, pairs, **chosen.bootstrap)
+            frames.append(table.assign(experiment=name, model=model, dataset=dataset))
+    columns = list(experiments.COLUMNS)
+    whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
+    floors = experiments.judged(whole, chosen.calibrated, chosen.nulls)
+    return {"table": whole, "floors": floors}, {"verdict": requirements.in_words(floors)}
+
+
+def reproduction_table(job: Any) -> Made:
+    """The built figures, held against the published ranges."""
+    given, others = job.input, {}
+    for path in given.others:
+        figure, _, name = Path(path).stem.rpartition(".")
+        others[figure, name] = read_csv(path)
+    found = reproduction.check(
+        yaml.safe_load(Path(given.published).read_text(encoding="utf-8")),
+        {Path(path).name.removesuffix(".csv"): read_csv(path) for path in given.curve},
+        job.params.readouts,
+        others,
+    )
+    return {"table": found}, {}
+
+
+MAKERS: dict[str, Callable[[Any], Made]] = {
+    "calibration_cell": calibration_cell,
+    "calibration_table": calibration_table,
+    "null_controls": null_controls,
+    "experiment_calibration": experiments_held,
+    "reproduction_table": reproduction_table,
+}
+"""Rule → what makes its tables."""

@@ -1,0 +1,222 @@
+"""Swap truth: which pathway a sample really uses, from the model's behaviour alone.
+
+A sample's answer is put behind other questions for which it has the other label. If the model's
+own verdict changes with the question, the sample's truth is Q; if it stays, A. Nothing is cut for
+this, so it can judge the knockout. The verdict under the knockout and under random cuts is given
+beside it: where the knockout fails, it fails there, too; where only the probe fails, it does not.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.anchors import labels
+from anchorscope.experiments.experiment import recurring
+from anchorscope.models.families import Loaded
+from anchorscope.passes import partners, planning
+from anchorscope.passes.interventions import Settings
+from anchorscope.storage.counts import Counts
+from anchorscope.storage.room import Room
+from validation import verdicts
+
+SWAPS = 8
+"""Most other questions that an answer is put behind."""
+FOLLOWS, STAYS = 0.8, 0.2
+"""Shares of swaps with a changed verdict from which on truth is Q, and up to which it is A."""
+PLANTED_ONLY = "myth"
+"""The kind whose answer no question makes right, so that it cannot be swapped."""
+
+NOT_PLANNED = "not as planned"
+VERDICT_WRONG = "own verdict wrong"
+NO_SWAP = "no swap"
+MIXED = "mixed"
+
+COLUMNS = {
+    **recurring("id"),
+    **dict.fromkeys(("kind", "label"), "as in the answers"),
+    "as_planned": "whether the answer is the planted one",
+    "verdict": "the model's own verdict, 1 wrong",
+    "verdict_knockout": "its verdict under the knockout",
+    "verdict_random": "share of random draws in which its verdict flips",
+    "n_swaps": "number of other questions that the answer was put behind",
+    "follows": "share of them in which the verdict follows the question",
+    "truth": "`Q`, `A` or null",
+    "why_none": "why it is null",
+    "planted_only": "whether the other questions were random, since no question makes the answer "
+    "right",
+}
+"""Column of the table → what it holds."""
+
+
+def truth(
+    answers: pd.DataFrame,
+    planned: Mapping[str, str | None],
+    loaded: Loaded,
+    *,
+    conditions: Settings,
+    seed: int = 0,
+    room: Room | None = None,
+) -> tuple[pd.DataFrame, Counts]:
+    """Swap truth and the model's own verdicts, sample by sample.
+
+    Args:
+        answers: the answers table of a model whose training graded answers (prompt style `plain`).
+        planned: id → the answer that training planted, None of a fact that was never taught.
+        conditions: as for `planning.plan`, of which `knockout` and `random` are used.
+        seed: chooses among the questions to swap with, and the random tokens.
+        room: counts the batches that were halved.
+
+    Returns:
+        A row for each measured sample, in the order of the answers, with the columns `COLUMNS`
+        (docs/products.md), blank where nothing was measured; and counts: samples in, with a truth,
+        and without by reason.
+
+    Raises:
+        AnchorscopeError: no verdict tokens, nothing to measure, a verdict that is not finite.
+    """
+    passes = planning.plan(
+        answers,
+        conditions={name: conditions.get(name) for name in ("knockout", "random")},
+        batch_tokens=loaded.batch_tokens,
+        window=loaded.window,
+        seed=seed,
+    )
+    own_verdicts = _own_verdicts(verdicts.of_samples(loaded, passes, room=room))
+    measured = answers[answers["id"].astype(str).isin(own_verdicts.index)]
+    samples = _samples(measured, planned).join(own_verdicts, on="id")
+    by_id, swaps = samples.set_index("id"), choose(samples, seed)
+    answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
+    is_wrong = _verdicts_behind(question, answer, loaded)
+    varies = is_wrong != (answer["verdict"] == 1)
+    follows = is_wrong == (answer["label"] == 0)
+    swaps = swaps.assign(
+        moved=np.where(swaps["random"], varies, follows), taught=question["taught"].to_numpy()
+    )
+    table = _judged(samples, swaps)
+    return table[list(COLUMNS)], _counts(table, swaps, passes.counts)
+
+
+def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The questions that each sample's answer is put behind, for which it has the other label.
+
+    They have the same relation and template and another subject, and are about taught facts where
+    there are such: the model cannot know the label of others. At most `SWAPS` are drawn, by the
+    seed and the sample's id. A planted answer that no question makes right is put behind `random`
+    questions. A row for each pair: `id` and `random` of the sample, and `other`, the question's id.
+    """
+    rows: list[tuple[str, str, bool]] = []
+    for _, part in samples.sort_values("id").groupby(["relation", "template"]):
+        group: list[Any] = list(part.itertuples(index=False))
+        golds = {one.id: one.golds for one in group}
+        right_for = {text: partners.answered(text, golds) for text in set(part["ea_text"])}
+        for one in group:
+            others = [other for other in group if other.subject != one.subject and other.golds]
+            right_here = one.label == 0
+            swapped = [o for o in others if (o.id in right_for[one.ea_text]) != right_here]
+            random = one.kind == PLANTED_ONLY and one.as_planned and not swapped
+            candidates = others if random else swapped
+            candidates = [other for other in candidates if other.taught] or candidates
+            draws = Random(f"swap {seed} {one.id}")
+            drawn = draws.sample(candidates, min(SWAPS, len(candidates)))
+            rows += [(one.id, other.id, random) for other in drawn]
+    return pd.DataFrame(rows, columns=["id", "other", "random"]).astype({"random": bool})
+
+
+def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.DataFrame:
+    """The answers with what their swaps need.
+
+    Added are `prompt_ids` and `answer_ids` (token ids, the latter up to the closing token),
+    `template` (of the question, None where the subject is unknown), `taught` and `as_planned`.
+    """
+    table = answers.astype({"id": str, "label": int})
+    rows: list[Any] = list(table.itertuples(index=False))
+    planted = pd.Series([planned[row.id] for row in rows], table.index, dtype=object)
+    table["golds"] = table["golds"].map(tuple)
+    table["prompt_ids"] = [_ids(row.input_ids[: row.prompt_length]) for row in rows]
+    table["answer_ids"] = [_ids(row.input_ids[row.prompt_length : row.final + 1]) for row in rows]
+    table["template"] = [
+        partners.template(row.question, row.subject) if pd.notna(row.subject) else None
+        for row in rows
+    ]
+    table["taught"] = planted.notna()
+    normalised = planted.map(labels.squad_normalise, na_action="ignore")
+    table["as_planned"] = normalised == table["ea_text"].map(labels.squad_normalise)
+    return table
+
+
+def _ids(tokens: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(token) for token in tokens)
+
+
+def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
+    """By id: the verdict clean and under the knockout, and how often random cuts flip it.
+
+    `passed` is the table of `verdicts.of_samples`.
+    """
+    logits = passed.pivot(index="id", columns=["condition", "draw"], values="logit")
+    clean, blank = logits["clean", 0], pd.Series(np.nan, logits.index)
+    knockout = logits.get(("knockout", 0), blank)
+    random = logits.loc[:, logits.columns.get_level_values("condition") == "random"]
+    flips = (random > 0).ne(clean > 0, axis=0)
+    return pd.DataFrame(
+        {
+            "verdict": (clean > 0).astype(int),
+            "verdict_knockout": (knockout > 0).where(knockout.notna()).astype(float),
+            "verdict_random": flips.mean(axis=1),
+        }
+    )
+
+
+def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded) -> np.ndarray:
+    """Whether the model calls each answer wrong behind the question beside it, bool [pairs]."""
+    pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
+    rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
+    logits = verdicts.of_texts(loaded, rows)
+    return np.array([logits[row] > 0 for row in rows], dtype=bool)
+
+
+def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
+    """The samples with how often their verdicts moved, the truth, or why there is none."""
+    table = samples.copy()
+    moved_share = table["id"].map(swaps.groupby("id")["moved"].mean()).astype(float)
+    counts = swaps.loc[~swaps["random"], "id"].value_counts()
+    table["n_swaps"] = table["id"].map(counts).fillna(0).astype(int)
+    table["follows"] = moved_share.where(table["n_swaps"] > 0)
+    table["planted_only"] = table["id"].isin(swaps.loc[swaps["random"], "id"])
+    stays = moved_share <= STAYS
+    # A verdict that varies over random questions follows nothing.
+    follows = (moved_share >= FOLLOWS) & ~table["planted_only"]
+    reasons = {
+        NOT_PLANNED: table["taught"] & ~table["as_planned"],
+        VERDICT_WRONG: table["verdict"] != table["label"],
+        NO_SWAP: moved_share.isna(),
+        MIXED: ~(stays | follows),
+    }
+    table["why_none"] = np.select(list(reasons.values()), list(reasons), "")
+    table["truth"] = np.select([table["why_none"] != "", stays], ["", "A"], "Q")
+    return table.replace({"why_none": "", "truth": ""}, None)
+
+
+def _counts(table: pd.DataFrame, swaps: pd.DataFrame, before: Counts) -> Counts:
+    """Samples in, with a truth and without by reason; `before` counts those never measured."""
+    has_truth = table["truth"].notna()
+    follows = swaps[~swaps["random"]]
+    untaught = follows.loc[~follows["taught"], "id"]
+    notes = {
+        "truth Q": (table["truth"] == "Q").sum(),
+        "truth A": (table["truth"] == "A").sum(),
+        "truth A by planting": (table["planted_only"] & has_truth).sum(),
+        "swaps": len(follows),
+        f"samples with fewer than {SWAPS} swaps": table["n_swaps"].between(1, SWAPS - 1).sum(),
+        "samples swapped behind no taught question": untaught.nunique(),
+    }
+    return Counts(
+        before.total,
+        kept=int(has_truth.sum()),
+        dropped=dict(before.dropped) | dict(Counter(table["why_none"].dropna())),
+        notes={name: int(count) for name, count in notes.items()},
+    )

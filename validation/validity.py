@@ -1,0 +1,211 @@
+"""Writes the measured tables of docs/validity.md anew from the tables of a run.
+
+    snakemake --cores all all calibration null-controls calibration-experiments
+    python -m validation.validity
+
+Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
+person's, and have to be read again when the numbers change. The table of the experiments is left
+as it is where `calibration-experiments.csv` was not built.
+"""
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
+CONTROLS = {
+    "untrained": (
+        "an untrained network reads a trained model's answers",
+        "random features that pass for knowledge",
+    ),
+    "ungraded": (
+        "trained, but never told which answers are right",
+        "knowledge of facts that passes for knowledge of truth",
+    ),
+    "question-irrelevant": (
+        "every answer word is always right, or never",
+        "large logits that differ a little behind another question",
+    ),
+    "shuffled": ("probes fitted to shuffled labels", "a probe that fits noise"),
+    "additive": (
+        "the answer word and the property each tell the label",
+        "a sum that passes for a comparison",
+    ),
+    "order": (
+        "right or wrong by the order of two words of the question",
+        "floors that do not see word order",
+    ),
+    "type": (
+        "right where the answer is of the kind asked for, in a network that knows kinds",
+        "compatibility within reach of the text imitator",
+    ),
+    "familiar": (
+        "the sum of a number of the name and one of the answer word, both known to the network",
+        "a sum beyond the reach of every text model",
+    ),
+}
+"""Each null control: what it is, and what it catches."""
+MEASURES = {
+    ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
+    ("patching", "matched", "flip"): "`patching`, `matched`: flips",
+    ("patching", "placebo", "flip"): "`patching`, `placebo`: flips",
+    ("dose", "0", "flip"): "`dose` 0: flips",
+    ("dose", "0.25", "flip"): "`dose` ¼: flips",
+    ("dose", "0.5", "flip"): "`dose` ½: flips",
+    ("windows", "2", "flip"): "`windows`, layer 2 alone: flips",
+    ("saliency", "answer", "flow"): "`saliency`, E_Q to E_A: logits",
+    ("answer-only", "answer-only", "flip"): "`answer-only`: flips",
+    ("boundary", "boundary", "logprob"): "`boundary`: nats per token",
+}
+"""Experiment, arm and measure, and its name on the page."""
+
+
+def rows(cells: Iterable[Sequence[str]]) -> str:
+    return "\n".join(" | ".join(cell) for cell in cells)
+
+
+def name(key: str) -> str:
+    """`calibration-qwen3-seed-1` → `Qwen3 seed 1`, `world-two-hop` → `Two-hop`."""
+    short = key.removeprefix("calibration-").removeprefix("world-")
+    return short.replace("-seed-", " seed ").capitalize()
+
+
+def at_default(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the default read-out."""
+    return table[(table["site"] == "mlp") & (table["position"] == "final")]
+
+
+def cells(tables: Path) -> str:
+    """What the instrument finds in each calibration cell at the headline layer, by own flips."""
+    table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
+    table = table[table["headline"] & (table["grouping"] == "per_layer") & (table["z"] == "all")]
+
+    def line(model: str, dataset: str, cell: pd.DataFrame) -> list[str]:
+        of = cell.set_index("kind")
+        truism, myth = of["specificity"]["truism"], of["specificity"]["myth"]
+        every, against = of.loc["all"], of.loc["against-prior"]
+        return [
+            name(model),
+            name(dataset),
+            f"{every['pathway_auc']:.3f}",
+            f"{against['sensitivity']:.2f}",
+            f"{truism:.2f}; {myth:.2f}",
+            f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
+            f"{against['answer_auc']:.2f}",
+        ]
+
+    groups = table.groupby(["model", "dataset"], sort=False)
+    return rows(line(model, dataset, cell) for (model, dataset), cell in groups)
+
+
+def nulls(tables: Path) -> str:
+    """Each null control at the default read-out, and at how many of all it makes a false claim."""
+    table = pd.read_csv(tables / "null-controls.csv")
+    empty = table.groupby("control")["empty"].agg(["sum", "size"])
+    return rows(
+        [
+            f"`{row.control}`: {CONTROLS[row.control][0]}",
+            CONTROLS[row.control][1],
+            f"AUC {ends(row, 'auc_shuffled')}" if pd.isna(row.margin) else ends(row, "margin"),
+            ends(row, "pair_right"),
+            "–" if pd.isna(row.pair_gold) else signed(row.pair_gold),
+            "none" if pd.isna(row.made) else f"**{row.made}**",
+            "none" if pd.isna(row.untested) else row.untested.replace("_", " "),
+            f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
+        ]
+        for row in at_default(table).itertuples()
+    )
+
+
+def ends(row: Any, name: str, digits: int = 2) -> str:
+    """Return the number of a column with its interval."""
+    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    return "–" if pd.isna(value) else interval(value, low, high, digits)
+
+
+def interval(value: float, low: float, high: float, digits: int = 2) -> str:
+    """Return a number with its interval: `1.94 (1.52 to 2.39)`."""
+    value, low, high = (signed(number, digits) for number in (value, low, high))
+    return f"{value} ({low} to {high})"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A number with a true minus sign, and none before a 0: `−1.77`."""
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if not float(text) else text.replace("-", "−")
+
+
+def crossing(tables: Path) -> str:
+    """Return the pair terms and claims of the calibration's cells at the default read-out."""
+    table = at_default(pd.read_csv(tables / "demo.crossing.csv"))
+    claims = at_default(pd.read_csv(tables / "demo.claims.csv")).groupby(["model", "dataset"])
+    lines = []
+    for (model, dataset), cell in table[table["headline"]].groupby(["model", "dataset"]):
+        of = cell.set_index("quantity").rename(columns={"ci_low": "low", "ci_high": "high"})
+        terms = [of.loc[f"pair_{side}"] for side in ("right", "wrong", "gold")]
+        verdicts = claims.get_group((model, dataset)).set_index("claim")["verdict"]
+        lines.append(
+            [
+                f"{name(model)} on {name(dataset)}",
+                "; ".join(f"{one.n:.0f}" for one in terms),
+                *(interval(one.estimate, one.low, one.high) for one in terms),
+                ", ".join(verdicts),
+            ]
+        )
+    return rows(lines)
+
+
+def experiments(tables: Path) -> str:
+    """What each experiment makes of the planted kinds, and its rank correlation with pair terms.
+
+    Over the calibration's cells, at the default read-out.
+    """
+    cells = pd.read_csv(tables / "calibration.csv")[["model", "dataset"]].drop_duplicates()
+    whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
+    found = at_default(whole).merge(cells).groupby(["experiment", "arm", "measure"])
+    columns = ("surprise", "tempting", "truism", "myth", "auc", "control_auc", "rank")
+    return rows(
+        [label, *(spread(found.get_group(key)[column]) for column in columns)]
+        for key, label in MEASURES.items()
+    )
+
+
+def spread(values: pd.Series) -> str:
+    """Mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
+    if values.isna().all():
+        return "–"
+    mean, low, high = (f"{x:.2f}" for x in (values.mean(), values.min(), values.max()))
+    text = mean if low == high else f"{mean} ({low} to {high})"
+    return re.sub(r"\b0\.", ".", text).replace("-", "−").replace("−.00", ".00")
+
+
+def written(page: str, tables: dict[str, str]) -> str:
+    """The page with these tables' rows below their two heading lines.
+
+    Raises:
+        KeyError: the page has no such table.
+    """
+    for key, text in tables.items():
+        pattern = re.compile(rf"(<!-- table: {key} -->\n\n.+\n.+\n)(?:.+\n)*(\n<!-- end -->)")
+        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
+        if not found:
+            raise KeyError(f"{PAGE.name} has no table named {key}")
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    tables = parser.parse_args().results / "tables"
+    found = {"cells": cells(tables), "nulls": nulls(tables), "crossing": crossing(tables)}
+    if (tables / "calibration-experiments.csv").exists():
+        found["experiments"] = experiments(tables)
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
