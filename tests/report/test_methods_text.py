@@ -158,7 +158,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
 ) -> None:
     text = eight_cells(tmp_path, longest)
     words = paragraph(text)
-    assert "questions of PopQA, TriviaQA, HotpotQA and NQ: 7,440 answers" in words
+    assert "questions of PopQA, TriviaQA, HotpotQA and NQ: 8,000 answers" in words
     assert ("were given, not the model's own" in words) == longest
     assert ("alike in wording" in words) == longest
     assert 150 < len(words.split()) <= 250
