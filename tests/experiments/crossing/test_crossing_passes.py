@@ -138,7 +138,9 @@ def test_where_questions_differ_in_e_q_alone_nothing_of_the_pair_passes_beside_i
 
     for one, other in pairs.items():
         own, cut = (
-            np.stack([s(one, here), s(one, there), s(other, there), s(other, here)])
+            np.stack(
+                [s(one, here.name), s(one, there.name), s(other, there.name), s(other, here.name)]
+            )
             for here, there in (interventions.arms()["clean"], interventions.arms()["knockout"])
         )
         np.testing.assert_allclose(term(PAIR, cut), 0, atol=1e-5)

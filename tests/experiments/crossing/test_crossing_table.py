@@ -230,12 +230,12 @@ def test_what_passes_through_e_q_is_told_beside_what_passes_through_the_rest() -
         assert found["through_wrong_rest"] == pytest.approx(0.5, abs=0.1)
         assert found["taken_right_knockout"] == pytest.approx(100 * through, abs=5)
         assert found["taken_right_rest"] == pytest.approx(0, abs=5)
-        *reason, side, rest = claim["reason"].split("; ")
-        side = side.removesuffix(" answers")
+        parts = claim["reason"].split("; ")
+        side = next(one for one in parts if one.endswith(" answers")).removesuffix(" answers")
         assert (claim["verdict"], claim["estimate"]) == (said, found[f"taken_{side}_knockout"])
         taken = found[f"taken_{side}_rest"]
-        assert rest == f"blocking every other question token takes {taken:.0f} %"
-        assert reason == ([] if said == "yes" else ["general damage may explain it"])
+        assert f"blocking every other question token takes {taken:.0f} %" in parts
+        assert ("general damage may explain it" in parts) == (said == "no")
 
 
 @pytest.mark.parametrize(
