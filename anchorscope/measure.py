@@ -111,8 +111,8 @@ class Measured:
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure of a read-out, by default the first of those measured.
 
-        `chosen`: `title`, `grouping`, or `style` (keys of the config's `chart`). Raises
-        AnchorscopeError: the read-out or the grouping was not measured.
+        `chosen`: `title`, or `style` (keys of the config's `chart`). Raises AnchorscopeError: the
+        read-out was not measured.
         """
         from anchorscope.figures import figure_main  # loads altair, which measuring can spare
 

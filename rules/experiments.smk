@@ -1,8 +1,8 @@
 # Experiments: one rule measures all of them, from their records in anchorscope/experiments/; their
 # tables are in tables.smk, their pictures in pictures.smk.
 #
-# in:  answers, the model, the stored probes, the scores that form the groups; activations and
-#      prompts for the experiments that need them
+# in:  answers, the model, the stored probes, the scores that form the groups; prompts for the
+#      experiments that need them
 # out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
 
 
@@ -12,7 +12,6 @@ rule experiment_measure:
         model=f"{RESULTS}/models/{{model}}.json",
         probes=paths.product("probes", ".safetensors"),
         scores=paths.product("scores", ".parquet"),
-        activations=paths.if_needed("states", paths.product("activations")),
         prompts=paths.if_needed("prompts", paths.product("prompts", ".parquet")),
     output:
         rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",

@@ -40,7 +40,6 @@ rule picture:
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
         readout=lambda w: cfg.figures[w.figure].readout,
-        grouping=lambda w: cfg.grouping if paths.picture(w).of_main_run else None,
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),
     message:

@@ -24,7 +24,6 @@ with stage(snakemake):
         readouts=chosen.readouts,
         seed=chosen.seed,
         draws=chosen.draws,
-        activations=given.get("activations") or None,
         prompts=read_parquet(given.prompts) if given.get("prompts") else None,
         style=chosen.style,
     )

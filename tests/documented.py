@@ -8,7 +8,7 @@ from workflow import PROJECT
 from anchorscope.detectors.method import Method
 
 PAGE = (PROJECT / "docs/architecture.md").read_text(encoding="utf-8")
-NAME = "doubled"
+NAME = "early"
 FILE = re.compile(rf"^`({NAME}/\w+\.py)`[^\n]*\n\n```python\n(.*?)```", re.M | re.S)
 MODULE = re.compile(r"`methods/(\w+\.py)`:\n\n```python\n(.*?)```", re.S)
 RECORD = re.compile(r"```python\n(Method\(.*?\))\n```", re.S)

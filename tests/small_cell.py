@@ -91,7 +91,6 @@ class SmallCell:
             self.probes,
             READOUTS,
             draws=experiment.draws or 2,
-            activations=self.folder if "states" in experiment.needs else None,
             prompts=prompts_of(self.answers) if "prompts" in experiment.needs else None,
         )
         return experiment.measure(replace(cell, **changes), experiment.settings())

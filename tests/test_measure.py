@@ -99,7 +99,7 @@ def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: M
 
 
 def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
-    every = measured.table.query("anchor == 'all' and site == 'mlp' and grouping == 'per_layer'")
+    every = measured.table.query("anchor == 'all' and site == 'mlp'")
     cut = every.groupby("condition")["n_blocked"].first()
     assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
     assert cut["rest"] == pytest.approx(cut["question"] - cut["knockout"])

@@ -23,7 +23,7 @@ from validation.calibration import DEFAULT_READOUT
 from validation.requirements import FLOORS, OF_CELL, OF_MEAN
 
 NEEDED = (
-    "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
+    "model dataset seed site position layer z kind n_truth_q n_truth_a pathway_auc "
     "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
 ).split()
 MEASURES = {
@@ -46,12 +46,11 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     it must reach: dashed in the mean, dotted in each cell.
 
     Drawn are rows of `results/tables/calibration.csv`, fractions; `readout` tells nothing here.
-    Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
+    Raises AnchorscopeError: missing columns.
     """
     data.require(calibration, NEEDED)
     everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
-    rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], request.grouping)
-    rows = data.labelled(rows, request)
+    rows = data.labelled(everyone[data.true(everyone["headline"])], request)
     rows = rows.assign(series=rows["dataset"], readout=rows["site"] + "/" + rows["position"])
     measured = set(rows["readout"])
     readouts = [name for name in READOUTS if name in measured]
@@ -59,8 +58,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     panels = [_panel(rows, column, title, below) for column, title in MEASURES.items()]
     series = [replace(one, line=False) for one in draw.dataset_series(request.datasets)]
     series.append(Series("Mean of the datasets", draw.INK, [1, 0], None))
-    caption = _caption(rows, request, notes.GROUPINGS.get(grouping, grouping))
-    return Picture(by_model(request), series, panels, caption)
+    return Picture(by_model(request), series, panels, _caption(rows, request))
 
 
 def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
@@ -111,7 +109,7 @@ def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any
     return rules.encode(frame.x.bandPosition(inset), frame.y, x2=to)
 
 
-def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
+def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """What a point is, n, and what is grey; measures, floors and blanks as details."""
     q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
     points = (rows["model"] + " on " + rows["dataset"] + " at " + rows["readout"])[~rows["signal"]]
@@ -120,7 +118,7 @@ def _caption(rows: pd.DataFrame, request: Request, grouping: str) -> Caption:
     return notes.caption(
         request,
         rows.drop(columns=["signal", "thin"], errors="ignore"),
-        f"Headline layer of each read-out; {grouping}",
+        f"Headline layer of each read-out; {notes.GROUPS}",
         f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A per cell",
         [
             f"Hollow grey: no signal beyond text models ({len(points)} points)."

@@ -77,8 +77,7 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
 
     Means are over a model's datasets. A model of another training seed is another model.
     """
-    place = Pair.of(DEFAULT_READOUT)._asdict() | {"grouping": "per_layer"}
-    chosen = rows_where(table, **place).astype({"z": str})
+    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
         cells = [(str(model), dataset) for dataset in datasets.unique()]
@@ -156,14 +155,14 @@ NULL_COLUMNS = {
 """Column of the table → what it holds."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = ["auc_shuffled", "auc_shuffled_low", "auc_shuffled_high"]
-PER_LAYER = {"condition": "knockout", "grouping": "per_layer", "anchor": "Q"}
+FLIPPED = {"condition": "knockout", "anchor": "Q"}
 PAIR = {"estimate": "pair_right", "ci_low": "pair_right_low", "ci_high": "pair_right_high"}
 SIGNAL = {
     "verdict": "signal", "estimate": "margin", "ci_low": "margin_low", "ci_high": "margin_high",
 }  # fmt: skip
 BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
-    ("curve", PER_LAYER, {"share": "flip_share"}),
-    ("curve", PER_LAYER | {"condition": "random"}, {"share": "random_flip_share"}),
+    ("curve", FLIPPED, {"share": "flip_share"}),
+    ("curve", FLIPPED | {"condition": "random"}, {"share": "random_flip_share"}),
     ("crossing", {"quantity": "pair_right"}, PAIR),
     ("crossing", {"quantity": "pair_gold"}, {"estimate": "pair_gold"}),
     ("claims", {"claim": "signal"}, SIGNAL),
@@ -196,7 +195,7 @@ def null_controls(
     for place, (name, null) in enumerate(nulls.items()):
         of_cell = {kind: some[place] for kind, some in tables.items()}
         known = rows_where(of_cell["controls"], headline=True)
-        everyone = rows_where(of_cell["curve"], **PER_LAYER | {"anchor": "all"})
+        everyone = rows_where(of_cell["curve"], **FLIPPED | {"anchor": "all"})
         readouts = known[[*PLACE, *SHUFFLED]].merge(everyone[[*PLACE, "n"]], on=PLACE)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
             readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC

@@ -53,13 +53,9 @@ MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
     ("patching", "placebo", "flip"): "`patching`, `placebo`: flips",
-    ("dose", "0", "flip"): "`dose` 0: flips",
-    ("dose", "0.25", "flip"): "`dose` ¼: flips",
-    ("dose", "0.5", "flip"): "`dose` ½: flips",
     ("windows", "2", "flip"): "`windows`, layer 2 alone: flips",
     ("saliency", "answer", "flow"): "`saliency`, E_Q to E_A: logits",
     ("answer-only", "answer-only", "flip"): "`answer-only`: flips",
-    ("boundary", "boundary", "logprob"): "`boundary`: nats per token",
 }
 """Experiment, arm and measure, and its name on the page."""
 
@@ -82,7 +78,7 @@ def at_default(table: pd.DataFrame) -> pd.DataFrame:
 def cells(tables: Path) -> str:
     """What the instrument finds in each calibration cell at the headline layer, by own flips."""
     table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
-    table = table[table["headline"] & (table["grouping"] == "per_layer") & (table["z"] == "all")]
+    table = table[table["headline"] & (table["z"] == "all")]
 
     def line(model: str, dataset: str, cell: pd.DataFrame) -> list[str]:
         of = cell.set_index("kind")

@@ -1,10 +1,10 @@
 """Every key of the config: its type, its default and what it is for, as `config_docs` writes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from anchorscope.config.sections import (
     Amount,
@@ -114,48 +114,19 @@ class Bootstrap(Section):
     min_clusters: Count = key(10, "Lines leave out points with fewer clusters.")
 
 
-PAPER: dict[str, Any] = {
-    "panel_width": 236, "panel_height": 112, "share_height": 106, "columns": 2, "spacing": 18,
-    "title_size": 12, "panel_title_size": 11.5, "label_size": 10, "caption_size": 9,
-    "line_width": 1.4, "marker_size": 22,
-}  # fmt: skip
-"""What the theme `paper` changes of the look."""
-
-
-class Style(Section):
-    """How figures look; no number depends on it. Sizes are in CSS pixels."""
+class ChartSettings(Section):
+    """How figures look; no number depends on it."""
 
     theme: Literal["screen", "paper"] = "screen"
-    """Set of defaults: those listed below, or others that fit a printed column."""
-    width_mm: Amount | None = None
-    """Width of the whole figure in mm; 0: derived from `panel_width`. `paper` defaults to 85 for
-    one panel and 180 for more."""
-    panel_width: Count = key(340, "Width of a panel.")
-    panel_height: Count = key(160, "Height of a ΔP panel.")
-    share_height: Count = key(150, "Height of a panel below the ΔP panel.")
-    columns: Count = key(3, "Maximum number of panels in a row.")
-    spacing: Amount = key(26, "Space between panels.")
+    """Sizes for a screen, or for a printed page."""
+    width: Count | None = None
+    """Width of the whole figure in mm; null: `screen` as wide as its panels, `paper` 85 for one
+    panel and 180 for more."""
+    columns: Count | None = None
+    """Maximum number of panels in a row; null: 3, in `paper` 2."""
     font: Text = key("Arial, Helvetica, Liberation Sans, sans-serif", "Font family.")
-    title_size: Positive = key(15, "Font size of the title.")
-    panel_title_size: Positive = key(14, "Font size of panel titles.")
-    label_size: Positive = key(12, "Font size of axis and legend labels.")
-    caption_size: Positive = key(11.5, "Font size of the caption.")
-    line_width: Positive = key(2, "Width of the curves.")
-    band_opacity: Share = key(0.15, "Opacity of the intervals.")
-    marker_size: Positive = key(34, "Area of the markers.")
-    legend_columns: Amount = key(0, "Columns of the legend; 0: as many as fit.")
-    wrap: Amount = key(0, "Characters in a line of the caption; 0: as many as fit.")
-    title: Literal["none"] | None = key(None, "`none` leaves out the title.")
-    caption: Literal["none"] | None = key(None, "`none` leaves out the caption.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _by_theme(cls, given: Any) -> Any:
-        """What is given, over the theme's own; null is the same as left out."""
-        if not isinstance(given, Mapping):
-            return given
-        chosen = {key: value for key, value in given.items() if value is not None}
-        return PAPER | chosen if chosen.get("theme") == "paper" else chosen
+    captions: bool = True
+    """Whether figures have a title and a caption; false, for a page that has its own."""
 
 
 class Null(Section):
@@ -235,11 +206,8 @@ class Config(Section):
     """Maximum number of tokens in a batch; lower it if the GPU runs out of memory."""
     keep_activations: bool = key(True, "Whether to keep activations on disk after scoring.")
     probe: Probe = Field(default_factory=Probe, description="How probes are fitted.")
-    grouping: Literal["per_layer", "reference_layer"] = "per_layer"
-    """What makes a sample Q-Anchored in figures: its own flip at each layer, or its flip at the
-    headline layer. Tables hold both."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Confidence intervals.")
-    chart: Style = Field(default_factory=Style, description="How figures look.")
+    chart: ChartSettings = Field(default_factory=ChartSettings, description="How figures look.")
     detection: Detection = Field(
         default_factory=Detection, description="Detectors of wrong answers."
     )

@@ -151,11 +151,6 @@ class Analysis:
             rows |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
         return rows | {name: means.estimate() for name, means in group.averages.items()}
 
-    def band(self, spread: Spread, used: np.ndarray, bounds: tuple[float, float] = ANY) -> Columns:
-        """Max-t band over the layers `used` [layers], and how much refits widened it."""
-        low, high = spread.band(self.level, used, bounds)
-        return {"band_low": low, "band_high": high, "inflation": spread.inflation}
-
 
 def analyses(
     scores: pd.DataFrame,

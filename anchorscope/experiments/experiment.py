@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from anchorscope.experiments.measured import Measured
     from anchorscope.experiments.scored import Cell
 
-Need = Literal["states", "prompts", "gradients", "floors", "truth"]
+Need = Literal["prompts", "gradients", "floors", "truth"]
 """What an experiment may need beside answers, probes and scores:
 
-- `states`: the hidden states and token probabilities of the main run, in the folder
-  `Cell.activations`.
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: the model with weights that take gradients and attention that can be read.
 - `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.
@@ -119,7 +117,6 @@ RECURRING = {
     "flip_share": "share of flips, under the knockout unless `condition` says otherwise",
     **interval_of("flip_share", "flip"),
     "random_flip_share": "share of flips under the random control",
-    **dict.fromkeys(("band_low", "band_high"), "max-t band, for all layers together"),
     "inflation": "factor, at least 1, by which refitting the probes widened the interval",
 }
 """Columns of many tables → what they hold in each."""

@@ -101,7 +101,7 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
     counted = members & arm.counted
     sizes = {"n_partner": count(members & arm.partner), "n_paired": count(counted)}
     sizes["coverage"] = intervals.ratio(sizes["n_paired"], count(members))
-    bounds = {"contrast": (-1.0, 1.0), "step": (-1.0, 1.0)}
+    bounds = {"contrast": (-1.0, 1.0)}
     bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
     quantities = {
         column: Quantity(Means(values[None], counted), column, bounds.get(column, SHARE))

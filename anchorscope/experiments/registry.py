@@ -1,11 +1,10 @@
 """The experiments beside the main run, in the order of the report."""
 
-from anchorscope.experiments import answer_only, boundary, dose, patching, saliency, windows
+from anchorscope.experiments import answer_only, boundary, patching, saliency, windows
 from anchorscope.experiments.experiment import Experiment
 
 RECORDS = (
     patching.EXPERIMENT,
-    dose.EXPERIMENT,
     windows.EXPERIMENT,
     saliency.EXPERIMENT,
     answer_only.EXPERIMENT,

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from torch import Tensor
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.measured import COLUMNS
 from anchorscope.models.families import Loaded, positions
-from anchorscope.passes import activations, runner
+from anchorscope.passes import runner
 from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
@@ -38,8 +37,6 @@ class Cell:
     readouts: Sequence[str]  # such as `mlp/final`
     seed: int = 0  # of partners and random choices
     draws: int = 1  # of controls that choose tokens at random
-    # folder of the main run's hidden states, for experiments that need `states`
-    activations: str | Path | None = None
     # the main run's table of prompts, for experiments that need `prompts`
     prompts: pd.DataFrame | None = None
     style: str = "plain"  # of the prompts, one of `styles.STYLES`
@@ -64,11 +61,6 @@ class Cell:
     def folds(self) -> dict[str, int]:
         """Id → outer fold of the stored probes."""
         return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
-
-    def outputs(self) -> pd.DataFrame:
-        """The main run's token probabilities, see `activations.outputs`."""
-        assert self.activations is not None, "the record does not name `states` among its needs"
-        return activations.outputs(self.activations)
 
     def prompts_of_samples(self) -> pd.DataFrame:
         """The main run's prompts of the samples, in their order; columns of `prompts.COLUMNS`."""

@@ -29,8 +29,14 @@ def require(table: pd.DataFrame, columns: Iterable[str]) -> None:
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     """The table's rows at the read-out. Raises AnchorscopeError: nothing measured there."""
-    readouts = table["site"] + "/" + table["position"]
-    return _not_empty(rows_at(table, readout), f"read-out {'/'.join(readout)}", readouts)
+    rows = rows_at(table, readout)
+    if rows.empty:
+        measured = sorted({*(table["site"] + "/" + table["position"])})
+        where = f"the table holds: {', '.join(measured) or 'nothing'}"
+        do = "name one of these, or add this one to the config and measure it"
+        what = f"no rows of the read-out {'/'.join(readout)}"
+        raise AnchorscopeError(what, where, do, see="not-measured")
+    return rows
 
 
 def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
@@ -38,37 +44,15 @@ def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     return table[(table["site"] == readout[0]) & (table["position"] == readout[1])]
 
 
-def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame, str]:
-    """The table's rows of the grouping, and the grouping: `per_layer` where none is named.
+def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
+    """The curve's rows at the read-out, or at all of them; groups of too few samples are `thin`.
 
-    Raises AnchorscopeError: nothing measured with it.
-    """
-    groupings = table["grouping"]
-    chosen: str = grouping or ("per_layer" if "per_layer" in set(groupings) else min(groupings))
-    return _not_empty(table[groupings == chosen], f"grouping {chosen}", groupings), chosen
-
-
-def _not_empty(rows: pd.DataFrame, what: str, choices: Iterable[str]) -> pd.DataFrame:
-    """The rows. Raises AnchorscopeError, which lists what there is, if there are none."""
-    if rows.empty:
-        where = f"the table holds: {', '.join(sorted(set(choices))) or 'nothing'}"
-        do = "name one of these, or add this one to the config and measure it"
-        raise AnchorscopeError(f"no rows of the {what}", where, do, see="not-measured")
-    return rows
-
-
-def select(
-    table: pd.DataFrame, readout: Pair | None, grouping: str | None
-) -> tuple[pd.DataFrame, str]:
-    """The curve's rows at the read-out, or at all of them, and grouping; and the grouping.
-
-    Groups of too few samples are `thin`. Raises AnchorscopeError: missing columns, or nothing
-    measured at this read-out or grouping.
+    Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
     require(table, f"{KEYS} {NUMBERS}".split())
-    rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)
+    rows = at_readout(table, readout) if readout else table
     thin = (true(rows["thin"]) | (rows["n"].fillna(0) == 0)) & (rows["anchor"] != "all")
-    return rows.assign(thin=thin), chosen
+    return rows.assign(thin=thin)
 
 
 def layer_count(rows: pd.DataFrame) -> int:

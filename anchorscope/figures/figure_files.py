@@ -26,13 +26,12 @@ def keywords(params: Any, title: str) -> dict[str, Any]:
         "panels": [(key, params.label["models"][key]) for key in params.models],
         "datasets": [(key, params.label["datasets"][key]) for key in params.datasets],
         "readout": (site, position),
-        "grouping": params.get("grouping"),
     }
 
 
 def narrowed(request: Mapping[str, Any]) -> dict[str, Any]:
     """The same request for a narrow page: at most two small panels, or one, stand side by side."""
-    style = {**request["style"], "columns": 1, "theme": "screen", "width_mm": 0}
+    style = {**request["style"], "columns": 1, "theme": "screen", "width": None}
     return {**request, "style": style}
 
 

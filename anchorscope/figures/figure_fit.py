@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -60,13 +61,13 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
     """
     panel, wanted = look.panel_width, width_mm * PX_PER_MM
     for _ in range(TRIES):
-        figure = draw(look.model_copy(update={"panel_width": panel}))
+        figure = draw(replace(look, panel_width=panel))
         figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
         panels = _panels_width(figure)
         beside = size_of(as_svg(figure.to_dict(validate=False)))[0] - panels
         before, panel = panel, max(NARROWEST, round(panel * (wanted - beside) / panels))
         if panel < READABLE and look.columns > 1:
-            return fit(draw, look.model_copy(update={"columns": look.columns - 1}), width_mm)
+            return fit(draw, replace(look, columns=look.columns - 1), width_mm)
         if panel == before:
             break
     return figure

@@ -56,7 +56,7 @@ def chart(
         request: See `figure_picture.as_chart`.
 
     Raises:
-        AnchorscopeError: Columns are missing, or nothing was measured at this read-out or grouping.
+        AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
     """
     data.require(crossing, figure_pathway.NEEDED)
     data.require(claims, figure_pathway.OF_CLAIMS)
@@ -67,23 +67,23 @@ def chart(
 def choices(
     table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
 ) -> list[Choice]:
-    """All that the figure's page can switch to: every read-out, control and grouping measured.
+    """All that the figure's page can switch to: every read-out and condition measured.
 
     The figure itself comes first, conditions follow in the order of the registry. Arguments and
     errors are those of `chart`, whose figure this goes with.
     """
     request = request_of(**keywords)
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
-    first = (*request.readout, data.select(table, request.readout, request.grouping)[1], "knockout")
-    places = table[["site", "position", "grouping", "condition"]].drop_duplicates()
+    first = (*request.readout, "knockout")
+    places = table[["site", "position", "condition"]].drop_duplicates()
     measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
     measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
     crossed = len(_of_request(crossing, request)) > 0
     made = []
-    for site, position, grouping, condition in dict.fromkeys([first, *measured]):
-        here = replace(request, readout=(site, position), grouping=grouping)
+    for site, position, condition in dict.fromkeys([first, *measured]):
+        here = replace(request, readout=(site, position))
         picture = _picture(table, crossing, claims, here, condition, crossed=crossed)
-        made.append(Choice(f"{site}/{position}", condition, grouping, picture))
+        made.append(Choice(f"{site}/{position}", condition, picture))
     return made
 
 
@@ -97,7 +97,7 @@ def _picture(
     crossed: bool,
 ) -> Picture:
     """Draw a condition's curves at a read-out; below them swapped answers, if `crossed`."""
-    rows, grouping = data.select(table, request.readout, request.grouping)
+    rows = data.select(table, request.readout)
     rows = data.labelled(rows[rows["condition"] == condition], request)
     swapped, judged = (_of_request(each, request) for each in (crossing, claims))
     cells = data.cells_of(rows, request)
@@ -111,7 +111,6 @@ def _picture(
             request,
             rows,
             request.where,
-            grouping,
             figure_pathway.verdict(swapped, judged),
             _of_pairs(cells, swapped, judged, request),
         ),
@@ -187,9 +186,9 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
     rows of `results/tables/<figure>.csv`, of any number of read-outs; `readout` tells
     nothing here.
-    Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
+    Raises AnchorscopeError: missing columns.
     """
-    rows, grouping = data.select(curve, None, request.grouping)
+    rows = data.select(curve, None)
     rows = data.labelled(rows[rows["condition"] == "knockout"], request)
     sites = [site for site in SITES if site in set(rows["site"])]
     positions = [at for at in POSITIONS if at in set(rows["position"])]
@@ -204,29 +203,26 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     delta_p = curves(rows)
     series = draw.paper_series(request.datasets)
     layout = Layout(columns, max(1, len(positions)), look, labelled=False)
-    return Picture(
-        layout, series, [delta_panel(delta_p)], _readouts_caption(rows, places, grouping, request)
-    )
+    caption = _readouts_caption(rows, places, request)
+    return Picture(layout, series, [delta_panel(delta_p)], caption)
 
 
 def _smaller(look: Style) -> Style:
     """The sizes of panels of single read-outs."""
-    sizes = {
-        "panel_width": round(0.6 * look.panel_width),
-        "panel_height": round(0.6 * look.panel_height),
-        "marker_size": 0.6 * look.marker_size,
-        "line_width": 0.75 * look.line_width,
-        "panel_title_size": look.label_size,
-    }
-    return look.model_copy(update=sizes)
+    return replace(
+        look,
+        panel_width=round(0.6 * look.panel_width),
+        panel_height=round(0.6 * look.panel_height),
+        marker_size=0.6 * look.marker_size,
+        line_width=0.75 * look.line_width,
+        panel_title_size=look.label_size,
+    )
 
 
-def _readouts_caption(
-    rows: pd.DataFrame, places: Sequence[str], grouping: str, request: Request
-) -> notes.Caption:
+def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:
     """The words of the main figure; each read-out of a cell is a cell of its own."""
     panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
     named = rows.assign(model=rows["model"] + " at " + rows["readout"])
     measured = rows["readout"].nunique()
     subject = f"{measured} read-out{'s' if measured != 1 else ''}"
-    return notes.delta_p_caption(replace(request, panels=panels), named, subject, grouping)
+    return notes.delta_p_caption(replace(request, panels=panels), named, subject)

@@ -28,10 +28,7 @@ REFITTED = "bootstrap intervals, with the probe's own variance"
 FIXED = "bootstrap intervals, probes held fixed"
 GREY = "Hollow grey: layers without a signal"
 CLUSTERED = f"clustered {FIXED}"
-GROUPINGS = {
-    "per_layer": "groups formed at each layer by its own flips",
-    "reference_layer": "groups formed at one reference layer",
-}
+GROUPS = "groups formed at each layer by its own flips"
 
 
 @dataclass(frozen=True)
@@ -119,11 +116,10 @@ def delta_p_caption(
     request: Request,
     rows: pd.DataFrame,
     subject: str,
-    grouping: str,
     claims: Sequence[str] = (),
     details: Sequence[str] = (),
 ) -> Caption:
-    """Of pictures of ΔP: `subject`, grouping, n and the claims, and what all pictures say alike.
+    """Of pictures of ΔP: `subject`, groups, n and the claims, and what all pictures say alike.
 
     `rows` are labelled rows of `figure_data.select`, of one condition. `details` stand before the
     other details.
@@ -135,7 +131,7 @@ def delta_p_caption(
     return caption(
         request,
         rows,
-        f"{subject}; {GROUPINGS.get(grouping, grouping)}",
+        f"{subject}; {GROUPS}",
         f"{size_note(map(sample_size, measured))} samples per cell",
         [
             small_note(rows[rows["anchor"] == "all"]),

@@ -29,20 +29,17 @@ FADED = 0.1
 SINGLED = {"type": "point", "fields": ["series"]}
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
-SWITCHES = {"readout": "Read-out", "condition": "Control", "grouping": "Grouping"}
-GROUPINGS = {"per_layer": "at each layer", "reference_layer": "at one reference layer"}
+SWITCHES = {"readout": "Read-out", "condition": "Condition"}
 # what all points of a line share
 SERIES = ("view", "model", "dataset", "series", "anchor", "condition", "chance", "marker")
-UNMEASURED = "This combination was not measured: choose another."
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One combination of read-out, condition and grouping that a page can switch to."""
+    """A read-out and a condition that a page can switch to."""
 
     readout: str
     condition: str
-    grouping: str
     picture: Picture
 
     @property
@@ -105,7 +102,7 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
 
     Parameters of the copy: `singled`, the series chosen in the legend; for each number on an x
     axis, such as the layer, `at_layer`, where the reader points, and `zoom_layer`, what is in
-    sight; `readout`, `condition`, `grouping`, what the reader has chosen.
+    sight; `readout` and `condition`, what the reader has chosen.
     """
     live = copy.deepcopy(spec) | {"autosize": {"type": "pad", "resize": True}}
     panels = dict(_panels(live))
@@ -225,7 +222,7 @@ def _words(choice: Choice, live: Spec, width: float) -> tuple[list[str], list[st
 def _switch(
     live: Spec, panels: Mapping[str, Spec], choices: Sequence[Choice], width: float
 ) -> None:
-    """The panels draw the rows of the chosen combination; title, caption and axes follow."""
+    """The panels draw the rows of what is chosen; title, caption and axes follow."""
     texts = []
     for choice in choices:
         lines, caption, _ = _words(choice, live, width)
@@ -239,12 +236,12 @@ def _switch(
         texts.append(text | {"colours": [one.colour for one in choice.picture.series]})
     title = live.get("title", {"text": "", "subtitle": []})
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
-    keys = ["|".join((one.readout, one.condition, one.grouping)) for one in choices]
+    keys = [f"{one.readout}|{one.condition}" for one in choices]
     chosen = " + '|' + ".join(SWITCHES)
     live["params"] += [_select(choices, name) for name in SWITCHES] + [
         {"name": "view", "expr": f"indexof({keys}, {chosen})"},
-        {"name": "texts", "value": [*texts, texts[0] | {"caption": [UNMEASURED]}]},
-        {"name": "shown", "expr": f"texts[view < 0 ? {len(texts)} : view]"},
+        {"name": "texts", "value": texts},
+        {"name": "shown", "expr": "texts[view]"},
     ]
     for key, field in (("text", "title"), ("subtitle", "caption")):
         if title[key]:
@@ -274,7 +271,7 @@ def _heading(text: str, panel: Spec, live: Spec) -> list[str]:
 def _select(choices: Sequence[Choice], name: str) -> Spec:
     """A switch among the values that the choices have; a mere value where there is but one."""
     values = list(dict.fromkeys(getattr(one, name) for one in choices))
-    names = {name: one.label for name, one in REGISTRY.items()} | GROUPINGS
+    names = {name: one.label for name, one in REGISTRY.items()}
     labels = [names.get(value, value) for value in values]
     bind = {"input": "select", "options": values, "labels": labels, "name": SWITCHES[name]}
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})

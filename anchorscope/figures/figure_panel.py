@@ -52,7 +52,7 @@ class Frame:
 
     def band(self, data: alt.Chart) -> alt.Chart:
         """The area from `low` to `high`."""
-        area = data.mark_area(opacity=self.look.band_opacity)
+        area = data.mark_area(opacity=0.15)
         return self.part(area.encode(_as(self.y, "low"), y2="high:Q"), "band")
 
     def reach(self, data: alt.Chart) -> alt.Chart:

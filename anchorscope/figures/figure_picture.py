@@ -13,7 +13,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.config.settings import PAPER
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
 from anchorscope.figures.figure_fit import fit
@@ -120,11 +119,12 @@ def by_cell(request: Request) -> Layout:
 def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
     """Columns of small panels, as many side by side as there is room for."""
     across = draw.columns_across(side_by_side, 2 * look.columns)
-    sizes = {
-        "panel_width": look.panel_width // (2 if across > 2 else 1),
-        "panel_height": round(0.65 * look.panel_height),
-    }
-    return Layout(columns, across, look.model_copy(update=sizes), labelled=False)
+    look = replace(
+        look,
+        panel_width=look.panel_width // (2 if across > 2 else 1),
+        panel_height=round(0.65 * look.panel_height),
+    )
+    return Layout(columns, across, look, labelled=False)
 
 
 @dataclass(frozen=True)
@@ -147,21 +147,21 @@ class Picture:
 def as_chart(page: Callable[..., Picture]) -> Chart:
     """Turn a function of tables and a `Request`, which tells the picture, into one that draws it.
 
-    Its figures are `width_mm` wide where their style says so: panels take what axes and spaces
-    leave, found by drawing; text is set at its own size, not scaled. Without a width of its own,
-    `paper` is a column wide for one panel, else a page.
+    Its figures are as wide as `chart.width` says: panels take what axes and spaces leave, found by
+    drawing; text is set at its own size, not scaled. Without a width of its own, `paper` is a
+    column wide for one panel, else a page.
     """
 
     @wraps(page)
     def chart(*tables: pd.DataFrame, **keywords: Any) -> Figure:
         request = request_of(**keywords)
-        look, width = request.look, request.look.width_mm
+        look, width = request.look, request.look.chart.width
 
         def draw_in(look: Style) -> Figure:
             here = replace(request, look=look)
             return figure(page(*tables, here), here)
 
-        if width is None and (look.theme, look.panel_width) == ("paper", PAPER["panel_width"]):
+        if width is None and look.chart.theme == "paper":
             width = COLUMN_MM if len(request.panels) == 1 else PAGE_MM
         return fit(draw_in, look, width) if width else draw_in(look)
 
@@ -178,14 +178,14 @@ def figure(picture: Picture, request: Request) -> Figure:
     shared = draw.encodings(picture.series, look, width)
     views = [_column(picture, place, shared) for place in range(len(layout.columns))]
     lines, details = picture.words
-    title = "" if look.title else picture.title or request.title
-    lines = [] if look.caption else lines
+    title = picture.title or request.title
+    words = draw.title_of(title, lines, look, width) if look.chart.captions else alt.Undefined
     return Figure(
         concat=views,
         columns=layout.across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=draw.one_legend(),
-        title=draw.title_of(title, lines, look, width) if title or lines else alt.Undefined,
+        title=words,
         config=draw.config_of(look),
         background="white",
         usermeta={"details": details},
@@ -204,7 +204,7 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
             x=_x(picture, panel, below, column),
             y=y_channel(value_axis(column, panel), look, labels=layout.labelled or first),
             shared=shared,
-            look=look.model_copy(update={"panel_height": round(panel.height * look.panel_height)}),
+            look=replace(look, panel_height=round(panel.height * look.panel_height)),
             tips=panel.tips,
         )
         rows = rows_in(column, panel.rows)

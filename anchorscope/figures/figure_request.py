@@ -25,7 +25,6 @@ class Request:
     panels: Sequence[Pair]  # (model key, label) in the order of the panels
     datasets: Sequence[Pair]  # (dataset key, label) in the order of the legend
     readout: Pair = ("mlp", "final")  # (site, position)
-    grouping: str | None = None  # which grouping; None: `per_layer`, or the only one there is
     level: float = 0.95  # of the intervals in the tables, for the caption
     notes: Sequence[str] = ()  # sentences that end the details
     no_answers: str = ""  # the caption's words on responses that were left out

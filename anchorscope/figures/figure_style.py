@@ -3,14 +3,14 @@
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import altair as alt
 from pydantic import ValidationError
 
-from anchorscope.config.settings import Style as Style
+from anchorscope.config.settings import ChartSettings
 from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
@@ -51,18 +51,48 @@ Figure = alt.ConcatChart
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
 
+@dataclass(frozen=True)
+class Style:
+    """The look of a figure: the config's `chart`, and sizes in CSS pixels."""
+
+    chart: ChartSettings = field(default_factory=ChartSettings)
+    columns: int = 3  # most panels in a row
+    panel_width: int = 340
+    panel_height: int = 160  # of ΔP
+    share_height: int = 150  # of a panel below ΔP
+    spacing: int = 26  # between panels
+    title_size: float = 15
+    panel_title_size: float = 14
+    label_size: float = 12
+    caption_size: float = 11.5
+    line_width: float = 2
+    marker_size: float = 34  # the area
+
+
+PAPER: dict[str, Any] = {
+    "columns": 2, "panel_width": 236, "panel_height": 112, "share_height": 106, "spacing": 18,
+    "title_size": 12, "panel_title_size": 11.5, "label_size": 10, "caption_size": 9,
+    "line_width": 1.4, "marker_size": 22,
+}  # fmt: skip
+"""What the theme `paper` changes of the sizes."""
+
+
 def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
     """A style, or the style of these keys of the config's `chart`.
 
     Raises AnchorscopeError: a key or a value that `chart` does not take.
     """
+    if isinstance(settings, Style):
+        return settings
     try:
-        return settings if isinstance(settings, Style) else Style.model_validate(settings or {})
+        chart = ChartSettings.model_validate(settings or {})
     except ValidationError as error:
         wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
-        do = f"correct it; the keys are {', '.join(Style.model_fields)}"
+        do = f"correct it; the keys are {', '.join(ChartSettings.model_fields)}"
         what = f"no such setting of the chart: {'; '.join(wrong)}"
         raise AnchorscopeError(what, "chart", do, see="config") from error
+    style = Style(chart, **(PAPER if chart.theme == "paper" else {}))
+    return replace(style, columns=chart.columns or style.columns)
 
 
 def columns_across(count: int, most: int) -> int:
@@ -135,7 +165,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         title=None,
         orient="bottom",
         direction="horizontal",
-        columns=look.legend_columns or _legend_columns(names, look, width),
+        columns=_legend_columns(names, look, width),
         symbolSize=64 * look.label_size,
         symbolOpacity=1,
         symbolStrokeWidth=0.9 * look.line_width,
@@ -270,7 +300,7 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
 
 def caption_characters(look: Style, width: float) -> int:
     """How many characters a line of the caption holds; `width` of the figure in pixels."""
-    return look.wrap or max(30, int(width / (0.5 * look.caption_size)))
+    return max(30, int(width / (0.5 * look.caption_size)))
 
 
 def config_of(look: Style) -> dict[str, Any]:
@@ -280,7 +310,7 @@ def config_of(look: Style) -> dict[str, Any]:
     axis |= {"titleColor": INK, "gridColor": FAINT, "labelFlush": False}
     centred = {"layout": {"expr": "{bottom: {anchor: 'middle'}}"}}
     return {
-        "font": look.font,
+        "font": look.chart.font,
         "axis": axis | {"domainColor": SOFT, "tickColor": SOFT},
         "legend": size | {"offset": 8} | centred,
         "title": {"color": INK},

@@ -17,7 +17,7 @@ class View:
     title: str  # empty: the figure's own
     drawn_by: str  # `<module>:<function>`, the module below `anchorscope`
     tables: tuple[str, ...]  # that it draws: what stands behind the figure's name in theirs
-    of_main_run: bool = True  # then it shows the config's grouping, and is built with the figure
+    of_main_run: bool = True  # then it is built with the figure
 
     @property
     def inputs(self) -> tuple[str, ...]:

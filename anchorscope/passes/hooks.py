@@ -1,7 +1,6 @@
 """What a pass reads in single modules, and the attention mask that it gives them."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -49,22 +48,20 @@ def mask(
     length: int,
     *,
     first: int = 0,
-    weights: Sequence[float] = (),
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> Tensor:
     """The additive mask [rows, 1, length − first, length] of rows padded on the right.
 
-    It is causal and closed to padding. Attention to a row's cut tokens, from every later token
-    that is not cut itself, is multiplied by the row's weight; the softmax then renormalises what
-    each query attends to. The diagonal stays open: a row with nothing to attend to would be NaN.
+    It is causal and closed to padding. It closes attention to a row's cut tokens, from every later
+    token that is not cut itself; the softmax then renormalises what each query attends to. The
+    diagonal stays open: a row with nothing to attend to would be NaN.
 
     Args:
         lengths: tokens of each row without padding.
         cuts: numbers of the tokens cut in each row.
         length: tokens of each row with padding.
         first: the first token that is passed; those before it are attended to.
-        weights: one a row; 0, the default, cuts.
         dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
@@ -73,15 +70,10 @@ def mask(
     is_cut, key = is_cut.to(device), torch.arange(length, device=device)
     query = key[first:, None]
     exists = key < torch.tensor(lengths, device=device)[:, None, None]
-    weighed = is_cut & ~is_cut[:, 0, first:, None] & (query != key)
+    hidden = is_cut & ~is_cut[:, 0, first:, None] & (query != key)
     is_open = ((key <= query) & exists) | (query == key)
-    closed = torch.finfo(dtype).min
     additive = torch.zeros(is_open.shape, dtype=dtype, device=device)
-    additive.masked_fill_(~is_open | weighed, closed)
-    if any(weights):
-        logs = torch.tensor([math.log(weight) if weight else closed for weight in weights])
-        additive = torch.where(weighed & is_open, logs.to(additive)[:, None, None], additive)
-    return additive[:, None]
+    return additive.masked_fill_(~is_open | hidden, torch.finfo(dtype).min)[:, None]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
 """What a condition is to the others:
 
 - `clean`: nothing is done.
-- `cut`: attention to some of the question's tokens is cut, or weighed.
+- `cut`: attention to some of the question's tokens is cut.
 - `control`: the same of other tokens, for the one `cut` that names it as its control.
 - `arm`: the answer stands behind another question, and nothing is cut.
 - `gold`: a gold answer stands in place of the model's own, which was wrong.
@@ -36,9 +36,6 @@ class Intervention:
     role: Role
     settings: tuple[str, ...] = ()  # keys of the config's `conditions`, all of which must be on
     tokens: str | None = None  # which question tokens it acts on, a key of `TOKENS`; None for none
-    # what attention to these is multiplied by before the softmax renormalises it, an additive
-    # log-weight on the scores; 0 cuts it
-    weight: float = 0.0
     # first layer that it acts in, and the one after the last; None for all
     layers: tuple[int, int] | None = None
     # prompt and answer that are passed, a key of `Sample.others`, if not the sample's own;
@@ -77,7 +74,7 @@ class Intervention:
         return self.tokens in DRAWN
 
     def acts_in(self, layer: int) -> bool:
-        """Whether it cuts, or weighs, in this layer."""
+        """Whether it cuts in this layer."""
         return self.layers is None or self.layers[0] <= layer < self.layers[1]
 
 

@@ -46,7 +46,7 @@ def run(
 ) -> Passed:
     """Pass all rows of a batch in one call, each in full.
 
-    The rows say what is done: which tokens are cut or weighed, in which layers, and behind which
+    The rows say what is done: which tokens are cut, in which layers, and behind which
     prompt the answer stands (`Sample.others`).
 
     Args:
@@ -221,7 +221,6 @@ def inputs(
         [row.tokens if acting else () for row in batch.rows],
         batch.length,
         first=first,
-        weights=[row.intervention.weight for row in batch.rows],
         dtype=loaded.model.dtype,
         device=loaded.device,
     )

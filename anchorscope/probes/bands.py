@@ -153,17 +153,6 @@ class Spread:
         blank = np.isnan(self.estimate)
         return np.where(blank, np.nan, low), np.where(blank, np.nan, high)
 
-    def band(
-        self, level: float, used: np.ndarray, bounds: tuple[float, float] = ANY
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Max-t band over the layers `used` [layers], see `intervals.simultaneous`.
-
-        Where no sample differed, each layer takes an equal part of what may be missed.
-        """
-        ends = intervals.simultaneous(self.estimate, self.replicates, level, used)
-        each = 1 - (1 - level) / max(1, used.sum())
-        return with_edges(*ends, self.clusters, each, bounds)
-
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
     """As how many clusters of equal size clusters count, [...], of their sizes [..., clusters].

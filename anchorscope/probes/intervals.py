@@ -126,26 +126,6 @@ def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.nda
     return low, high
 
 
-def simultaneous(
-    estimate: np.ndarray, replicates: np.ndarray, level: float, used: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Max-t band, low and high: covers a whole curve [layers] at once with probability `level`.
-
-    Replicates are [draws, layers]. It covers the layers `used`, bool; the others get NaN.
-    """
-    empty = np.full(len(estimate), np.nan)
-    used = used & ~np.isnan(estimate) & (~np.isnan(replicates)).any(0)
-    if not used.any():
-        return empty, empty.copy()
-    here = replicates[:, used]
-    away = np.nan_to_num(np.abs(here - estimate[used]))
-    error = np.nanstd(here, axis=0)
-    t = np.divide(away, error, out=np.zeros_like(away), where=error > 0).max(1)
-    width = empty.copy()
-    width[used] = np.quantile(t, level) * error
-    return estimate - width, estimate + width
-
-
 def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
     """Means [layers] over members [draws, layers, n], for each draw first; NaN without any."""
     return mean_known(ratio(np.where(members, values, 0.0).sum(-1), members.sum(-1)), axis=0)

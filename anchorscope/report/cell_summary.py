@@ -16,7 +16,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS, YES
 from anchorscope.experiments.knockout.contrasts import PUBLISHED
-from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
+from anchorscope.figures.figure_data import at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
@@ -52,7 +52,7 @@ def summary(
         files: config files, which the command in an error names.
 
     Raises:
-        AnchorscopeError: the cell is not built, or not with this read-out or grouping.
+        AnchorscopeError: the cell is not built, or not with this read-out.
     """
     stem = (
         f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
@@ -65,7 +65,7 @@ def summary(
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
     pair = Pair.of(readout)
-    curve, grouping = at_grouping(at_readout(curve, pair), config.grouping)
+    curve = at_readout(curve, pair)
     controls, contrasts, crossing, claims = (rows_at(table, pair) for table in others)
     require(claims, ["claim", "verdict"])
     everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
@@ -92,7 +92,6 @@ def summary(
         "flips": _flips(beside, curve[curve["layer"] == layer]),
         "published": _published(contrasts[contrasts["layer"] == layer]),
         "crossing": _crossing(crossing[crossing["layer"] == layer]),
-        "grouping": grouping,
         "delta_p": _delta_p(curve[curve["layer"] == layer]),
     }
 

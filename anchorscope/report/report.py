@@ -22,7 +22,7 @@ from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
-from anchorscope.figures.figure_notes import GROUPINGS, span
+from anchorscope.figures.figure_notes import GROUPS, span
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
@@ -144,8 +144,6 @@ def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
         table = _table(root, figure if name == "curve" else f"{figure}.{name}")
         if len(table):
             table = table.merge(chosen.drop(columns=set(chosen) & set(table) - set(keys)), on=keys)
-        if len(table) and name == "curve":
-            table = table[table["grouping"] == config.grouping]
         rows[name] = table.to_dict("records")
     return rows
 
@@ -195,7 +193,7 @@ def _views(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
             "title": picture.title,
             "about": abouts.get(view, ""),
             "readout": shown_at.get(view, config.figures[figure].readout),
-            "grouping": GROUPINGS[config.grouping],
+            "groups": GROUPS,
             "counts": [sizes[cell] for cell in config.cells(figure)],
         }
         for figure in config.targets

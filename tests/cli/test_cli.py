@@ -219,13 +219,13 @@ def test_rows_of_a_cell_that_is_built_are_read_too(run, clone):
 
 
 def test_the_passes_of_an_experiment_are_counted(run, clone):
-    # clean; five weights, each with one random draw; ten samples
-    assert run("check", "dose").about("passes") == [
-        ("ok", "dose: at most 11 passes a sample, 110 in 1 cells")
+    # clean; at most twelve windows, each with one random draw; ten samples
+    assert run("check", "windows").about("passes") == [
+        ("ok", "windows: at most 25 passes a sample, 250 in 1 cells")
     ]
-    (clone / "few.yaml").write_text("experiments: {dose: {weights: [0, 0.5], samples: 4}}")
-    assert run("check", "dose", "--config", "few.yaml").about("passes") == [
-        ("ok", "dose: at most 5 passes a sample, 20 in 1 cells")
+    (clone / "few.yaml").write_text("experiments: {windows: {samples: 4}}")
+    assert run("check", "windows", "--config", "few.yaml").about("passes") == [
+        ("ok", "windows: at most 25 passes a sample, 100 in 1 cells")
     ]
     # one pass forward, and one back for each read-out
     ((_, said),) = run("check", "saliency").about("passes")

@@ -73,7 +73,7 @@ def test_show_says_what_the_tables_hold(run, built):
         )  # fmt: skip
     shares = {"question": 0.25, "answer": 0.2, "pair": 0.45}
     assert found["crossing"] == {"source": "relations", "follows": 0.4, "shares": shares}
-    lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
+    lines = curve.query("condition == 'knockout' and not thin")
     here = lines[lines["layer"] == head["layer"]].set_index("anchor")
     for name in "QA":
         told = {"value": "delta_p", "low": "ci_low", "high": "ci_high", "n": "n"}

@@ -133,9 +133,9 @@ def test_a_mistake_in_a_file_names_the_file_and_the_line(tmp_path, monkeypatch, 
 
 
 def test_a_merged_key_may_be_said_again(tmp_path):
-    (tmp_path / "my.yaml").write_text("chart: {<<: &wide {spacing: 1, wrap: 2}, wrap: 3}\n")
+    (tmp_path / "my.yaml").write_text("chart: {<<: &wide {width: 90, columns: 2}, columns: 3}\n")
     found = read([PROJECT / "config.yaml", tmp_path / "my.yaml"]).chart
-    assert (found.spacing, found.wrap) == (1, 3)
+    assert (found.width, found.columns) == (90, 3)
 
 
 def test_yaml_reads_1e_4_as_text_and_we_do_not():
@@ -197,7 +197,7 @@ def test_the_identity_of_a_run_is_pinned():
     [
         ("models/qwen3-8b/label", "other", False),
         ("models/qwen3-8b/resources/gpus", 4, False),
-        ("chart/panel_width", 500, False),
+        ("chart/width", 500, False),
         ("results", "elsewhere", False),
         ("targets", ["qwen3"], False),
         ("models/qwen3-8b/revision", "abc", True),

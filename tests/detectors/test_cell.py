@@ -74,6 +74,9 @@ def test_a_read_out_that_was_not_measured_is_named(measured: tuple[Path, pd.Data
         cells.read(folder, answers, probes, SETTINGS, "attn/final")
 
 
-def test_too_few_samples_are_refused() -> None:
+def test_too_few_samples_are_refused(measured: tuple[Path, pd.DataFrame]) -> None:
+    folder, answers = measured
+    fitted, few = probes_of(folder, answers, SETTINGS).fitted, answers.head(40)
+    probes = Stored.of(fitting.design(kept(few), SETTINGS), fitted)
     with pytest.raises(AnchorscopeError, match="40 samples are too few for a detector"):
-        cells.check(pd.DataFrame({"label": [0, 1] * 20}), "here")
+        cells.read(folder, few, probes, SETTINGS, READOUT)

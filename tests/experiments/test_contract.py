@@ -36,7 +36,7 @@ BOOTSTRAP = Bootstrap(draws=20, min_n=1, min_clusters=1)
 
 @pytest.fixture(scope="session")
 def small(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> SmallCell:
-    return small_cell(load("llama", "metaspace"), tmp_path_factory.mktemp("small"))
+    return small_cell(load("llama"), tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="session")
@@ -135,8 +135,7 @@ def test_a_long_experiment_may_measure_some_samples_only(
     if not issubclass(experiment.settings, SampledSettings):
         return
     prompts = prompts_of(small.answers)
-    given = {"prompts": prompts, "activations": small.folder}
-    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, **given)
+    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, prompts=prompts)
     sampled = cell.sampled(10)
     assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
     assert {*sampled.left_out} == {*cell.samples} - {*sampled.samples}
@@ -247,7 +246,7 @@ def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
 
 def drawn(view: View, table: pd.DataFrame, width: int = 0) -> dict[str, Any]:
     """The specification of a view, so many pixels wide; 0: as wide as its panels make it."""
-    style = {"width_mm": round(width / PX_PER_MM)}
+    style = {"width": round(width / PX_PER_MM) or None}
     chart = view.chart(
         table,
         title=view.title,

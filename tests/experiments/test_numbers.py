@@ -39,6 +39,7 @@ def answers():
     known = {"question": [f"q{i} {'long ' * (i % 5)}" for i in each], "relation": each % 2}
     found = pd.DataFrame(texts | said | known).astype({"relation": str})
     found["label"], found["popularity"] = random.integers(0, 2, N), random.integers(1, 99, N)
+    found["ea_logprob"] = -1.0 - each % 5
     found["crossed_partner"] = None
     fold = fitting.design(found, SETTINGS).fold
     for _, ids in found.groupby([fold, "label"])["id"]:

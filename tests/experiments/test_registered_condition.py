@@ -125,7 +125,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     assert quiet[["first_flip_share", "first-random_flip_share"]].notna().all(axis=None)
 
     curves = curves.assign(model="m", dataset="d")
-    rows = figure_data.select(curves, ("mlp", "final"), "per_layer")[0]
+    rows = figure_data.select(curves, ("mlp", "final"))
     named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
     rows = figure_data.labelled(rows[rows["condition"] == "first"], request_of(**named))
     drawn = figure_main.curves(rows)

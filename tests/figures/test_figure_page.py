@@ -22,10 +22,8 @@ LOOKS: Any = NAMED | {"readout": READOUTS[3]}
 
 @lru_cache
 def table() -> pd.DataFrame:
-    """Two read-outs, four conditions, two groupings, of which one at a single read-out."""
-    curve = curve_of(MODELS, TWO, LAYERS, [READOUTS[0], READOUTS[3]], blind=1)
-    other = curve[curve["site"] == "mlp"].assign(grouping="reference_layer")
-    return pd.concat([curve, other.assign(delta_p=curve["delta_p"] - 1)], ignore_index=True)
+    """Two read-outs, four conditions."""
+    return curve_of(MODELS, TWO, LAYERS, [READOUTS[0], READOUTS[3]], blind=1)
 
 
 @lru_cache
@@ -56,13 +54,13 @@ def rows_of(panel: int, view: int) -> pd.DataFrame:
 
 def test_every_view_holds_its_own_numbers_of_the_table() -> None:
     found = choices(*drawn(), **LOOKS)
-    keys = ["site", "position", "condition", "grouping"]
+    keys = ["site", "position", "condition"]
     wanted = table()[keys].drop_duplicates().itertuples(index=False, name=None)
-    named = [(*one.readout.split("/"), one.condition, one.grouping) for one in found]
+    named = [(*one.readout.split("/"), one.condition) for one in found]
     assert sorted(named) == sorted(wanted)
-    assert named[0] == ("mlp", "final", "knockout", "per_layer")
+    assert named[0] == ("mlp", "final", "knockout")
     texts = next(one["value"] for one in live()["params"] if one["name"] == "texts")
-    for view, (one, text) in enumerate(zip(named, texts[:-1], strict=True)):
+    for view, (one, text) in enumerate(zip(named, texts, strict=True)):
         here = table()[(table()[keys] == list(one)).all(axis=1)]
         for k, (model, label) in enumerate(MODELS):
             cell = here[here["model"] == model]
@@ -110,10 +108,7 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         words.filter(has_text=title_of("random")).wait_for()
         page.select_option("[name=readout]", "attn/final")
         words.filter(has_text="Read-out attn/final").wait_for()
-        page.select_option("[name=grouping]", "reference_layer")
-        words.filter(has_text="not measured").wait_for()
-        first = {"grouping": "per_layer", "readout": "mlp/final", "condition": "knockout"}
-        for name, value in first.items():
+        for name, value in {"readout": "mlp/final", "condition": "knockout"}.items():
             page.select_option(f"[name={name}]", value)
         words.filter(has_text=re.compile("^T$")).wait_for()
 

@@ -3,6 +3,7 @@
 import json
 import re
 import zlib
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from figure_tables import (
 from anchorscope.figures.figure_axis import PERCENT
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figures.figure_main import chart, delta_axis
+from anchorscope.figures.figure_style import style_of
 
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MANY = [(f"d{i}", f"Data {i}") for i in range(8)]
@@ -75,12 +77,9 @@ def difference(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
-    style = {
-        "panel_width": 230,
-        "panel_height": 120,
-        "share_height": 110,
-        "font": "Liberation Sans",
-    }
+    style = replace(
+        style_of({"font": "Liberation Sans"}), panel_width=230, panel_height=120, share_height=110
+    )
     looks = LOOKS | {"datasets": DATASETS, "style": style}
     cells: Any = (MODELS, DATASETS, 12)
     tables = curve_of(*cells, blind=2), crossing_of(*cells), claims_of(*cells)
@@ -95,7 +94,7 @@ def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
 
 
 def test_marks_that_nobody_sees_leave_the_file_and_no_pixel_of_the_picture() -> None:
-    spec = draw(style={"panel_width": 120, "panel_height": 80})
+    spec = draw(style=replace(style_of(), panel_width=120, panel_height=80))
     whole, small = vl_convert.vegalite_to_svg(spec, vl_version=VERSION), as_svg(spec)
     assert len(small) < 0.7 * len(whole)
     before, after = (pixels(vl_convert.svg_to_png(svg, scale=1)) for svg in (whole, small))
@@ -109,19 +108,13 @@ def test_marks_that_nobody_sees_leave_the_file_and_no_pixel_of_the_picture() -> 
 def test_paper_is_as_wide_as_asked_with_panels_below_one_another_where_narrow(
     panels: Any, width: int | None, wanted: int, columns: int
 ) -> None:
-    spec = draw(panels=panels, style=PAPER | {"width_mm": width})
+    spec = draw(panels=panels, style=PAPER | {"width": width})
     svg = as_svg(spec)
     assert f'width="{wanted}mm"' in svg and printed_width(spec) == wanted
     assert spec["columns"] == columns
     assert size_of(svg)[0] == pytest.approx(wanted * 96 / 25.4, rel=0.015)
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", as_pdf(svg, wanted))
     assert box and float(box[1]) == pytest.approx(wanted * 72 / 25.4, abs=0.1)
-
-
-def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
-    spec = draw(style=PAPER | {"panel_width": 200})
-    assert "width_mm" not in spec["usermeta"] and 'mm"' not in as_svg(spec).split(">", 1)[0]
-    assert spec["concat"][0]["vconcat"][0]["width"] == 200
 
 
 @pytest.mark.parametrize("layers", [2, 16, 80])

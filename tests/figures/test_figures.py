@@ -29,8 +29,7 @@ from anchorscope.figures import figure_pathway
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
-from anchorscope.figures.figure_notes import GROUPINGS
-from anchorscope.figures.figure_style import Style, style_of
+from anchorscope.figures.figure_style import style_of
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -351,7 +350,7 @@ def test_the_axis_of_the_pair_has_no_labels_nearer_than_a_step() -> None:
     assert ticks == ((-0.027, 0.026), [0])
 
 
-def test_caption_states_readout_grouping_n_and_interval() -> None:
+def test_caption_states_readout_groups_n_and_interval() -> None:
     table = table_of()
     table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
     spec = draw(table)
@@ -404,46 +403,38 @@ def test_failing_draw_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None:
+def test_unknown_readout_column_and_style_are_refused_by_name() -> None:
     table = table_of()
     with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
         draw(table, readout=("attn", "final"))
-    with pytest.raises(AnchorscopeError, match=r"per_probe\n.*per_layer"):
-        draw(table, grouping="per_probe")
     with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
         draw(table.drop(columns=["share", "signal"]))
-    with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
-        draw(table, style={"panel_widht": 3})
+    with pytest.raises(AnchorscopeError, match=r"(?s)widht.*width"):
+        draw(table, style={"widht": 3})
     with pytest.raises(AnchorscopeError, match=r"(?s)dark.*paper"):
         draw(table, style={"theme": "dark"})
 
 
 def test_only_the_chosen_rows_are_drawn() -> None:
     table = table_of()
-    other = table.assign(grouping="reference_layer", delta_p=1.0)
     elsewhere = table.assign(site="attn", delta_p=2.0)
     uncut = table.assign(condition="noop", delta_p=-99.0)
-    assert draw(pd.concat([other, elsewhere, uncut, table])) == usual()
-    spec = draw(pd.concat([other, table]), grouping="reference_layer")
-    drawn = {r["value"] for r in points(spec, columns(spec)[0][0])} - {None}
-    assert drawn == {1.0} and GROUPINGS["reference_layer"] in caption(spec)
+    assert draw(pd.concat([elsewhere, uncut, table])) == usual()
 
 
 def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> None:
-    look = style_of({"theme": "paper", "label_size": 9, "columns": None})
-    assert (look.label_size, look.columns, look.panel_width) == (9, 2, 236)
-    assert Style(**look.model_dump()) == look, "as a rule's parameters hand it on"
-    paper = draw(table_of(), style={"theme": "paper", "panel_height": 100})
-    assert {p["height"] for p, *_ in columns(paper)} == {100}
+    look = style_of({"theme": "paper", "columns": None})
+    assert (look.label_size, look.columns, look.panel_width) == (10, 2, 236)
+    assert style_of({"theme": "paper", "columns": 1}).columns == 1
+    assert style_of(look.chart.model_dump(mode="json")) == look, "as a rule's parameters hand it on"
+    paper = draw(table_of(), style={"theme": "paper"})
+    assert {p["height"] for p, *_ in columns(paper)} == {112}
     assert paper["datasets"] == usual()["datasets"]
 
 
 def test_title_and_caption_may_be_left_out() -> None:
-    bare = {"title": "none", "caption": "none"}
-    assert "title" not in draw(table_of(), style=bare)
-    untitled = draw(table_of(), style={"title": "none"})["title"]
-    assert untitled["text"] == "" and untitled["subtitle"]
-    assert draw(table_of(), style={"caption": "none"})["title"]["subtitle"] == []
+    assert "title" not in draw(table_of(), style={"captions": False})
+    assert usual()["title"]["text"] and usual()["title"]["subtitle"]
 
 
 def test_series_keep_their_colours_in_the_legend_whether_they_have_a_signal_or_not() -> None:

@@ -94,7 +94,6 @@ def claims() -> Panel:
 
 
 SORTS: dict[str, Callable[[], Panel]] = {
-    "dose": lambda: along("w", [0, 0.25, 0.5, 2, 4]),
     "popularity": lambda: along("popularity", [10, 1000, 100000], kind="log"),
     "bars": bars,
     "heat": heat,
@@ -127,7 +126,6 @@ def names(live: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("sort", "expected"),
     [
-        ("dose", ["singled", "at_w", "zoom_w"]),
         ("popularity", ["singled", "at_popularity", "zoom_popularity"]),
         ("bars", ["singled"]),
         ("heat", []),

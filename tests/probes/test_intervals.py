@@ -69,10 +69,6 @@ def test_percentiles_leave_empty_draws_out_and_bands_unused_layers_blank() -> No
     replicates = np.array([[0.0, np.nan], [1.0, np.nan], [np.nan, np.nan], [2.0, np.nan]])
     low, high = intervals.percentile(replicates, 0.5)
     assert [low[0], high[0]] == pytest.approx([0.5, 1.5]) and np.isnan([low[1], high[1]]).all()
-    replicates = np.stack([np.zeros(5), np.arange(5.0)], axis=1)
-    used = np.array([True, False])
-    low, high = intervals.simultaneous(np.array([0.0, 2.0]), replicates, 0.95, used)
-    assert (low[0], high[0]) == (0.0, 0.0) and np.isnan([low[1], high[1]]).all()
 
 
 def coverage(clustered: bool) -> float:
@@ -91,19 +87,3 @@ def coverage(clustered: bool) -> float:
 def test_intervals_cover_when_clustered_and_would_not_otherwise() -> None:
     assert 0.89 <= coverage(clustered=True) <= 0.99
     assert coverage(clustered=False) < 0.85
-
-
-def test_a_simultaneous_band_covers_whole_curves_where_pointwise_ones_do_not() -> None:
-    random = np.random.default_rng(0)
-    pointwise, together = 0, 0
-    used = np.ones(10, dtype=bool)
-    for trial in range(150):
-        values = random.normal(size=(10, 120))
-        drawn = intervals.bootstrap(np.arange(120), draws=400, seed=trial)
-        replicates = drawn.means(values, np.ones((10, 120)))
-        low, high = intervals.percentile(replicates, 0.95)
-        pointwise += bool((low <= 0).all() and (high >= 0).all())
-        low, high = intervals.simultaneous(values.mean(1), replicates, 0.95, used)
-        together += bool((low <= 0).all() and (high >= 0).all())
-    assert together / 150 >= 0.88
-    assert pointwise / 150 < 0.8

@@ -169,7 +169,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     assert not re.search(r"[0-9a-f]{16}|e{16}", text)
     assert not re.search(r"\b(nan|None)\b", text)
     cells = [line for line in text.splitlines() if " on " in line and line.startswith("| ")]
-    assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 400; 600 | 1 of 0\u20133 |")
+    assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 649; 351 | 1 of 0\u20133 |")
     assert all(line.count(" | ") == 2 + len(SAYS) for line in cells)
 
 

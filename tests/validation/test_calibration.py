@@ -185,7 +185,7 @@ def test_rows_are_every_layer_and_kind_and_an_impossible_one_is_blank(
     assert sorted(keys) == sorted(product(range(LAYERS), ("per_layer",), ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
     assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
-    where = "layer == 0 and grouping == 'per_layer' and z == '1' and kind == 'truism'"
+    where = "layer == 0 and z == '1' and kind == 'truism'"
     row = table.query(where).squeeze()
     assert (row["n"], row["n_truth_q"], row["n_truth_a"]) == (0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity"]].isna().all()
@@ -209,7 +209,7 @@ def test_what_swapping_answers_shows_of_a_layer_stands_in_all_its_rows(
 
 
 def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:
-    everyone = "layer == 1 and grouping == 'per_layer' and z == 'all' and kind == 'all'"
+    everyone = "layer == 1 and z == 'all' and kind == 'all'"
     row = cell.table(draws=60, seed=3).query(everyone).squeeze()
     s, cut = cell.s["clean", 0, "clean"][1], cell.s["knockout", 0, "clean"][1]
     drop = np.sign(s) * (1 / (1 + np.exp(-s)) - 1 / (1 + np.exp(-cut)))

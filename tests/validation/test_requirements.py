@@ -27,14 +27,13 @@ def calibrated(**changed: Any) -> pd.DataFrame:
     early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01, "pair_gold": -0.01}
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
-        | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 3}
-        | (values if (layer, grouping) == (3, "per_layer") else early)
+        | {"kind": kind, "layer": layer, "headline": layer == 3}
+        | (values if layer == 3 else early)
         for model in ("a", "b")
         for dataset in ("x", "y")
         for z in ("all", "0", "1")
         for kind in ("all", "against-prior", "truism", "myth")
         for layer in range(4)
-        for grouping in ("per_layer", "reference_layer")
     ]
     table = pd.DataFrame(rows)
     one = (table["model"] == "a") & (table["dataset"] == "x")
@@ -108,17 +107,11 @@ def controls(**changed: Any) -> pd.DataFrame:
 
 
 def curve() -> pd.DataFrame:
-    keys = itertools.product(
-        ("mlp", "attn"),
-        range(3),
-        ("knockout", "random"),
-        ("Q", "all"),
-        ("per_layer", "reference_layer"),
-    )
-    names = ["site", "layer", "condition", "anchor", "grouping"]
+    keys = itertools.product(("mlp", "attn"), range(3), ("knockout", "random"), ("Q", "all"))
+    names = ["site", "layer", "condition", "anchor"]
     table = pd.DataFrame(keys, columns=names).assign(position="final", n=198)
     for condition, share in (("knockout", 0.3), ("random", 0.28)):
-        here = table[names[1:]].eq([1, condition, "Q", "per_layer"]).all(axis=1)
+        here = table[names[1:]].eq([1, condition, "Q"]).all(axis=1)
         table.loc[here, "share"] = share
     return table.fillna(0.77)
 

@@ -54,7 +54,7 @@ def cell(place: tuple[str, str], questions: pd.DataFrame) -> Measured:
 
 def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
     """The deepest half of the layers."""
-    rows = rows_where(cell.table, condition=condition, anchor=anchor, grouping="per_layer")
+    rows = rows_where(cell.table, condition=condition, anchor=anchor)
     return rows[rows["layer"] >= (rows["layer"].max() + 1) / 2]
 
 

@@ -26,7 +26,7 @@ OTHER_WORLD = {
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "nothing": ({}, {}),
-    "width of a panel": ({"chart": {"panel_width": 300}}, REDRAWN),
+    "width of a figure": ({"chart": {"width": 300}}, REDRAWN),
     "label of a model": (
         {"models": {"tiny-llama": {"label": "Another name"}}},
         REDRAWN | TOLD_ANEW,

@@ -37,7 +37,7 @@ def test_a_cells_detector_scores_like_its_figure(built):
 def test_samples_hold_what_the_curve_averages(built):
     table = read_csv(built.results / "tables/tiny.samples.csv")
     curve = read_csv(built.results / "tables/tiny.csv")
-    key = {"site": "mlp", "position": "final", "condition": "knockout", "grouping": "per_layer"}
+    key = {"site": "mlp", "position": "final", "condition": "knockout"}
     rows = curve[curve[list(key)].eq(pd.Series(key)).all(axis=1)].set_index(["anchor", "layer"])
     layer = table["layer"].iloc[0]
     assert (table["layer"] == layer).all()

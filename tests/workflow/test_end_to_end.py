@@ -111,8 +111,7 @@ def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run):
         "ci_high,probe_auc,answer_accuracy,n_blocked"
     )
     assert ",".join(table.columns[:16]) == agreed
-    assert set(table["grouping"]) == {"per_layer", "reference_layer"}
-    table = table[table["grouping"] == "per_layer"]
+    assert set(table["grouping"]) == {"per_layer"}
     keys = ["position", "condition", "anchor", "layer"]
     assert not table.duplicated(keys).any()
     expected = product(("final", "prompt_end"), CONDITIONS, ("Q", "A", "all"), range(LAYERS))
@@ -143,7 +142,7 @@ def test_nothing_cut_moves_nothing(tiny_run):
     """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
-    assert len(noop) == 2 * LAYERS * len(READOUTS)  # two groupings
+    assert len(noop) == LAYERS * len(READOUTS)
     assert noop["delta_p"].abs().max() < 1e-2
 
 

@@ -114,7 +114,7 @@ def bands(
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
         found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
-        rows = found[found["grouping"] == "per_layer"].set_index("anchor")
+        rows = found.set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():
             row = rows.loc[anchor]
             values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])

@@ -23,10 +23,7 @@ TIPS |= draw.INTERVAL
 
 @as_chart
 def bars(table: pd.DataFrame, request: Request) -> Picture:
-    """Flips and −ΔP of each dataset's groups at its headline layer, and their means over datasets.
-
-    `grouping` tells nothing here.
-    """
+    """Flips and −ΔP of each dataset's groups at its headline layer, and means over datasets."""
     rows = flip_figure.rows_of(table, request, WORDS)
     rows = rows[rows["headline"]]
     flips = _with_means(flip_figure.points_of(rows, WORDS.tokens))

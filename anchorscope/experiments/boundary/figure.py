@@ -1,50 +1,32 @@
-"""The picture of the knowledge boundary: what is known of each group, by layer."""
+"""The picture of the knowledge boundary: which questions are refused in each group, by layer."""
 
 import pandas as pd
 
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import PERCENT, Axis, axis_of
+from anchorscope.figures.figure_axis import PERCENT, Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 
-MEASURES = {
-    "right": ("Answers that are right", "Right (%)"),
-    "unknown": ("Refused once the prompt allows it", "Refused (%)"),
-    "logprob": ("Mean log-probability of the answer's tokens", "Nats"),
-    "entropy": ("Mean entropy of the answer's tokens", "Nats"),
-    "popularity": ("Mean popularity of the subject", "Popularity"),
-}
-"""Column → heading of its panels, and title of their axis."""
-SHARES = ("right", "unknown")
+REFUSED = Axis("Refused (%)", PERCENT)
 TIPS = draw.LAYER | {
     "series": ("group", ""),
     "groups": ("groups by the flips of", ""),
-    "value": ("value", ".3~f"),
+    "value": ("value, %", ".1f"),
 }
 TIPS |= draw.INTERVAL
 
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """A row of panels for each measure, a column for each model; `grouping` tells nothing here."""
+    """A panel for each model, a line for each dataset, group and way to form it."""
     rows = data.shown(table, request, COLUMNS)
-    groups = rows["anchor"].isin(draw.ANCHORS) & rows["groups"].isin([KNOCKOUT.name, RANDOM.name])
-    rows = rows[(rows["facts"] == "all") & groups]
-    known = [one for one in MEASURES if one != "popularity" or rows[one].notna().any()]
-    panels = [_panel(rows, one) for one in known]
+    rows = rows[rows["anchor"].isin(draw.ANCHORS)]
+    points = data.numbered(rows, "unknown", 100)
+    points = points.assign(chance=points["groups"] == RANDOM.name, condition=points["groups"])
+    lines = data.in_runs(data.by_group(points), ["groups", "condition"])
     series = draw.paper_series(request.datasets)
-    return Picture(by_model(request), series, panels, _caption(rows, request))
-
-
-def _panel(rows: pd.DataFrame, column: str) -> Panel:
-    """A line for each dataset, group and way to form it; those of the control are dotted."""
-    heading, title = MEASURES[column]
-    points = data.numbered(rows, column, 100 if column in SHARES else 1)
-    points = points.assign(chance=points["groups"] == RANDOM.name)
-    lines = data.in_runs(data.by_group(points), ["groups"])
-    lines["condition"] = lines["groups"]
-    axis = Axis(title, PERCENT) if column in SHARES else axis_of(lines, title)
-    return Panel(column, lines, axis, TIPS, height=0.7, heading=heading)
+    panel = Panel("unknown", lines, REFUSED, TIPS)
+    return Picture(by_model(request), series, [panel], _caption(rows, request))
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
@@ -54,6 +36,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows if len(headline) else headline,
-        "What the model knows, by layer and knockout group; dotted: groups by random flips",
+        "Questions refused once the prompt allows it, by layer and knockout group; dotted: groups "
+        "by random flips",
         f"{notes.size_note(headline['n_paired'])} samples per group at the headline layer",
     )

@@ -1,4 +1,4 @@
-"""How sure a model is of its answers, and whether it says that it does not know."""
+"""Whether a model says that it does not know."""
 
 import numpy as np
 import pandas as pd
@@ -10,28 +10,17 @@ from anchorscope.models import answers
 from anchorscope.questions.prompts import with_instruction
 
 REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
-SCORED = ("logprob", "entropy")
 
 
 def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
-    """Score every sample of a cell clean and under the control, and measure what it knows.
+    """Score every sample of a cell clean and under the control, and ask its question once more.
 
     Returns:
-        `measured.COLUMNS`, and on the clean rows `logprob` and `entropy`, means over the tokens of
-        E_A, and `unknown`, see `refusals`.
+        `measured.COLUMNS`, and on the clean rows `unknown`, see `refusals`.
     """
-    samples = [*cell.samples.values()]
-    rows = cell.score(samples, [RANDOM])
-    facts = certainty(cell).join(refusals(cell, settings)).rename_axis("id").reset_index()
+    rows = cell.score([*cell.samples.values()], [RANDOM])
+    facts = refusals(cell, settings).rename_axis("id").reset_index()
     return with_facts(rows, facts.assign(condition="clean"))
-
-
-def certainty(cell: Cell) -> pd.DataFrame:
-    """By id, the mean log-probability and entropy over the tokens of E_A on the clean pass."""
-    written = cell.outputs()
-    exact = written[written["exact"].astype(bool) & (written["condition"] == "clean")]
-    means = exact.groupby(exact["id"].astype(str))[list(SCORED)].mean()
-    return means.reindex(list(cell.samples))
 
 
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:

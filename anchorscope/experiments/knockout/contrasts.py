@@ -26,7 +26,6 @@ CONTRASTS = {
     **interval_of("estimate", "ci"),
     "under": "mean of the first condition",
     "beside": "mean of the second condition",
-    **recurring("band_low", "band_high"),
     **recurring("signal", "inflation", "headline"),
 }
 """Column of the table → what it holds."""
@@ -80,9 +79,8 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
             for quantity in under
         ]
 
-    def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        band = analysis.band(spreads["estimate"], columns["n"] > 0, POINTS)
-        return {"signal": signal, **band}
+    def describe(_: Columns, spreads: Mapping[str, Spread]) -> Columns:
+        return {"signal": signal, "inflation": spreads["estimate"].inflation}
 
     return analysis.table(CONTRASTS, groups, (one.name, control.name), describe)
 

@@ -23,11 +23,10 @@ from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
-GROUPINGS = ("per_layer", "reference_layer")
+GROUPING = "per_layer"
 CURVE = {
     **recurring("site", "position", "condition"),
-    "grouping": "`per_layer`: by the condition's own flips at each layer; `reference_layer`: by "
-    "those at the headline layer",
+    "grouping": "`per_layer`: by the condition's own flips at each layer",
     "anchor": "`Q`, samples that flip; `A`, samples that do not; `all`",
     **recurring("layer"),
     "n": "samples of the group that the condition measured; mean over random draws",
@@ -40,27 +39,28 @@ CURVE = {
     **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
     **interval_of("share", "share_ci"),
     "delta_logit": "mean change of the score towards the clean class",
-    **recurring("n_clusters", "band_low", "band_high", "thin", "auc_low", "auc_high"),
+    **recurring("n_clusters", "thin", "auc_low", "auc_high"),
     "cell_signal": "`signal` of the read-out, each sample scored at the layer of its fold",
     **recurring("headline"),
     "popularity": "mean of the group",
+    "logprob": "`ea_logprob` of the answers, mean of the group",
     **recurring("inflation"),
 }
 """Column of the table → what it holds."""
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
-    """ΔP, flips and probe strength of every condition, grouping and anchor, by layer.
+    """ΔP, flips and probe strength of every condition and anchor, by layer.
 
     Every number of a control is found for each of its draws, then averaged; the bootstrap draws
     among them, too. An empty group has n = 0, share = 0 and blanks.
 
     Args:
         analysis: its answers have `<control>_complete` of each control measured; where known also
-            `popularity` and `n_blocked_<condition>`.
+            `popularity`, `ea_logprob` and `n_blocked_<condition>`.
 
     Returns:
-        A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
+        A row for each condition, anchor and layer: `CURVE`, see docs/products.md.
 
     Raises:
         AnchorscopeError: the answers do not tell where a control is complete; floors are
@@ -77,8 +77,8 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     strength = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
     groups = partial(_groups, answers=answers, condition=condition, paired=paired)
 
-    def describe(columns: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        return strength | analysis.band(spreads["delta_p"], ~columns["thin"])
+    def describe(_: Columns, spreads: Mapping[str, Spread]) -> Columns:
+        return {**strength, "inflation": spreads["delta_p"].inflation}
 
     return analysis.table(CURVE, groups, (condition,), describe)
 
@@ -86,20 +86,13 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
 def _groups(
     readout: Readout, answers: pd.DataFrame, condition: str, paired: np.ndarray
 ) -> list[Group]:
-    """Both anchors and all samples, by every grouping.
-
-    `paired` tells whose flips are counted, bool [n].
-    """
+    """Both anchors and all samples; `paired` tells whose flips are counted, bool [n]."""
     facts, effects = _facts(answers, condition), readout.effects[condition]
     groups = []
-    for grouping in GROUPINGS:
-        flips = effects.flip
-        if grouping == "reference_layer":
-            flips = np.broadcast_to(flips[:, [readout.headline]], flips.shape)
-        for anchor, everyone in anchored(flips).items():
-            key = {"condition": condition, "grouping": grouping, "anchor": anchor}
-            members = everyone & effects.measured
-            groups.append(_group(key, effects, members, paired, facts))
+    for anchor, everyone in anchored(effects.flip).items():
+        key = {"condition": condition, "grouping": GROUPING, "anchor": anchor}
+        members = everyone & effects.measured
+        groups.append(_group(key, effects, members, paired, facts))
     return groups
 
 
@@ -117,7 +110,6 @@ def _group(
     counted, draws = members & paired, len(effects.flip)
     # What holds by construction is sure though it does not vary.
     everyone = key["anchor"] == "all"
-    own_flips = key["grouping"] == "per_layer" and not everyone
     averaged = {**facts, "delta_logit": effects.delta_logit}
     return Group(
         columns=key | {"n_paired": count(counted)},
@@ -129,7 +121,7 @@ def _group(
                 Means(members, np.ones_like(members), draws), "share_ci", ANY if everyone else SHARE
             ),
             "flip_share": Quantity(
-                Means(effects.flip, counted, draws), "flip", ANY if own_flips else SHARE
+                Means(effects.flip, counted, draws), "flip", SHARE if everyone else ANY
             ),
         },
         averages={
@@ -143,8 +135,9 @@ def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
     acts = REGISTRY[condition].tokens is not None
     blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     right = (answers["label"] == 0).to_numpy()
-    popularity = _numbers(answers, "popularity")
-    return {"popularity": popularity, "answer_accuracy": right, "n_blocked": blocked}
+    known = {"popularity": "popularity", "logprob": "ea_logprob"}
+    facts = {name: _numbers(answers, column) for name, column in known.items()}
+    return {**facts, "answer_accuracy": right, "n_blocked": blocked}
 
 
 def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:

@@ -24,7 +24,7 @@ WORDS = Words(
 
 @as_chart
 def bars(table: pd.DataFrame, request: Request) -> Picture:
-    """Each dataset's groups at its headline layer; `grouping` tells nothing here."""
+    """Each dataset's groups at its headline layer."""
     return flip_figure.bars(_rows(table, request), request, WORDS)
 
 

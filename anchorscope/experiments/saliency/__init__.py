@@ -12,8 +12,8 @@ from pydantic import Field
 
 from anchorscope.experiments.experiment import (
     FLAG_COLUMNS,
-    GROUP_COLUMNS,
     READOUT_COLUMNS,
+    SIZE_COLUMNS,
     Experiment,
     SampledSettings,
     recurring,
@@ -27,7 +27,6 @@ RANDOM = Intervention(
     "attention to as many random question tokens is weighed by a little more or less",
     role="control",
     tokens="random",
-    weight=1.0,
 )
 SALIENCY = Intervention(
     "saliency",
@@ -35,21 +34,16 @@ SALIENCY = Intervention(
     "attention to the exact question tokens is weighed by a little more or less",
     role="cut",
     tokens="exact",
-    weight=1.0,
     controlled_by=RANDOM.name,
 )
-TARGETS = {"answer": "the exact answer tokens", "later": "all later tokens"}
-"""Arm → the tokens to which attention flows."""
 COLUMNS = {
     **READOUT_COLUMNS,
-    "part": "`sum`: layers up to the headline layer, added up; `layer`: one of them; `head`: one "
-    "head of one of them (`answer` only); `density`: one point of the density over samples",
-    "arm": "`answer`: from E_Q to the exact answer tokens; `later`: to all later tokens",
-    "head": "number of the head, of `head`",
-    **GROUP_COLUMNS,
+    "part": "`sum`: layers up to the headline layer, added up; `layer`: one of them; `density`: "
+    "one point of the density over samples",
     "anchor": "`Q`, `A` or `all`, by the knockout's flips at the headline layer",
+    **SIZE_COLUMNS,
     "n_paired": "samples counted: those with a target, whose control has as many tokens as E_Q",
-    **with_interval("flow", "mean saliency of the pairs of a token of E_Q and a target"),
+    **with_interval("flow", "mean saliency of the pairs of a token of E_Q and one of E_A"),
     **with_interval("random", "the same of as many random question tokens, mean of the draws"),
     **with_interval("contrast", "the paired difference of `flow` and `random`"),
     **with_interval("ratio", "`flow` divided by `random`"),
@@ -78,18 +72,12 @@ class Saliency(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="saliency",
-    about="Attention from the exact question tokens (E_Q) to the answer, and to all later tokens, "
-    "times the gradient of the probe's logit; the control takes as many random question tokens.",
+    about="Attention from the exact question tokens (E_Q) to the exact answer tokens, times the "
+    "gradient of the probe's logit; the control takes as many random question tokens.",
     settings=Saliency,
     needs=("gradients", "floors"),
     interventions=(SALIENCY, RANDOM),
     passes=lambda settings, draws, readouts: 1 + readouts,  # one back for each read-out
     columns=COLUMNS,
-    views={
-        "density": "Saliency from the question to the answer",
-        "later": "Saliency from the question to all later tokens",
-        "label": "Saliency from the question to the answer, by label",
-        "layers": "Saliency by layer",
-        "heads": "Saliency by head",
-    },
+    views={"density": "Saliency from the question to the answer", "layers": "Saliency by layer"},
 )

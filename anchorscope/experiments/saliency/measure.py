@@ -14,7 +14,7 @@ from torch.nn.functional import softplus
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.measured import COLUMNS
-from anchorscope.experiments.saliency import RANDOM, SALIENCY, TARGETS, Saliency
+from anchorscope.experiments.saliency import RANDOM, SALIENCY, Saliency
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import not_finite
 from anchorscope.passes import runner
@@ -27,6 +27,8 @@ from anchorscope.storage.room import Room
 
 GRAPH = 8
 """A pass that keeps its graph takes as many tokens as another, divided by this."""
+BEHIND_ANSWER = ("last_answer", "final")
+"""Positions that read the answer: nothing flows to the answer in time for the others."""
 
 
 @dataclass(frozen=True)
@@ -38,29 +40,23 @@ class Sources:
     tokens: Sequence[Sequence[int]]  # of each sample
 
 
-@dataclass(frozen=True)
-class Flows:
-    """Mean saliency over the pairs of a source and a target; NaN where there is no pair."""
-
-    by_arm: np.ndarray  # float32 [layers, samples, sources, arms]
-    by_head: np.ndarray  # of the arm `answer`, float32 [layers, samples, sources, heads]
-
-
 def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     """The flow from E_Q, and from random tokens, up to the headline layer of each read-out.
 
-    Every batch is passed once, and once back for each read-out. One that does not fit in memory is
-    halved; how samples are batched changes nothing but rounding.
+    Every batch is passed once, and once back for each read-out. Read-outs that do not read the
+    answer are left out. A batch that does not fit in memory is halved; how samples are batched
+    changes nothing but rounding.
 
     Returns:
         The rows of `clean` at every layer, and those of the sources at the layers up to the
-        headline: `measured.COLUMNS`, the flow to each of `TARGETS`, and `head_<number>`, the flow
-        of single heads to `answer`; and `loss`, in whose units they are.
+        headline: `measured.COLUMNS`, `flow` to the exact answer tokens, and `loss`, in whose units
+        it is.
 
     The model is one with eager attention. Raises AnchorscopeError: see `runner.measure`; or a
     gradient is not finite.
     """
-    headlines = {readout: headline(cell, readout) for readout in cell.readouts}
+    readouts = [one for one in cell.readouts if Pair.of(one).position in BEHIND_ANSWER]
+    headlines = {readout: headline(cell, readout) for readout in readouts}
     samples = [*cell.samples.values()]
     tokens = max(1, cell.loaded.batch_tokens // GRAPH)
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
@@ -162,46 +158,50 @@ def _loss(
 def _pairs(
     sample: Sample, sources: Sequence[Sources], number: int, length: int, position: str
 ) -> Tensor:
-    """Weight of each pair of tokens, float32 [sources, arms, targets, sources' tokens]; adds to 1.
+    """Weight of each pair of tokens, float32 [sources, targets, sources' tokens]; adds to 1.
 
-    A target is a later token than the source, none of E_Q, and not behind the read-out. Where there
-    is no pair, weights are NaN.
+    A target is a token of the exact answer, later than the source, none of E_Q, and not behind the
+    read-out. Where there is no pair, weights are NaN.
     """
-    read = torch.arange(length) <= sample.positions[position]
-    read[list(sample.eq_tokens)] = False
-    answer = torch.zeros(length, dtype=torch.bool)
-    answer[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True
-    targets = torch.stack([{"answer": answer, "later": read}[arm] & read for arm in TARGETS])
+    is_target = torch.zeros(length, dtype=torch.bool)
+    is_target[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True
+    is_target[sample.positions[position] + 1 :] = False
+    is_target[list(sample.eq_tokens)] = False
     is_source = torch.zeros(len(sources), length, dtype=torch.bool)
     for place, one in enumerate(sources):
         is_source[place, list(one.tokens[number])] = True
     later = torch.ones(length, length).tril(-1).bool()
-    pairs = (is_source[:, None, None] & targets[None, :, :, None] & later).float()
+    pairs = (is_source[:, None] & is_target[:, None] & later).float()
     return pairs / pairs.sum((-1, -2), keepdim=True)
 
 
-def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> Flows:
-    """Flows of the layers that have gradients.
+def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> np.ndarray:
+    """Mean saliency of the pairs in the layers that have gradients.
 
     Args:
         attentions, slopes: weights of each layer and their gradients, [samples, heads, targets,
             sources' tokens].
         pairs: of `_pairs`, one for each sample.
+
+    Returns:
+        float32 [layers, samples, sources]; NaN where there is no pair.
     """
-    by_arm, by_head = [], []
-    answer = pairs[:, :, list(TARGETS).index("answer")]
+    flows = []
     for attention, slope in zip(attentions, slopes, strict=False):
         if not bool(slope.isfinite().all()):
             raise not_finite("a gradient of the attention is not finite", "saliency")
         product = attention.detach().float() * slope.float()
-        weights = pairs.to(product.device), answer.to(product.device)
-        by_arm.append(torch.einsum("nqk,nsaqk->nsa", product.sum(1).abs(), weights[0]).cpu())
-        by_head.append(torch.einsum("nhqk,nsqk->nsh", product.abs(), weights[1]).cpu())
-    return Flows(torch.stack(by_arm).numpy(), torch.stack(by_head).numpy())
+        weights = pairs.to(product.device)
+        flows.append(torch.einsum("nqk,nsqk->ns", product.sum(1).abs(), weights).cpu())
+    return torch.stack(flows).numpy()
 
 
 def _rows(
-    samples: Sequence[Sample], readout: str, s: np.ndarray, sources: Sequence[Sources], flows: Flows
+    samples: Sequence[Sample],
+    readout: str,
+    s: np.ndarray,
+    sources: Sequence[Sources],
+    flows: np.ndarray,
 ) -> list[pd.DataFrame]:
     """The rows of `clean`, and those of each of the sources; `s` are scores [layers, samples]."""
     ids = [one.id for one in samples]
@@ -211,14 +211,10 @@ def _rows(
         frame = frame.assign(condition=condition, draw=draw, readout=readout)
         return frame.assign(layer=np.repeat(np.arange(layers), len(ids)), s=s[:layers].ravel())
 
-    depth = len(flows.by_arm)
+    depth = len(flows)
     frames = [rows("clean", 0, len(s)).assign(n_tokens=np.nan)]
     for place, one in enumerate(sources):
         frame = rows(one.condition, one.draw, depth)
         frame["n_tokens"] = np.tile([float(len(tokens)) for tokens in one.tokens], depth)
-        for number, arm in enumerate(TARGETS):
-            frame[arm] = flows.by_arm[:, :, place, number].ravel()
-        heads = flows.by_head[:, :, place].reshape(len(frame), -1)
-        names = [f"head_{number}" for number in range(heads.shape[1])]
-        frames.append(pd.concat([frame, pd.DataFrame(heads, columns=names)], axis=1))
+        frames.append(frame.assign(flow=flows[:, :, place].ravel()))
     return frames

@@ -76,8 +76,5 @@ EXPERIMENT = Experiment(
     needs=("floors",),
     draws=1,
     columns=COLUMNS,
-    views={
-        "flips": "Predictions that flip when E_Q is blocked in a window of layers",
-        "contrast": "Flips beyond random tokens when E_Q is blocked in a window of layers",
-    },
+    views={"contrast": "Flips beyond random tokens when E_Q is blocked in a window of layers"},
 )

@@ -38,13 +38,12 @@ def answers() -> pd.DataFrame:
     texts = {"id": IDS, "question": ["q1", "q2", "q3", "q4"], "subject": ["s1", "s1", None, "s4"]}
     blocked = {"n_blocked_knockout": [2, 4, 6, 8], "n_blocked_random": [2.0, 4.0, 5.0, 8.0]}
     known = {"label": [1, 0, 0, 1], "random_complete": [True, True, False, True]}
-    return pd.DataFrame(texts | blocked | known | {"popularity": [8.0, None, 4.0, 2.0]})
+    of_group = {"popularity": [8.0, None, 4.0, 2.0], "ea_logprob": [-1.0, -2.0, None, -4.0]}
+    return pd.DataFrame(texts | blocked | known | of_group)
 
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:
     """The one row with these keys, grouped per layer unless said."""
-    if "grouping" in table:
-        where = {"grouping": "per_layer"} | where
     for name, value in where.items():
         table = table[table[name] == value]
     assert len(table) == 1
@@ -60,11 +59,11 @@ def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
     #          d 1 − .4 → 1 − .8 flips, −40.
     table = made()
     expected = {
-        "Q": [2, 0.5, -50.0, 0.0, 5.0, 5.0],
-        "A": [2, 0.5, 10.0, 1.0, 5.0, 4.0],
-        "all": [4, 1.0, -20.0, 0.5, 5.0, 14 / 3],
+        "Q": [2, 0.5, -50.0, 0.0, 5.0, 5.0, -2.5],
+        "A": [2, 0.5, 10.0, 1.0, 5.0, 4.0, -2.0],
+        "all": [4, 1.0, -20.0, 0.5, 5.0, 14 / 3, -7 / 3],
     }
-    names = ["n", "share", "delta_p", "answer_accuracy", "n_blocked", "popularity"]
+    names = ["n", "share", "delta_p", "answer_accuracy", "n_blocked", "popularity", "logprob"]
     by_anchor = {x: at(table, condition="knockout", anchor=x, layer=0) for x in expected}
     for anchor, values in expected.items():
         assert by_anchor[anchor][names].tolist() == pytest.approx(values)
@@ -99,16 +98,6 @@ def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
     assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.25, 0)
     assert row["delta_p"] == pytest.approx(-35)
     assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
-
-
-def test_a_reference_layer_decides_for_all_layers() -> None:
-    # layer 1 has the best AUC and no flips under knockout
-    table = made()[lambda table: table["grouping"] == "reference_layer"]
-    assert (table.query("condition == 'knockout' and anchor == 'Q'")["n"] == 0).all()
-    # noop flips a at layer 1 and neither at layer 0, where it moves b by −5
-    for anchor, points in (("Q", 0), ("A", -5)):
-        row = at(table, condition="noop", anchor=anchor, layer=0, grouping="reference_layer")
-        assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -91,17 +91,10 @@ def literal(cell: Cell, sample: Sample, readout: str, loss: str = "logit") -> An
     ][: layer + 1]
 
 
-def flow(
-    products: Any, sample: Sample, tokens: Any, arm: str, position: str, head: int = -1
-) -> Any:
+def flow(products: Any, sample: Sample, tokens: Any) -> Any:
     """Mean over pairs of one layer's products, said again one pair at a time."""
     answer = range(sample.positions["before_answer"] + 1, sample.positions["last_answer"] + 1)
-    targets = answer if arm == "answer" else range(len(sample.input_ids))
-    values = [
-        abs(float(products[:, j, i].sum() if head < 0 else products[head, j, i]))
-        for i, j in product(tokens, targets)
-        if i < j <= sample.positions[position] and j not in sample.eq_tokens
-    ]
+    values = [abs(float(products[:, j, i].sum())) for i, j in product(tokens, answer) if i < j]
     return sum(values) / len(values) if values else np.nan
 
 
@@ -110,7 +103,9 @@ def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
     rows = measure.measure(given, Saliency())
     assert scored.counts(EXPERIMENT.controls, given.answers, rows, passes=3).kept == 5
     by_key = rows.set_index(["condition", "draw", "readout", "layer", "id"])
-    for readout, (id_, sample) in product(HEADLINES, given.samples.items()):
+    read = [readout for readout in HEADLINES if readout != "resid/prompt_end"]
+    assert {*rows["readout"]} == {*read}, "at the prompt's end no answer is read"
+    for readout, (id_, sample) in product(read, given.samples.items()):
         layers = literal(given, sample, readout)
         drawn = [
             random_tokens(sample.question_tokens, sample.eq_tokens, f"{draw}/0/{id_}")
@@ -121,15 +116,8 @@ def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
         for (key, chosen), layer in product(tokens.items(), range(len(layers))):
             row = by_key.loc[(*key, readout, layer, id_)]
             assert row["n_tokens"] == len(chosen)
-            position = readout.split("/")[1]
-            for arm in ("answer", "later"):
-                expected = flow(layers[layer], sample, chosen, arm, position)
-                assert row[arm] == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
-            for head in range(4):
-                expected = flow(layers[layer], sample, chosen, "answer", position, head)
-                found = row[f"head_{head}"]
-                assert found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
-        assert (readout == "resid/prompt_end") == bool(np.isnan(row["answer"])), "no answer is read"
+            expected = flow(layers[layer], sample, chosen)
+            assert row["flow"] == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
         of_readout = rows[(rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)]
         assert len(layers) == HEADLINES[readout] + 1 == of_readout["layer"].nunique()
 
@@ -175,8 +163,8 @@ def test_the_cross_entropys_flow_is_the_logits_times_what_is_left_to_be_sure_of(
     layers = literal(given, sample, "mlp/final", "probe")
     table = rows["probe"].query("readout == 'mlp/final'").set_index(["condition", "id", "layer"])
     for layer, products in enumerate(layers):
-        expected = flow(products, sample, sample.eq_tokens, "later", "final")
-        found = table.loc[(SALIENCY.name, "q1", layer), "later"]
+        expected = flow(products, sample, sample.eq_tokens)
+        found = table.loc[(SALIENCY.name, "q1", layer), "flow"]
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
     z = given.answers.set_index("id")["label"]
     for frame in rows.values():
@@ -186,7 +174,7 @@ def test_the_cross_entropys_flow_is_the_logits_times_what_is_left_to_be_sure_of(
     flows = [
         frame[(frame["readout"] == "mlp/final") & frame["condition"].ne("clean")].set_index(
             ["condition", "draw", "layer", "id"]
-        )["later"]
+        )["flow"]
         for frame in rows.values()
     ]
     factor = flows[0].index.get_level_values("id").map(left)
@@ -235,13 +223,11 @@ def made(loss: str = "logit", few: int = 0) -> Products:
         label = np.arange(N) % 2
         clean = base.assign(s=np.where(label, 2.0, -2.0), condition="clean", n_tokens=np.nan)
         exact = clean.assign(condition=SALIENCY.name, n_tokens=2.0)
-        exact["answer"] = np.where(q, 2.0 + layer, 1.0)
-        exact.loc[N - 1, "answer"] = 2.0 + layer
-        exact["later"] = exact["answer"] / 2
-        exact["head_0"], exact["head_1"] = exact["answer"], 0.1
-        random = exact.assign(condition=RANDOM.name, answer=0.5, later=0.5, head_0=0.5, head_1=0.5)
+        exact["flow"] = np.where(q, 2.0 + layer, 1.0)
+        exact.loc[N - 1, "flow"] = 2.0 + layer
+        random = exact.assign(condition=RANDOM.name, flow=0.5)
         random["n_tokens"] = np.where(np.arange(N) < few, 1.0, 2.0)
-        frames += [clean, exact, random, random.assign(draw=1, answer=1.5)]
+        frames += [clean, exact, random, random.assign(draw=1, flow=1.5)]
         scores = {"probe": "clean", "fold": np.arange(N) % 2, "inner_auc": 0.5 + 0.2 * layer}
         main += [clean.assign(**scores)]
         main += [clean.assign(**scores, condition="knockout", s=np.where(q, -1, 1) * clean["s"])]
@@ -258,8 +244,8 @@ def only(table: pd.DataFrame, **where: Any) -> pd.Series:
 
 def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
     table = of_cell(EXPERIMENT, made(), Bootstrap(draws=50))
-    whole = only(table, part="sum", arm="answer", label="all", anchor="all")
-    q, a = (only(table, part="sum", arm="answer", label="all", anchor=group) for group in "QA")
+    whole = only(table, part="sum", anchor="all")
+    q, a = (only(table, part="sum", anchor=group) for group in "QA")
     assert whole["layer"] == 1 and whole["headline"] and whole["n_paired"] == N
     assert q["flow"] == 5 and a["flow"] == pytest.approx(2 + 3 / 30)
     assert q["random"] == 2 and q["contrast"] == 3 and q["ratio"] == 2.5
@@ -269,23 +255,19 @@ def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
     assert whole["auc_low"] <= whole["auc"] <= whole["auc_high"]
     assert whole["auc_contrast"] == pytest.approx(whole["auc"] - 0.5)
     assert np.isnan(q["auc"])
-    first = only(table, part="layer", arm="answer", anchor="Q", layer=0)
+    first = only(table, part="layer", anchor="Q", layer=0)
     assert first["flow"] == 2 and not first["headline"]
-    head = only(table, part="head", anchor="all", head=1.0, layer=1)
-    assert head["auc"] == 0.5 == head["random_auc"] and np.isnan(head["auc_low"])
-    assert only(table, part="head", anchor="all", head=0.0, layer=1)["auc"] > 0.9
     frame = per_sample(EXPERIMENT, made())
-    assert frame[frame["arm"] == "answer"]["value"].iloc[0] == 5
-    assert (frame[frame["arm"] == "answer"]["control"] == 2).all()
+    assert frame["value"].iloc[0] == 5 and (frame["control"] == 2).all()
 
 
 def test_densities_hold_all_samples_of_a_group() -> None:
     products = made()
-    wide = np.exp(np.random.default_rng(0).normal(size=(len(products.rows), 2)))
-    rows = products.rows.assign(**{arm: wide[:, n] for n, arm in enumerate(("answer", "later"))})
+    wide = np.exp(np.random.default_rng(0).normal(size=len(products.rows)))
+    rows = products.rows.assign(flow=wide)
     table = of_cell(EXPERIMENT, replace(products, rows=rows), Bootstrap(draws=5))
-    points = table[(table["part"] == "density") & (table["label"] == "all")]
-    for (_, anchor), line in points.groupby(["arm", "anchor"]):
+    points = table[table["part"] == "density"]
+    for anchor, line in points.groupby("anchor"):
         steps = np.diff(np.log10(line["x"]))
         assert np.allclose(steps, steps[0])
         for column in ("density", "random_density"):
@@ -304,4 +286,3 @@ def test_captions_say_what_fools_it() -> None:
         assert "1 − p" in said(view, loss="probe")
     assert "Left out: 4 of 40" in said("density", few=4)
     assert "AUC for the group: 0.98, random 0.50" in said("density")
-    assert "select heads on held-out samples" in said("heads")
