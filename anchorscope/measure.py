@@ -40,8 +40,8 @@ SETTINGS = frozenset(
 )
 """Keys of the config that `measure` takes."""
 SUMMARY = (
-    "site", "position", "layer", "n", "signal", "probe_auc", "flip_share", "random_flip_share",
-    "delta_p_q",
+    "site", "position", "layer", "probe_auc", "auc_low", "auc_high", "floor_auc", "flip_share",
+    "random_flip_share",
 )  # fmt: skip
 """Columns of `Measured.controls` in its summary."""
 
@@ -55,7 +55,7 @@ class Measured:
     Attributes:
         table: ΔP by layer, condition and group, the columns of a figure's table.
         contrasts: knockout against random, paired, with intervals.
-        controls: what else could move the curve, by layer.
+        controls: what the probes know beside texts, and what else flips them, by layer.
         crossing: what the probe reads of question, answer and their pair, by layer.
         claims: the verdict on each claim, with its reason.
         answers: every question's answer, anchors and label, or why it was dropped.
@@ -249,7 +249,6 @@ def _measured(
         floors.floors(run.answers, run.design, draws),
         run.answers,
         draws,
-        probe=chosen.probe.model_dump(),
         bootstrap=chosen.bootstrap.model_dump(),
         seed=chosen.seed,
     )

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 PRODUCTS = {
     "demo": "results/figures/demo.svg",
-    "controls": "results/figures/demo.controls.svg",
+    "evidence": "results/figures/demo.evidence.svg",
     "calibration": "results/figures/calibration.svg",
 }
 """Picture → the workflow's figure that it shows."""

@@ -135,7 +135,7 @@ rule calibration_cell:
     input:
         scores=paths.product("scores", ".parquet"),
         floors=paths.product("scores", ".floors.parquet"),
-        controls=paths.product("delta_p", ".controls.csv"),
+        curve=paths.product("delta_p", ".csv"),
         crossing=paths.product("delta_p", ".crossing.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
         answers=paths.product("answers", ".parquet"),

@@ -1,4 +1,4 @@
-# Pictures: ΔP against layer, and what stands beside it: controls, probes, read-outs, experiments and
+# Pictures: ΔP against layer, and what stands beside it: evidence, read-outs, experiments and
 # detection. What there is, and what each draws, is in anchorscope/workflow/pictures.py.
 #
 # And what a paper says of a figure: its methods, what is claimed and what not, and references.

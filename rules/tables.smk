@@ -6,11 +6,9 @@
 #      results/{experiments,detection}/… of the cells
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve (ΔP)
 #      results/delta_p/<model>/<dataset>.contrasts.csv   exact less random tokens
-#      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
+#      results/delta_p/<model>/<dataset>.controls.csv    AUCs and flips beside the curve, by layer
 #      results/delta_p/<model>/<dataset>.crossing.csv    pair terms, by layer
 #      results/delta_p/<model>/<dataset>.claims.csv      a verdict for each claim
-#      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
-#      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 #      results/tables/<figure>.csv, and with each of these endings
 #      results/tables/<figure>.{detection,detection-reads,self-awareness,transfer,samples,
 #                               <experiment>}.csv
@@ -42,7 +40,6 @@ rule delta_p:
     resources:
         **jobs.asks("tables"),
     params:
-        probe=lambda w: paths.study(w).probe.model_dump(mode="json", include={"scoring", "prior"}),
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:

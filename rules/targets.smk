@@ -47,10 +47,9 @@ rule:
         f"{ROOT}/tables/calibration-experiments.csv",
 
 
-rule controls:
+rule evidence:
     input:
         [paths.views_of(figure) for figure in cfg.targets],
-        [f"{ROOT}/tables/{figure}.strata.csv" for figure in cfg.targets],
 
 
 rule detection:

@@ -21,7 +21,6 @@ pictures are saved they always are."""
 Pairs = Sequence[tuple[str, str]]
 MODELS = [("one", "Model One"), ("two", "Model Two")]
 DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
-FLOORS = ("answer", "question", "response", "text")
 READOUTS = list(product(("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")))
 AT = {"site": "mlp", "position": "final"}
 FLIPS = {"share": 26.0, "delta_p": -18.2}
@@ -55,35 +54,22 @@ def _band(name: str, value: float, half: float) -> dict[str, float]:
     return {f"{name}_low": value - half, f"{name}_high": value + half}
 
 
-def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0) -> pd.DataFrame:
-    """Controls of cells whose probes get better with depth, and whose controls stay low.
-
-    The first `blind` layers have no signal.
-    """
+def controls_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFrame:
+    """Controls of cells whose probes get better with depth, and whose controls stay low."""
     rng, rows = np.random.default_rng(0), []
     for (i, cell), layer in product(enumerate(_cells(models, datasets)), range(layers)):
         at = layer / max(layers - 1, 1)
         auc = 0.62 + 0.2 * (1 - math.exp(-4 * at)) + 0.02 * (i % 3) + rng.normal(0, 0.004)
         share = 0.35 * (1 - math.exp(-5 * (at + 0.05)))
-        before, floor = 0.6 + 0.02 * (i % 4) + 0.1 * at, 0.56 + 0.015 * (i % 4)
-        row = cell | AT | {"layer": layer, "n": 1000 - 20 * i, "n_clusters": 500}
-        row |= {"share_wrong": 0.6, "headline": layer == layers - 3, "signal": layer >= blind}
-        row |= {"cell_signal": blind < layers, "noise_floor": 2e-3, "c": 0.01, "t": 0.9}
-        row |= {"probe_auc": auc, "ece": 0.02 + 0.03 * (1 - at) + rng.uniform(0, 0.01)}
-        row |= {"auc_knockout": auc - 0.12, "auc_refit": auc - 0.05}
-        row |= {"flip_share": share, "random_flip_share": 0.05, "null_share": 0.2 * share + 0.02}
-        row |= {"crossed-knockout_flip_share": 0.06, "crossed-rest_flip_share": 0.3}
-        row |= {"rest_flip_share": 0.28}
-        row |= {"question_flip_share": share + 0.08, "offset_flip_share": 0.7 * share}
-        row |= {"question_only": 0.1, **_band("question_only", 0.1, 0.02)}
-        row |= {"question_more": 0.08, **_band("question_more", 0.08, 0.02)}
-        row |= {"auc_shuffled": 0.5 + rng.normal(0, 0.02)} | _band("auc", auc, 0.02)
-        row |= {"floor": "question", "floor_auc": floor, "gain": auc - floor}
-        row |= _band("gain", auc - floor, 0.04) | {f"{name}_auc": 0.58 for name in FLOORS}
-        row |= {"cell_auc": 0.8, "cell_low": 0.78, "cell_high": 0.82, "cell_floor": "text"}
-        row |= {"cell_floor_auc": 0.72, "cell_gain": 0.08, **_band("cell_gain", 0.08, 0.04)}
-        row |= {"prompt_end_auc": before, "added_auc": auc - before}
-        rows.append(row | _band("prompt_end", before, 0.03) | _band("added", auc - before, 0.03))
+        row = cell | AT | {"layer": layer, "headline": layer == layers - 3}
+        row |= {"probe_auc": auc, **_band("auc", auc, 0.02), "auc_knockout": auc - 0.12}
+        row |= {"prompt_end_auc": 0.6 + 0.02 * (i % 4) + 0.1 * at}
+        row |= {"floor_auc": 0.56 + 0.015 * (i % 4)}
+        shuffled = 0.5 + rng.normal(0, 0.02)
+        row |= {"auc_shuffled": shuffled, **_band("auc_shuffled", shuffled, 0.04)}
+        row |= {"flip_share": share, "random_flip_share": 0.05, "rest_flip_share": 0.28}
+        row |= {"question_flip_share": share + 0.08, "crossed-knockout_flip_share": 0.06}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -186,18 +172,6 @@ def uncounted(crossing: pd.DataFrame) -> pd.DataFrame:
     return crossing[~crossing["quantity"].str.startswith(UNCOUNTED)]
 
 
-def density_of(models: Pairs, datasets: Pairs) -> pd.DataFrame:
-    """Densities of Δlogit: two humps under the knockout, a narrow one under random tokens."""
-    rows = []
-    for i, cell in enumerate(_cells(models, datasets)):
-        for condition, wide, weight in (("knockout", 1.3, 0.4), ("random", 0.35, 0.03)):
-            x, middles = np.linspace(-9, 3, 61), (0, -5 + 0.4 * (i % 4))
-            near, far = (np.exp(-0.5 * ((x - at) / wide) ** 2) / wide for at in middles)
-            row = {"x": x, "density": 0.4 * ((1 - weight) * near + weight * far)} | cell | AT
-            rows.append(pd.DataFrame(row | {"condition": condition, "layer": 11 + i % 2}))
-    return pd.concat(rows, ignore_index=True)
-
-
 def curve_of(
     models: Pairs,
     datasets: Pairs,
@@ -226,6 +200,7 @@ def curve_of(
             row |= {"answer_accuracy": (0.85 if q else 0.65) + rng.normal(0, 0.02), "thin": False}
             row |= {"signal": layer >= blind, "cell_signal": blind < layers}
             row |= {"headline": layer == layers - 3} | _flipped(condition, anchor, share, i)
+            row |= {"floor": "text", "floor_auc": 0.72, **_band("auc", 0.8, 0.02)}
             row |= {"popularity": (30000.0 if q else 8000.0) * (1 + 0.1 * rng.random())}
             rows.append(row | _band("ci", mean, 4))
     return pd.DataFrame(rows)

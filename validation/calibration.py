@@ -80,7 +80,7 @@ def cell(
     scores: pd.DataFrame,
     truth: pd.DataFrame,
     answers: pd.DataFrame,
-    controls: pd.DataFrame,
+    curve: pd.DataFrame,
     crossing: pd.DataFrame,
     floors: pd.DataFrame,
     *,
@@ -94,7 +94,7 @@ def cell(
     Args:
         scores: the table of `anchorscope.probes.scores`, at least clean and knockout.
         truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
-        answers, controls, crossing: of the cell; dropped answers are left out.
+        answers, curve, crossing: of the cell; dropped answers are left out.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
 
@@ -118,7 +118,7 @@ def cell(
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
-        here = {**fixed, **_of_readout(readout, controls, crossing)}
+        here = {**fixed, **_of_readout(readout, curve, crossing)}
         moved = _moved(readout)
         covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
         for kind, z in product(kinds, ("all", "0", "1")):
@@ -153,12 +153,10 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     )
 
 
-def _of_readout(
-    readout: Readout, controls: pd.DataFrame, crossing: pd.DataFrame
-) -> dict[str, object]:
+def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -> dict[str, object]:
     """The columns that are the same for all samples of a read-out; arrays [layers] or values."""
     layers = np.arange(len(readout.clean))
-    signal = rows_where(controls, **readout.key)["cell_signal"]
+    signal = rows_where(curve, **readout.key)["cell_signal"]
     crossed = by_quantity(rows_where(crossing, **readout.key), layers)
     return {
         **readout.key,

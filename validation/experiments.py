@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.knockout.curve import complete
+from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap
@@ -136,7 +136,7 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
         cut, random = (readout.effects[name] for name in (KNOCKOUT, "random"))
-        counted = complete(readout, ordered, KNOCKOUT)
+        counted = control_is_complete(readout, ordered, KNOCKOUT)
         columns = {
             "id": ordered["id"],
             **readout.key,

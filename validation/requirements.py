@@ -132,18 +132,17 @@ def in_words(floors: pd.DataFrame) -> str:
 
 TABLES = ("controls", "curve", "crossing", "claims")
 """Tables of a cell that say whether it came out empty."""
-OF_CONTROLS = (
-    "probe_auc", "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high",
-)  # fmt: skip
 NULL_COLUMNS = {
     "control": "name of the control",
     "expectation": "why nothing can be found",
     **recurring("model", "dataset", "site", "position", "layer", "n"),
-    **dict.fromkeys(
-        OF_CONTROLS,
-        "the `cell_` columns of the controls; for shuffled labels, of the probes fitted to them",
+    **with_interval(
+        "auc_shuffled", "AUC of probes fitted to shuffled labels, where these are judged"
     ),
-    **recurring("signal"),
+    **with_interval(
+        "margin", "AUC above the hardest of 0.6 and the text models, as in [claims](#claims)"
+    ),
+    "signal": "the claim `signal`; for shuffled labels, whether `auc_shuffled_low` is above 0.6",
     "forbids": "claims that would be false positives in this cell",
     "empty": "whether none of them is made",
     "made": "which of them are made",
@@ -155,25 +154,18 @@ NULL_COLUMNS = {
 }
 """Column of the table → what it holds."""
 PLACE = ["site", "position", "layer"]
-SHUFFLED = {
-    "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
-    "auc_shuffled_high": "auc_high",
-}  # fmt: skip
-CELL = {
-    "cell_auc": "probe_auc", "cell_low": "auc_low", "cell_high": "auc_high", "cell_floor": "floor",
-    "cell_floor_auc": "floor_auc", "cell_gain": "gain", "cell_gain_low": "gain_low",
-    "cell_gain_high": "gain_high", "cell_signal": "signal",
-}  # fmt: skip
-"""Columns of the controls, of probes that learned shuffled labels and of the read-out as a whole,
-and their names here."""
+SHUFFLED = ["auc_shuffled", "auc_shuffled_low", "auc_shuffled_high"]
 FLIPPED = {"condition": "knockout", "anchor": "Q"}
 PAIR = {"estimate": "pair_right", "ci_low": "pair_right_low", "ci_high": "pair_right_high"}
+SIGNAL = {
+    "verdict": "signal", "estimate": "margin", "ci_low": "margin_low", "ci_high": "margin_high",
+}  # fmt: skip
 BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
-    ("curve", FLIPPED | {"anchor": "all"}, {"n": "n"}),
     ("curve", FLIPPED, {"share": "flip_share"}),
     ("curve", FLIPPED | {"condition": "random"}, {"share": "random_flip_share"}),
     ("crossing", {"quantity": "pair_right"}, PAIR),
     ("crossing", {"quantity": "pair_gold"}, {"estimate": "pair_gold"}),
+    ("claims", {"claim": "signal"}, SIGNAL),
     *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
 )
 """Table, rows of it, and their columns with their names here."""
@@ -184,10 +176,10 @@ def null_controls(
 ) -> pd.DataFrame:
     """Say of every null control whether it came out empty: none of the claims that it forbids.
 
-    AUCs, floor, gain and `signal` are those of the read-out as a whole, each sample scored at its
-    own fold's layer. At `prompt_end` a signal is none of what is forbidden, because the answer to
-    come can be read there. A control of shuffled labels is judged by the probes that learned them:
-    it has a signal where `auc_low` lies above 0.6, and no floor and no flips.
+    Claims score each sample at its own fold's layer. At `prompt_end` a signal is none of what is
+    forbidden, because the answer to come can be read there. A control of shuffled labels is judged
+    by the probes that learned them: it has a signal where `auc_shuffled_low` lies above 0.6, and no
+    other claims and no flips.
 
     Args:
         nulls: The controls' entries in the config, by name.
@@ -197,23 +189,21 @@ def null_controls(
         One row per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
 
     Raises:
-        AnchorscopeError: A probe's AUC has no interval, or no probe learned shuffled labels.
+        AnchorscopeError: No probe learned shuffled labels.
     """
     frames = []
     for place, (name, null) in enumerate(nulls.items()):
         of_cell = {kind: some[place] for kind, some in tables.items()}
-        judged = SHUFFLED if null["shuffled"] else CELL
         known = rows_where(of_cell["controls"], headline=True)
-        readouts = known[[*PLACE, *judged]].rename(columns=judged)
+        everyone = rows_where(of_cell["curve"], **FLIPPED | {"anchor": "all"})
+        readouts = known[[*PLACE, *SHUFFLED]].merge(everyone[[*PLACE, "n"]], on=PLACE)
         if null["shuffled"]:  # nothing but the AUC is known of these probes
-            readouts["signal"] = readouts["auc_low"] > LEAST_AUC
+            readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
         else:
-            readouts = _with_groups(readouts, of_cell)
-        if readouts["auc_low"].isna().any():
-            what = "the probe's AUC has no interval"
-            what += ": no labels were shuffled" * null["shuffled"]
+            readouts = _with_groups(readouts.drop(columns=SHUFFLED), of_cell)
+        if null["shuffled"] and readouts["auc_shuffled_low"].isna().any():
             where = f"null control {name}, {null['model']} on {null['dataset']}"
-            raise stale(what, where, "the cell's tables of ΔP")
+            raise stale("no labels were shuffled", where, "the cell's tables of ΔP")
         named = {key: null[key] for key in ("expectation", "model", "dataset")}
         named |= {"control": name, "forbids": ", ".join(null["forbids"])}
         made, untested = _made(readouts, null["forbids"])
@@ -242,8 +232,8 @@ def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], li
 
 def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the read-outs and what their groups and pairs do, blank where not measured."""
-    readouts["signal"] = readouts["signal"].astype(bool)
     for name, where, columns in BESIDE:
         rows = rows_where(tables[name], **where)[[*PLACE, *columns]].rename(columns=columns)
         readouts = readouts.merge(rows, how="left", on=PLACE, validate="1:1")
+    readouts["signal"] = readouts["signal"].map({YES: True, NO: False})
     return readouts

@@ -26,7 +26,7 @@ def calibration_cell(job: Any) -> Made:
         read_parquet(given.scores),
         read_parquet(given.truth),
         measured(read_parquet(given.answers), given.activations),
-        read_csv(given.controls),
+        read_csv(given.curve),
         read_csv(given.crossing),
         read_parquet(given.floors),
         fixed={

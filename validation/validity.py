@@ -106,8 +106,7 @@ def nulls(tables: Path) -> str:
         [
             f"`{row.control}`: {CONTROLS[row.control][0]}",
             CONTROLS[row.control][1],
-            f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
-            "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
+            f"AUC {ends(row, 'auc_shuffled')}" if pd.isna(row.margin) else ends(row, "margin"),
             ends(row, "pair_right"),
             "–" if pd.isna(row.pair_gold) else signed(row.pair_gold),
             "none" if pd.isna(row.made) else f"**{row.made}**",

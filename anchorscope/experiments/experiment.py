@@ -160,7 +160,9 @@ class Experiment:
     @property
     def controls(self) -> tuple[str, ...]:
         """The names of its controls."""
-        return tuple(dict.fromkeys(one.control for one in self.interventions if one.control))
+        return tuple(
+            dict.fromkeys(one.controlled_by for one in self.interventions if one.controlled_by)
+        )
 
     def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
         """Rows passed for a sample, see `Passes`."""

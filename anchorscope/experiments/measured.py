@@ -56,7 +56,7 @@ class Measured:
         rows = self.rows[self.rows["condition"] == condition].drop_duplicates("id")
         return rows.set_index(rows["id"].astype(str))[column].reindex(self.ids)
 
-    def complete(self, control: str) -> np.ndarray:
+    def control_is_complete(self, control: str) -> np.ndarray:
         """Whether every draw of a control acted on at least as many tokens as E_Q has, bool [n].
 
         False where it was not measured. Raises AnchorscopeError: the rows do not say how many.

@@ -55,7 +55,7 @@ def against_control(measured: Measured, name: str, control: str, *, delta_p: boo
     draws = measured.values(control)
     flips = 1.0 * ((exact > 0) != (clean > 0))
     random = ((draws > 0) != (clean > 0)).mean(axis=0)
-    counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.complete(control)
+    counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.control_is_complete(control)
     values = {"flips": flips, "random": random, "contrast": flips - random}
     if delta_p:
         points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)

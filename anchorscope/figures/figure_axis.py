@@ -30,7 +30,6 @@ class Axis:
         field: the column of the rows.
         number: format of the labels; "" for one that fits their distance.
         kind: of the scale of numbers.
-        margin: room beside the first and the last layer, in layers.
         angle: of the labels of names below a panel.
         grid: whether names have lines across the panel.
     """
@@ -41,8 +40,7 @@ class Axis:
     labelled: Sequence[str] | None = None
     field: str = "value"
     number: str = ""
-    kind: Literal["linear", "log", "sqrt"] = "linear"
-    margin: float = 0
+    kind: Literal["linear", "log"] = "linear"
     angle: float = 0
     grid: bool = False
 
@@ -80,7 +78,7 @@ def layers_of(axis: Axis, layers: int) -> Axis:
     All are labelled up to 10, then every 5, above 30 every 10, above 50 every 20.
     """
     step = next((step for most, step in ((10, 1), (30, 5), (50, 10)) if layers <= most), 20)
-    ends = (-axis.margin, max(layers - 1, 1) + axis.margin)
+    ends = (0, max(layers - 1, 1))
     return replace(axis, ticks=(ends, list(range(0, max(layers, 1), step))))
 
 

@@ -21,7 +21,15 @@ UPRIGHT = "upright"
 """Role of upright lines."""
 ABSENT = "absent"
 """Role of the words in a panel without data."""
-FADING = ("band", "behind", "dotted", "rings", "line", "markers", "crosses", "counts", "bars")
+LOOKS: Mapping[str, Sequence[float]] = {
+    "solid": [1, 0],
+    "dashed": [6, 4],
+    "dotted": DOTTED,
+    "dotdashed": [6, 2, 1.5, 2],
+    "longdashed": [12, 4],
+}
+"""Looks of the lines of `claims`, by the rows' `look`. They are roles, too."""
+FADING = ("band", *LOOKS, "rings", "line", "markers", "crosses", "counts", "bars")
 """Roles of what fades while another series is singled out."""
 Tips = Mapping[str, tuple[str, str]]
 
@@ -120,18 +128,12 @@ def _crosses(
     return views if counts else views[:1]
 
 
-LINES: Mapping[str, Sequence[float]] = {
-    "clean": [1, 0],
-    "exact tokens blocked": [6, 4],
-    "rest blocked": DOTTED,
-}
-"""Looks of the lines of `claims`, by the rows' `dash`."""
-
-
-def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
+def claims(
+    rows: pd.DataFrame, frame: Frame, looks: Sequence[str] = ("solid", "dashed")
+) -> alt.LayerChart:
     """Lines about 0 with bands, and markers that are filled where something is claimed.
 
-    Rows have `value`, `low`, `high`, `series` and `marker`; `dash` names a line's look, `banded`
+    Rows have `value`, `low`, `high`, `series` and `marker`; `look` is one of `looks`, `banded`
     rows have a band, and `claimed` fills a marker. All keep the colour of their series. A row with
     `least` has too few pairs, `n`, for a line; where no row has a line, the panel says so.
     """
@@ -139,21 +141,21 @@ def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     few, rows = rows[short], rows[~short].drop(columns="least", errors="ignore")
     look, colour = frame.look, frame.shared.legend
     data = alt.Chart(rows).encode(frame.x, frame.y, color=colour, detail="quantity:N")
-    lines = [
-        data.transform_filter(f"datum.dash === '{name}'").mark_line(
-            strokeWidth=(0.75 if name == "clean" else 0.55) * look.line_width, strokeDash=dash
+    lines = {
+        name: data.transform_filter(f"datum.look === '{name}'").mark_line(
+            strokeWidth=(0.75 if name == "solid" else 0.55) * look.line_width,
+            strokeDash=LOOKS[name],
         )
-        for name, dash in LINES.items()
-    ]
-    solid = data.transform_filter("datum.dash === 'clean'")
+        for name in looks
+    }
+    solid = data.transform_filter("datum.look === 'solid'")
     marked = solid.mark_point(size=0.7 * look.marker_size, strokeWidth=1, opacity=1)
     claimed = {"test": "datum.claimed", **cast(dict[str, Any], colour.to_dict())}
     white = alt.FillValue("white", condition=claimed)
-    roles = ("line", "behind", "dotted")
     views = [
         level(0, frame.y),
         frame.band(data.transform_filter("datum.banded")),
-        *(frame.part(line, role) for line, role in zip(lines, roles, strict=True)),
+        *(frame.part(line, name) for name, line in lines.items()),
         frame.part(marked.encode(fill=white, shape=alt.Shape("marker:N", scale=None)), "markers"),
         frame.reach(data),
     ]
@@ -165,21 +167,13 @@ def claims(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Shares stacked at each layer of `x`, or at each name of `y`, in the colours of their series.
+    """Shares stacked at each name of `y`, in the colours of their series.
 
-    `rows` are of `figure_data.stacked`; an axis of layers has a margin of ½.
+    `rows` are of `figure_data.stacked`.
     """
     data, x, y, colour = alt.Chart(rows), frame.x, frame.y, frame.shared.legend
-    if _of_names(y):
-        cells = data.mark_bar().encode(_as(x, "start"), y, x2="end:Q", color=colour)
-        places = data.encode(_as(x, "middle"), y)
-    else:
-        cells = data.transform_calculate(left="datum.layer - 0.5", right="datum.layer + 0.5")
-        cells = cells.mark_rect(stroke="white", strokeWidth=0.5, opacity=0.9)
-        cells = cells.encode(
-            _as(x, "left"), _as(y, "start"), x2="right:Q", y2="end:Q", color=colour
-        )
-        places = data.encode(x, _as(y, "middle"))
+    cells = data.mark_bar().encode(_as(x, "start"), y, x2="end:Q", color=colour)
+    places = data.encode(_as(x, "middle"), y)
     return frame.panel(rows, [frame.part(cells, "bars"), frame.reach(places)])
 
 

@@ -12,6 +12,7 @@ from anchorscope.figures.figure_axis import LAYERS, axis_of
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
+from anchorscope.passes.interventions import CLEAN, REGISTRY, blocked_arms
 
 NEEDED = (
     "model dataset site position layer quantity estimate ci_low ci_high n signal headline"
@@ -20,8 +21,6 @@ OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
 LEAST_PAIRS, LEAST_GOLD = 10, 50
 """With fewer pairs, or fewer pairs of gold answers, no claim is judged and no line is drawn."""
 SIDES = ("right", "wrong")
-PATHS = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
-"""Tokens blocked in all four passes of a pair → end of the quantity's name."""
 AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
     "signal": "signal",
@@ -33,18 +32,17 @@ CLAIMED = {
 """Claim → what the caption calls it."""
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
-HEADINGS = {
-    "pathway": "Comparison of answer and question (dashed: exact tokens blocked; dotted: all other "
-    "question tokens blocked)",
-    "truth": "Right answers above {own}wrong ones (solid: gold answers; dashed: {own}wrong "
-    "answers)",
-}
+COMPARISON = "Comparison of answer and question ({looks})"
+RIGHT_ANSWERS = (
+    "Right answers above {own}wrong ones (solid: gold answers; dashed: {own}wrong answers)"
+)
+"""Headings of the rows of panels."""
 NOT_CROSSED = (
     "There are no rows of swapped answers: the condition `crossed` was not measured, or no two "
     "answers could be swapped."
 )
 TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
-KEPT = ("model", "dataset", "series", "marker", "dash", "banded", "claimed", "least", *TIPS)
+KEPT = ("model", "dataset", "series", "marker", "look", "banded", "claimed", "least", *TIPS)
 
 
 def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -62,14 +60,27 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             continue
         counted = f"through_{side}" in set(cell["quantity"])
         first = f"through_{side}" if counted else f"pair_{side}"
-        for cut, end in PATHS.items():
-            rows = cell[cell["quantity"] == f"{first}{end}"]
+        for arm, look in _looks().items():
+            clean = arm == CLEAN.name
+            rows = cell[cell["quantity"] == (first if clean else f"{first}_{arm}")]
             of_pairs = "interaction" if side == "right" else "own_answer"
             lines = _claimed(rows, claims, "through_eq" if counted else of_pairs)
-            lines["claimed"] &= not end
-            lines = lines.assign(quantity=f"{side} answers, {cut}", dash=cut)
-            parts.append(lines.assign(banded=cut != "rest blocked"))
+            lines["claimed"] &= clean
+            lines = lines.assign(quantity=f"{side} answers, {REGISTRY[arm].label}", look=look)
+            parts.append(lines.assign(banded=look in ("solid", "dashed")))
     return _lines(parts, crossing)
+
+
+def _looks() -> dict[str, str]:
+    """Return the look of each arm's line: with nothing blocked, then those with tokens blocked."""
+    return dict(zip([CLEAN.name, *blocked_arms()], figure_panel.LOOKS, strict=False))
+
+
+def _comparison() -> str:
+    """Return the heading of the pathway, which says what each look of a line means."""
+    blocked = {arm: look for arm, look in _looks().items() if arm != CLEAN.name}
+    looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in blocked.items()]
+    return COMPARISON.format(looks="; ".join(looks))
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -89,8 +100,8 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             gold = name == "pair_gold"
             lines = _claimed(cell[cell["quantity"] == name], claims, "truth")
             lines["claimed"] &= gold
-            dash = "clean" if gold else "exact tokens blocked"
-            parts.append(lines.assign(quantity=quantity, dash=dash, banded=True))
+            look = "solid" if gold else "dashed"
+            parts.append(lines.assign(quantity=quantity, look=look, banded=True))
     return _lines(parts, crossing)
 
 
@@ -114,7 +125,7 @@ def _pairs(cell: pd.DataFrame, kind: str) -> int:
 def _too_few(cell: pd.DataFrame, n: int, least: int) -> pd.DataFrame:
     """Return a row without a value that says how many pairs a cell has, and how many it needs."""
     row = cell.head(1).assign(n=n, least=least, value=np.nan, low=np.nan, high=np.nan)
-    return row.assign(claimed=False, banded=False, quantity="too few pairs", dash="clean")
+    return row.assign(claimed=False, banded=False, quantity="too few pairs", look="solid")
 
 
 def _claimed(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFrame:
@@ -140,6 +151,7 @@ def _lines(parts: Sequence[pd.DataFrame], crossing: pd.DataFrame) -> pd.DataFram
 def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Panel]:
     """Return the rows of panels, of labelled tables of crossing and claims at one read-out."""
     low, unnamed = look.share_height / look.panel_height, replace(LAYERS, title=None)
+    of_arms = partial(figure_panel.claims, looks=list(_looks().values()))
     return [
         Panel(
             name,
@@ -147,13 +159,18 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
             axis_of(lines, AXIS_TITLE, step=STEP),
             TIPS,
             unnamed,
-            figure_panel.claims,
+            drawn_by,
             low,
-            HEADINGS[name].format(own=_own(claims)),
+            heading,
         )
-        for name, lines in (
-            ("pathway", pathway(crossing, claims)),
-            ("truth", truth(crossing, claims)),
+        for name, lines, drawn_by, heading in (
+            ("pathway", pathway(crossing, claims), of_arms, _comparison()),
+            (
+                "truth",
+                truth(crossing, claims),
+                figure_panel.claims,
+                RIGHT_ANSWERS.format(own=_own(claims)),
+            ),
         )
     ]
 

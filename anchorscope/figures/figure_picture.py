@@ -41,7 +41,7 @@ class Panel:
         draw: what draws a panel.
         height: of a panel, beside the look's own.
         heading: above the first panel of the row; the others keep its room. Of the first row, below
-            the column's own.
+            the heading of each column, or where that has a smaller line of its own, inside it.
         under: layers below the others.
         upright: lines, `model`, the axis' field and the `series` whose colour they have; grey
             without one.
@@ -211,10 +211,15 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         under = [*panel.under(rows, frame)]
         if panel.upright is not None:
             under.append(figure_panel.coloured_lines(rows_in(column, panel.upright), frame))
+        inside = panel.heading if panel is panels[0] and column.below else ""
+        if inside:
+            under.append(draw.row_lines(inside, look, visible=first))
         view = panel.draw(rows, replace(frame, under=under))
         if panel is panels[0]:
             below_it = column.below or panel.heading
-            view = view.properties(title=draw.panel_heading(column.heading, look, below_it))
+            gap = 10 if inside else 4
+            heading = draw.panel_heading(column.heading, look, below_it, gap)
+            view = view.properties(title=heading)
         elif panel.heading:
             view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
         views.append(view)

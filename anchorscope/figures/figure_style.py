@@ -205,7 +205,7 @@ def one_legend() -> alt.Resolve:
     return alt.Resolve(scale=dict.fromkeys(("color", "strokeDash", "shape"), "shared"))
 
 
-def panel_heading(text: str, look: Style, below: str = "") -> alt.TitleParams:
+def panel_heading(text: str, look: Style, below: str = "", gap: float = 4) -> alt.TitleParams:
     """The title of a panel, and a smaller line below it; long ones wrap and widen nothing."""
     size, small = look.panel_title_size, 0.88 * look.label_size
     return alt.TitleParams(
@@ -216,6 +216,7 @@ def panel_heading(text: str, look: Style, below: str = "") -> alt.TitleParams:
         subtitle=wrapped(below, look.panel_width, 0.5 * small) if below else alt.Undefined,
         subtitleFontSize=small if below else alt.Undefined,
         subtitleColor=SOFT if below else alt.Undefined,
+        offset=gap,
     )
 
 
@@ -236,17 +237,37 @@ def balanced(text: str, most: int) -> list[str]:
 
 def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:
     """What a row of panels shows, above its first panel; above the others as many blank lines."""
-    size = 0.88 * look.label_size
-    lines = wrapped(text, look.panel_width + look.spacing, 0.5 * size)
-    blank = " " if isinstance(lines, str) else [" "] * len(lines)
+    size, lines = 0.88 * look.label_size, _row_lines(text, look)
     return alt.TitleParams(
-        lines if visible else blank,
+        lines if visible else [" "] * len(lines),
         fontSize=size,
         fontWeight="normal",
         anchor="start",
         frame="group",
         offset=4,
     )
+
+
+def row_lines(text: str, look: Style, *, visible: bool = True) -> alt.Chart:
+    """The same as a layer of a panel whose title says something else."""
+    size, lines = 0.88 * look.label_size, _row_lines(text, look)
+    words = alt.Chart(alt.Data(values=[{}])).mark_text(
+        text=lines if visible else [" "] * len(lines),
+        align="left",
+        baseline="bottom",
+        fontSize=size,
+        lineHeight=1.25 * size,
+        color=INK,
+        clip=False,
+    )
+    first_line = -4 - 1.25 * size * (len(lines) - 1)
+    return words.encode(x=alt.value(0), y=alt.value(first_line))
+
+
+def _row_lines(text: str, look: Style) -> list[str]:
+    """The lines of a row's heading, no wider than a panel and the space beside it."""
+    width = look.panel_width + look.spacing
+    return balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:

@@ -43,15 +43,20 @@ class Intervention:
     prompt: str | None = None
     # the condition that its effects are differences to: of a cut behind another prompt, that with
     # nothing cut behind the same one
-    against: str = "clean"
-    # the condition that does as much to other tokens, reported beside
-    control: str | None = None
+    compared_with: str = "clean"
+    # the control that does as much to other tokens
+    controlled_by: str | None = None
     # the condition that does the same behind the partner's question; both are an arm of crossing
-    crossed: str | None = None
-    # the condition drawn beside it where it has no control: it acts on more tokens, or on none
-    beside: str | None = None
+    behind_partner: str | None = None
+    # without a control of its own: the control over whose complete samples its flips are counted
+    counted_with: str | None = None
     # passed in a batch of its own, on the model's ordinary path without our mask
     own_batch: bool = False
+
+    @property
+    def blocks(self) -> str:
+        """The tokens that a cut blocks, in words, such as `every question token`."""
+        return self.label.replace(" blocked", "")
 
     @property
     def partial(self) -> bool:
@@ -62,11 +67,6 @@ class Intervention:
     def reads_outputs(self) -> bool:
         """Whether the main run keeps the probabilities of the answer's tokens."""
         return self.role in ("clean", "arm", "gold")
-
-    @property
-    def companion(self) -> str | None:
-        """The condition drawn beside it: its control, if it has one."""
-        return self.control or self.beside
 
     @property
     def drawn(self) -> bool:
@@ -143,34 +143,37 @@ answer behind the own question, and behind the partner's."""
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
 REST = "every other question token"
 RECORDS = (
-    Intervention("clean", "nothing blocked", "nothing is blocked", "clean", crossed="crossed"),
+    Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
+                 behind_partner="crossed"),
     Intervention("knockout", "exact question tokens blocked",
                  f"attention to {EXACT} is blocked", "cut",
-                 ("knockout",), "exact", control="random", crossed="crossed-knockout"),
+                 ("knockout",), "exact", controlled_by="random",
+                 behind_partner="crossed-knockout"),
     Intervention("random", "as many random question tokens blocked",
                  f"attention to {AS_MANY} is blocked", "control", ("random",), "random"),
     Intervention("rest", "every other question token blocked",
                  f"attention to {REST} is blocked", "cut",
-                 ("rest",), "rest", crossed="crossed-rest"),
+                 ("rest",), "rest", behind_partner="crossed-rest"),
     Intervention("question", "every question token blocked",
                  "attention to every question token is blocked", "cut",
-                 ("question",), "question", beside="random"),
+                 ("question",), "question", counted_with="random"),
     Intervention("crossed", "nothing blocked, partner's question",
                  "the answers of two questions are swapped",
                  "arm", ("crossed",), prompt=CROSSED),
     Intervention("crossed-knockout", "exact question tokens blocked, partner's question",
                  f"attention to {EXACT} of the partner's question is blocked",
-                 "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, against="crossed"),
+                 "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, compared_with="crossed"),
     Intervention("crossed-rest", "every other question token blocked, partner's question",
                  f"attention to {REST} of the partner's question is blocked",
-                 "cut", ("crossed", "rest"), "rest", prompt=CROSSED, against="crossed"),
+                 "cut", ("crossed", "rest"), "rest", prompt=CROSSED, compared_with="crossed"),
     Intervention("gold", "gold answer", "the gold answer stands in the answer's place",
-                 "gold", ("crossed", "gold"), prompt=GOLD, crossed="crossed-gold"),
+                 "gold", ("crossed", "gold"), prompt=GOLD,
+                 behind_partner="crossed-gold"),
     Intervention("crossed-gold", "gold answer, partner's question",
                  "the gold answers of two questions are swapped",
-                 "gold", ("crossed", "gold"), prompt=CROSSED_GOLD, against="gold"),
+                 "gold", ("crossed", "gold"), prompt=CROSSED_GOLD, compared_with="gold"),
     Intervention("noop", "nothing blocked (noise)", "nothing is blocked",
-                 "noise", ("noop",), beside="random", own_batch=True),
+                 "noise", ("noop",), counted_with="random", own_batch=True),
 )  # fmt: skip
 REGISTRY = {one.name: one for one in RECORDS}
 """What the main run can measure, by name, in the order of tables and passes. What a record needs
@@ -185,26 +188,28 @@ def of_role(*roles: Role) -> list[Intervention]:
 
 def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
     """Every cut that has a control, and that control."""
-    return [(one, REGISTRY[one.control]) for one in of_role("cut") if one.control]
+    return [(one, REGISTRY[one.controlled_by]) for one in of_role("cut") if one.controlled_by]
 
 
-def arms() -> list[tuple[Intervention, Intervention]]:
-    """Every condition that is also measured behind the partner's question, and that condition."""
-    return [(one, REGISTRY[one.crossed]) for one in REGISTRY.values() if one.crossed]
+def arms() -> dict[str, tuple[Intervention, Intervention]]:
+    """Arm of crossing → its condition behind the own question, and that behind the partner's."""
+    crossed = [one for one in REGISTRY.values() if one.behind_partner]
+    return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
+
+
+def blocked_arms() -> list[str]:
+    """The arms of crossing in which question tokens are blocked, in the registry's order."""
+    return [name for name, (own, _) in arms().items() if own.role == "cut"]
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """The control whose completeness decides which samples of a condition are counted in pairs.
+    """The control over whose complete samples the flips of a condition are counted, if any.
 
-    A condition's own control, a control itself, or that of the condition it is drawn beside; None
-    for the other roles.
+    A control itself, a condition's own control, or the one that it is counted with.
     """
     one = REGISTRY[condition]
-    if one.role == "control":
-        return one
-    if one.role not in ("cut", "noise") or one.companion is None:
-        return None
-    return pairing_control(one.companion)
+    name = one.name if one.role == "control" else one.controlled_by or one.counted_with
+    return REGISTRY[name] if name else None
 
 
 def on(settings: Settings) -> list[tuple[Intervention, int]]:

@@ -92,7 +92,7 @@ class Draws:
         """
         rows = places(self.ids, answers["id"], f"refitted probes, read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
-        wanted |= {interventions.REGISTRY[name].against for name in wanted}
+        wanted |= {interventions.REGISTRY[name].compared_with for name in wanted}
         scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
         for key, s in self.scores.items():
             scored, condition, draw = key.rsplit("/", 2)

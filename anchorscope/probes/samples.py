@@ -26,7 +26,7 @@ MARGIN = 0.01
 class Effects:
     """What one condition does to each sample at each layer, [draws, layers, n].
 
-    Against the clean pass; of a cut behind another prompt, against `Intervention.against`.
+    Against the clean pass; of a cut behind another prompt, against `Intervention.compared_with`.
     """
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
@@ -240,7 +240,7 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
     effects: dict[str, Effects] = {}
     for one in interventions.REGISTRY.values():
         if one.role != "clean" and (draws := _draws_of(one.name, scores)):
-            effects[one.name] = _effects(scores[one.against, 0], draws)
+            effects[one.name] = _effects(scores[one.compared_with, 0], draws)
     return effects
 
 

@@ -1,8 +1,8 @@
 """Scores: what the probe of each layer says of each sample, under every condition, out of fold.
 
-Beside the probe itself (`clean`), which scores every condition, three others tell what a flip is
-made of: `refit` has seen the condition (what information is left), `offset` is the probe with its
-offset fitted anew (what a mere shift does), `shuffled` has learned labels that mean nothing.
+Beside the probe itself (`clean`), which scores every condition, there are two others: `offset` is
+the probe with its offset fitted anew (what a mere shift does), `shuffled` has learned labels that
+mean nothing.
 
 First the probes of a read-out are fitted, then they score every condition. Hidden states are read
 once, by blocks of layers: all that needs a block is done while it is held.
@@ -33,8 +33,8 @@ COLUMNS = {
     "readout": "such as `mlp/final`",
     "condition": "what was blocked or swapped",
     "draw": "number of the random draw",
-    "probe": "`clean`; `refit`, fitted to the condition's own activations; `offset`, with only the "
-    "offset refitted; `shuffled`, fitted to shuffled labels",
+    "probe": "`clean`; `offset`, with only the offset refitted; `shuffled`, fitted to shuffled "
+    "labels",
     "fold": "the sample's outer fold",
     "c": "inverse penalty",
     **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
@@ -84,6 +84,13 @@ class _Rows:
     places: np.ndarray  # of the samples among the design's, int64 [rows]
     x: Features  # [layers, rows, width]
 
+    def check_complete(self) -> None:
+        """Refuse rows that lack a sample of the design: AnchorscopeError."""
+        n = len(self.design.ids)
+        if missing := n - len(self.places):
+            what = f"{missing} of {n} samples have no {self.condition[0]} activations"
+            raise self.other_samples(what)
+
     def other_samples(self, what: str) -> AnchorscopeError:
         message = f"activations and answers are not of the same samples: {what}"
         where = f"read-out {self.readout}, condition {self.condition[0]}"
@@ -96,7 +103,6 @@ class _Steps:
 
     clean: int  # fit the probes and choose their penalties
     draws: int  # fit those of the bootstrap draws
-    refit: int  # fit probes to a condition
     scored: int  # score a condition
 
     @classmethod
@@ -104,15 +110,11 @@ class _Steps:
         folds = len(design.inner)
         each = folds + len(design.inner_folds)
         scored = 1 + folds * (1 + draws) // WORTH_A_FIT
-        return cls(each * len(design.settings.penalties), folds * draws, each, scored)
+        return cls(each * len(design.settings.penalties), folds * draws, scored)
 
-    def under(self, condition: Condition) -> int:
-        """The steps of one condition."""
-        return self.scored + (self.refit if has_refit(*condition) else 0)
-
-    def under_all(self, conditions: Sequence[Condition]) -> int:
-        """The steps of a read-out under some conditions and the clean pass."""
-        return self.clean + self.draws + sum(map(self.under, conditions))
+    def under_all(self, conditions: int) -> int:
+        """Count the steps of a read-out under the clean pass and so many conditions."""
+        return self.clean + self.draws + conditions * self.scored
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,7 @@ class CellScores:
 
         A table has a row for each sample and layer with the columns `COLUMNS`, see
         docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
-        `shuffled` is at balanced prior and not calibrated (p is NaN). `refit` is fitted with C of
-        the clean probe.
+        `shuffled` is at balanced prior and not calibrated (p is NaN).
 
         Raises:
             AnchorscopeError: a probe cannot be fitted, or the ids of activations are not those of
@@ -142,14 +143,14 @@ class CellScores:
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN).x) for readout in self.readouts]
         steps = _Steps.of(self.design, len(self.draws))
-        with Progress(total=sum(layers) * steps.under_all(others), unit="steps") as progress:
+        with Progress(total=sum(layers) * steps.under_all(len(others)), unit="steps") as progress:
             for readout, n in zip(self.readouts, layers, strict=True):
                 probes = self._fit(readout, steps, progress)
                 self.fitted[readout] = probes.clean.fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
                     yield from self._scored(self._measured(readout, condition), probes)
-                    progress.update(n * steps.under(condition))
+                    progress.update(n * steps.scored)
 
     def _measured(self, readout: str, condition: Condition) -> _Rows:
         ids, x = self.activations(readout, *condition)
@@ -197,30 +198,26 @@ class CellScores:
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
     def _scored(self, rows: _Rows, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """A condition, scored by the probes and by those that are fitted to it."""
+        """A condition, scored by the probes, and with the offset fitted to it."""
         design, places, clean = self.design, rows.places, probes.clean.fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
-        whole = _of_everyone(rows) if has_refit(*rows.condition) else None
-        s_parts, draw_parts, refit_parts = [], [], []
+        refitted = has_offset(*rows.condition)
+        if refitted:
+            rows.check_complete()
+        s_parts, draw_parts = [], []
         for x in blocks(rows.x):
             here = clean.at(x.layers)
             s_parts.append(out_of_fold(here, x, fold))
             if probes.draws is not None:
                 draw_parts.append(out_of_fold(probes.draws.fitted.at(x.layers), x, of_draw))
-            if whole is not None:
-                everyone = Part(whole.x, x.layers)
-                refit = fitting.fit(everyone, design, here.c, device=self.device)
-                refit_parts.append(Learned(refit, out_of_fold(refit, everyone, design.fold)))
         if draw_parts:
             self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)
         table = partial(_table, rows.readout, rows.condition, design)
         yield table(places, "clean", clean, s)
-        if whole is not None:
+        if refitted:
             shifted, offset = _offset_refit(clean, s, design, places)
             yield table(places, "offset", clean, shifted).assign(offset=offset)
-            again = _joined(refit_parts)
-            yield table(whole.places, "refit", again.fitted, again.s)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
@@ -240,18 +237,16 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     return Draws(design.ids, weights[usable])
 
 
-def has_refit(condition: str, draw: int) -> bool:
-    """Whether probes, and offsets, are fitted anew to it: to a cut that has a control."""
+def has_offset(condition: str, draw: int) -> bool:
+    """Whether the offset is fitted anew to it: to a cut that has a control."""
     cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
     return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
 def _of_everyone(rows: _Rows) -> _Rows:
     """The same in the order of the design's samples, of which none may be missing."""
+    rows.check_complete()
     n, order = len(rows.design.ids), np.argsort(rows.places)
-    if missing := n - len(order):
-        what = f"{missing} of {n} samples have no {rows.condition[0]} activations"
-        raise rows.other_samples(what)
     if (order == np.arange(n)).all():
         return rows
     return replace(rows, places=np.arange(n), x=Reordered(rows.x, torch.as_tensor(order)))

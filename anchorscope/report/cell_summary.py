@@ -47,8 +47,8 @@ def summary(
 ) -> dict[str, Any]:
     """Return the main numbers of a cell; shares are fractions, ΔP percentage points.
 
-    Claims, `probe_auc`, `floor` and `gain` score each sample at the layer of its fold. All other
-    numbers are those of the headline layer.
+    Claims score each sample at the layer of its fold. All other numbers are those of the headline
+    layer.
 
     Args:
         readout: `<site>/<position>`, by default the first of the config that was measured.
@@ -90,25 +90,25 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         rows_at(tables[name], pair) for name in ("controls", "contrasts", "crossing", "claims")
     )
     require(claims, ["claim", "verdict"])
-    headline = controls[true(controls["headline"])].to_dict("records")[0]
+    everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
+    headline = everyone[true(everyone["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
-    floor = "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"]
+    beside = controls[controls["layer"] == layer].to_dict("records")[0]
+    floor = "" if pd.isna(headline["floor"]) else headline["floor"]
     return {
         "readout": readout,
         "headline_layer": layer,
-        "layers": len(controls),
+        "layers": len(everyone),
         "n": int(headline["n"]),
-        "share_wrong": _number(headline["share_wrong"]),
+        "share_wrong": 1 - float(headline["answer_accuracy"]),
         "claims": (judged := _claims(claims)),
         "signal": judged["signal"]["verdict"] == YES,
-        "probe_auc": _interval(headline, "cell_auc", "cell"),
-        "floor": {"name": floor, "auc": _number(headline["cell_floor_auc"])},
-        "gain": _interval(headline, "cell_gain"),
+        "probe_auc": _interval(headline, "probe_auc", "auc"),
+        "floor": {"name": floor, "auc": _number(headline["floor_auc"])},
         "layer_signal": bool(headline["signal"]),
-        "layers_without_signal": [int(k) for k in controls["layer"][~true(controls["signal"])]],
-        "prompt_end": _interval(headline, "prompt_end_auc", "prompt_end"),
-        "added": _interval(headline, "added_auc", "added"),
-        "flips": _flips(headline, curve[curve["layer"] == layer]),
+        "layers_without_signal": [int(k) for k in everyone["layer"][~true(everyone["signal"])]],
+        "prompt_end_auc": _number(beside["prompt_end_auc"]),
+        "flips": _flips(beside, curve[curve["layer"] == layer]),
         "published": _published(contrasts[contrasts["layer"] == layer]),
         "crossing": _crossing(crossing[crossing["layer"] == layer]),
         "delta_p": _delta_p(curve[curve["layer"] == layer]),
@@ -161,17 +161,17 @@ def _claims(claims: pd.DataFrame) -> dict[str, dict[str, Any]]:
     }
 
 
-def _flips(headline: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
+def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
     """Return the shares that flip under the knockout, behind the own and the partner's question.
 
     `partner` is None where no answers were swapped. Each share has its own number of samples.
     """
-    crossed = curve[(curve["condition"] == "crossed-knockout") & (curve["anchor"] == "all")]
+    everyone = curve[curve["anchor"] == "all"].set_index("condition")["n"]
     return {
-        "own": _number(headline["flip_share"]),
-        "n": int(headline["n"]),
-        "partner": _number(headline.get("crossed-knockout_flip_share")),
-        "n_partner": int(crossed["n"].sum()),
+        "own": _number(beside["flip_share"]),
+        "n": int(everyone["knockout"]),
+        "partner": _number(beside["crossed-knockout_flip_share"]),
+        "n_partner": int(everyone.get("crossed-knockout", 0)),
     }
 
 

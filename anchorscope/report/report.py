@@ -23,6 +23,7 @@ from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, true
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figure_notes import GROUPS, span
+from anchorscope.passes.interventions import REGISTRY
 from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.storage import provenance
@@ -101,6 +102,7 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
     return {
         "config": config,
         "options": options,
+        "conditions": {name: one.label for name, one in REGISTRY.items()},
         "models": models,
         "datasets": datasets,
         "cells": cells,
@@ -134,9 +136,9 @@ def _table(root: Path, name: str) -> pd.DataFrame:
 def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
     """Rows of a figure's tables at its read-out and each cell's headline layer."""
     root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
-    controls = rows_at(_table(root, f"{figure}.controls"), readout)
+    curve = rows_at(_table(root, figure), readout)
     keys = ["model", "dataset", "site", "position", "layer"]
-    chosen = controls.loc[controls["headline"], [*keys, "signal", "cell_signal"]]
+    chosen = curve.loc[curve["headline"], [*keys, "signal", "cell_signal"]].drop_duplicates(keys)
     rows = {}
     for name in TABLES:
         table = _table(root, figure if name == "curve" else f"{figure}.{name}")

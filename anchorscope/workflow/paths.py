@@ -21,7 +21,7 @@ from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
 
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
-BESIDE = ("contrasts", "controls", "crossing", "claims", "strata", "density")
+BESIDE = ("contrasts", "controls", "crossing", "claims")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Tables of a cell, and of a figure, with the ends of their names."""
 
@@ -156,7 +156,7 @@ class Paths:
         return [f"{self.root}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
 
     def views_of(self, figure: str) -> list[str]:
-        """The pictures beside a figure: its controls, its probes, and every other read-out."""
+        """The pictures beside a figure: its evidence, and every other read-out."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]

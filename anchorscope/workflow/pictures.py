@@ -15,29 +15,19 @@ from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_view import View
 
 FIGURE = View("", "figures.figure_main:chart", ("", "crossing", "claims"))
-BESIDE = {
-    "controls": View(
-        "Controls: what else flips, and how good the probes are",
-        "experiments.knockout.figure_controls:controls_chart",
-        ("controls",),
-    ),
-    "crossing": View(
-        "What the probes read: question, answer, pair",
-        "experiments.crossing.figure:crossing_chart",
-        ("crossing", "claims"),
-    ),
-    "probes": View(
-        "The probes", "experiments.knockout.figure_probes:probes_chart", ("controls", "", "density")
-    ),
-}
-"""The pictures of the main run beside the figure itself."""
+EVIDENCE = View(
+    "Evidence: what the probes know, and what flips them",
+    "experiments.knockout.figure_evidence:evidence_chart",
+    ("controls", ""),
+)
+"""The picture of the main run beside the figure itself."""
 READOUTS = View("ΔP at every read-out", "figures.figure_main:readouts_chart", ("",))
 """The same of several read-outs."""
 
 
 def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
     """View → picture; the figure's own is the empty one. `readouts` are those with a view."""
-    found = {"": FIGURE, **BESIDE}
+    found = {"": FIGURE, "evidence": EVIDENCE}
     if len(readouts) > 1:
         found["readouts"] = READOUTS
     found |= dict.fromkeys(readouts.values(), FIGURE)

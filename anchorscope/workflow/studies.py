@@ -22,7 +22,7 @@ ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3,
 """Stages whose products a study may take from the main one, in running order."""
 
 TARGETS = (
-    "all controls detection detectors report calibration calibration-experiments null-controls"
+    "all evidence detection detectors report calibration calibration-experiments null-controls"
     " reproduction retrain retrain-seeds".split()
 ) + list(registry.EXPERIMENTS)
 """What Snakemake builds by name beside the figures."""
@@ -110,7 +110,7 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     main, calibration = Study(config.root, config), studies[calibration_root(config)]
     if target in config.figures:
         return _cells([main], config.cells(target))
-    if target in ("all", "controls", "detection", "detectors", "report", *registry.EXPERIMENTS):
+    if target in ("all", "evidence", "detection", "detectors", "report", *registry.EXPERIMENTS):
         return _cells([main], shown_cells(config))
     if target in ("calibration", "calibration-experiments"):
         return _cells([calibration], held_cells(config))

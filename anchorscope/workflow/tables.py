@@ -31,7 +31,6 @@ def delta_p(job: Any) -> Made:
         read_parquet(given.floors),
         measured(read_parquet(given.answers), given.activations),
         Draws.read(given.draws),
-        probe=chosen.probe,
         bootstrap=chosen.bootstrap,
         seed=chosen.seed,
     )
@@ -66,8 +65,8 @@ def of_figure(job: Any) -> Made:
     """The tables of a figure, p of the claims corrected for its cells."""
     made, facts = joined(job)
     claims = crossing.corrected(made["claims"], job.params.level)
-    own = {name: crossing.with_signal(made[name], claims) for name in ("curve", "controls")}
-    return {**made, **own, "claims": claims}, facts
+    curve = crossing.with_signal(made["curve"], claims)
+    return {**made, "curve": curve, "claims": claims}, facts
 
 
 def samples(job: Any) -> Made:

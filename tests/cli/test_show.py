@@ -41,19 +41,23 @@ def test_show_says_what_the_tables_hold(run, built):
         read_csv(built / f"rows{end}.csv") for end in ("", ".contrasts", ".controls", ".claims")
     )
     found = run("show", "near", "rows", "--json").json
-    head = beside[beside["headline"]].iloc[0]
-    assert (found["headline_layer"], found["n"]) == (head["layer"], head["n"])
-    for name, source in (("probe_auc", "cell"), ("gain", "cell_gain")):
-        value = head["cell_auc" if name == "probe_auc" else "cell_gain"]
-        ends = {end: head[f"{source}_{end}"] for end in ("low", "high")}
-        assert found[name] == {"value": value} | ends
-    assert (found["signal"], found["layer_signal"]) == (head["cell_signal"], head["signal"])
-    assert found["floor"] == {"name": head["cell_floor"], "auc": head["cell_floor_auc"]}
-    assert found["layers_without_signal"] == list(beside["layer"][~beside["signal"]])
+    of_knockout = curve.query("anchor == 'all' and condition == 'knockout'")
+    at_headline, head = (
+        of_knockout[of_knockout["headline"]].iloc[0],
+        beside[beside["headline"]].iloc[0],
+    )
+    assert (found["headline_layer"], found["n"]) == (head["layer"], at_headline["n"])
+    auc = {"value": "probe_auc", "low": "auc_low", "high": "auc_high"}
+    assert found["probe_auc"] == {end: at_headline[column] for end, column in auc.items()}
+    flags = (at_headline["cell_signal"], at_headline["signal"])
+    assert (found["signal"], found["layer_signal"]) == flags
+    assert found["floor"] == {"name": at_headline["floor"], "auc": at_headline["floor_auc"]}
+    assert found["layers_without_signal"] == list(of_knockout["layer"][~of_knockout["signal"]])
+    assert found["prompt_end_auc"] == head["prompt_end_auc"]
     everyone = curve.query("anchor == 'all' and condition == 'crossed-knockout'")
     assert found["flips"] == {
         "own": pytest.approx(head["flip_share"]),
-        "n": head["n"],
+        "n": at_headline["n"],
         "partner": pytest.approx(head["crossed-knockout_flip_share"]),
         "n_partner": everyone["n"][everyone["layer"] == head["layer"]].sum(),
     }

@@ -200,10 +200,10 @@ def test_a_control_acts_on_as_many_tokens_as_what_it_controls(
 ) -> None:
     n_tokens = rows.groupby(["id", "condition"])["n_tokens"].max().unstack("condition")
     for one in experiment.interventions:
-        if one.name in n_tokens and one.control in n_tokens:
-            both = n_tokens[[one.control, one.name]].dropna()
-            control, acted_on = both[one.control], both[one.name]
-            said = f"{one.control} acts on as many tokens as {one.name}, or on all there are"
+        if one.name in n_tokens and one.controlled_by in n_tokens:
+            both = n_tokens[[one.controlled_by, one.name]].dropna()
+            control, acted_on = both[one.controlled_by], both[one.name]
+            said = f"{one.controlled_by} acts on as many tokens as {one.name}, or on all there are"
             assert (control <= acted_on).all() and (control == acted_on).mean() > 0.5, said
 
 

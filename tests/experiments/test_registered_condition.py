@@ -13,7 +13,7 @@ from scored import score
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import swapped
-from anchorscope.experiments.knockout import contrasts, controls, curve, strata
+from anchorscope.experiments.knockout import contrasts, controls, curve
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import activations, interventions, planning
@@ -23,7 +23,7 @@ from anchorscope.probes.fitting import Settings
 
 CUT = Intervention(
     "first", "first question tokens blocked", "attention to the first question tokens is blocked",
-    "cut", ("first",), "first", control="first-random",
+    "cut", ("first",), "first", controlled_by="first-random",
 )  # fmt: skip
 CONTROL = Intervention(
     "first-random", "as many random tokens blocked",
@@ -106,22 +106,21 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     drawn = scores.drawn(measured, fitting.design(measured, settings))
     table = score(*given, draws=drawn)
     probes = table.groupby("condition")["probe"].agg(set)
-    assert probes["first"] == {"clean", "refit", "offset"} and probes["first-random"] == {"clean"}
+    assert probes["first"] == {"clean", "offset"} and probes["first-random"] == {"clean"}
     assert f"{READOUT}/first-random/1" in drawn.scores
 
     made = {
         made.__name__: analysis.table(made, table, measured, draws=20, refits=drawn)
-        for made in (curve.curve, contrasts.contrasts, strata.report)
+        for made in (curve.curve, contrasts.contrasts)
     }
     curves, paired = made["curve"], made["contrasts"]
     both = paired.query("contrast == 'first-first-random' and quantity == 'share'")
     assert (both["n"] == (~few).sum()).all() and (both["estimate"] > 0).all()
     assert set(paired["contrast"]) == {"first-first-random", "knockout-random"}
-    assert set(made["report"]["condition"]) == {"knockout", "random", "first", "first-random"}
     mine = curves.query("condition == 'first' and anchor == 'all'")
     assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
     (one,) = analysis.analyses(table, measured, draws=20)
-    quiet = controls.controls(one, table, drawn.ids, balanced=True)
+    quiet = controls.controls(one, table, drawn.ids)
     assert list(quiet) == list(controls.columns())
     assert quiet[["first_flip_share", "first-random_flip_share"]].notna().all(axis=None)
 
@@ -149,18 +148,16 @@ def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
     paired = {name for name, one in pairing.items() if one is not None}
     assert paired == {"knockout", "random", "question", "noop"}
     assert {pairing[name] for name in paired} == {REGISTRY["random"]}
-    assert {name for name in REGISTRY if scores.has_refit(name, 0)} == {"knockout"}
-    assert not scores.has_refit("knockout", 1)
+    assert {name for name in REGISTRY if scores.has_offset(name, 0)} == {"knockout"}
+    assert not scores.has_offset("knockout", 1)
 
 
 def test_the_arms_of_crossing_are_the_conditions_measured_behind_both_questions() -> None:
-    arms = {one.name: other.name for one, other in interventions.arms()}
-    assert arms == {
-        "clean": "crossed", "knockout": "crossed-knockout", "rest": "crossed-rest",
-        "gold": "crossed-gold",
-    }  # fmt: skip
-    assert {name: (name, other) for name, other in arms.items()} == swapped.ARMS
-    assert swapped.BLOCKED == ("knockout", "rest")
+    arms = {name: [one.name for one in both] for name, both in interventions.arms().items()}
+    needed = ("clean", "knockout", "rest", "gold")
+    crossed = {name: "crossed" if name == "clean" else f"crossed-{name}" for name in needed}
+    assert {name: [name, other] for name, other in crossed.items()}.items() <= arms.items()
+    assert {"knockout", "rest"} <= {*interventions.blocked_arms()} <= {*arms} - {"clean", "gold"}
     assert (swapped.OWN, swapped.GOLD) == ("clean", "gold")
 
 

@@ -16,13 +16,10 @@ from figure_tables import (
     controls_of,
     crossing_of,
     curve_of,
-    density_of,
     pictured,
 )
 
-from anchorscope.experiments.crossing.figure import crossing_chart
-from anchorscope.experiments.knockout.figure_controls import controls_chart
-from anchorscope.experiments.knockout.figure_probes import probes_chart
+from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.figures.figure_files import keywords
 from anchorscope.figures.figure_main import chart, choices, readouts_chart
 from anchorscope.figures.figure_notes import LINES, Caption
@@ -42,22 +39,18 @@ def tables() -> dict[str, pd.DataFrame]:
     curve = curve_of(MODELS, DATASETS, LAYERS, READOUTS[:4], blind=1)
     curve.loc[curve["dataset"] == "b", ["signal", "cell_signal"]] = False
     curve.loc[(curve["anchor"] == "Q") & (curve["layer"] == 1), "thin"] = True
-    controls = controls_of(MODELS, DATASETS, LAYERS, blind=1)
     return {
         "curve": curve,
         "crossing": crossing_of(MODELS, DATASETS, LAYERS, READOUTS[:4]),
         "claims": claims_of(MODELS, DATASETS, LAYERS, READOUTS[:4]),
-        "controls": controls,
-        "density": density_of(MODELS, DATASETS),
+        "controls": controls_of(MODELS, DATASETS, LAYERS),
         "calibration": calibration_of(MODELS, DATASETS, LAYERS),
     }
 
 
 VIEWS: dict[str, tuple[Callable[..., Any], Sequence[str]]] = {
     "figure": (chart, ["curve", "crossing", "claims"]),
-    "crossing": (crossing_chart, ["crossing", "claims"]),
-    "controls": (controls_chart, ["controls"]),
-    "probes": (probes_chart, ["controls", "curve", "density"]),
+    "evidence": (evidence_chart, ["controls", "curve"]),
     "readouts": (readouts_chart, ["curve"]),
     "calibration": (calibration_chart, ["calibration"]),
 }

@@ -8,18 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser import driven, needs_browser
-from figure_tables import (
-    DATASETS,
-    MODELS,
-    READOUTS,
-    claims_of,
-    controls_of,
-    crossing_of,
-    curve_of,
-    density_of,
-)
+from figure_tables import DATASETS, MODELS, READOUTS, claims_of, controls_of, crossing_of, curve_of
 
-from anchorscope.experiments.knockout.figure_probes import probes_chart
+from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.figures.figure_files import narrowed, save
 from anchorscope.figures.figure_main import chart, choices, readouts_chart, title_of
 from anchorscope.figures.figure_page import interactive
@@ -85,8 +76,8 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             pairs = rows_of(3 * k + 1, view)
             truth = rows_of(3 * k + 2, view)
             for lines, answers, quantity in (
-                (pairs, "right answers, exact tokens blocked", "through_right_knockout"),
-                (pairs, "right answers, rest blocked", "through_right_rest"),
+                (pairs, "right answers, exact question tokens blocked", "through_right_knockout"),
+                (pairs, "right answers, every other question token blocked", "through_right_rest"),
                 (truth, "gold answers", "pair_gold"),
             ):
                 got = lines[lines["quantity"] == answers]["value"]
@@ -179,7 +170,7 @@ def test_a_narrow_window_stacks_panels_and_switches_them_too(tmp_path: Path) -> 
 def test_figures_of_other_sorts_are_drawn_too(tmp_path: Path) -> None:
     controls = controls_of(MODELS, TWO, LAYERS)
     figures = {
-        "probes": probes_chart(controls, table(), density_of(MODELS, TWO), **LOOKS),
+        "evidence": evidence_chart(controls, table(), **LOOKS),
         "readouts": readouts_chart(table(), **NAMED),
     }
     for name, figure in figures.items():

@@ -242,7 +242,11 @@ def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_
     assert whole in said
 
 
-PATHWAY = {"clean": "", "exact tokens blocked": "_knockout", "rest blocked": "_rest"}
+PATHWAY = {
+    "nothing blocked": "",
+    "exact question tokens blocked": "_knockout",
+    "every other question token blocked": "_rest",
+}
 """What is blocked → the end of the quantity's name."""
 
 
@@ -254,9 +258,9 @@ def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_
         own = crossed()[lambda table, model=model: table["model"] == model]
         assert set(rows["quantity"]) == set(terms)
         _same(rows, own, terms)
-        clean = rows["quantity"] == "right answers, clean"
+        clean = rows["quantity"] == "right answers, nothing blocked"
         assert (rows["claimed"] == (clean & (rows["layer"] == last - 2))).all()
-        assert (rows["banded"] == (rows["dash"] != "rest blocked")).all()
+        assert (rows["banded"] == (rows["look"] != "dotted")).all()
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
@@ -279,8 +283,8 @@ def test_where_no_pairs_count_the_middle_row_has_only_the_solid_line_of_all_pair
     for (_, panel, _), (model, _) in zip(columns(spec), LLAMA, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
-        assert set(rows["dash"]) == {"clean"} and set(rows["dataset"]) == {d for _, d in DATASETS}
-        _same(rows, own, {"right answers, clean": "pair_right"})
+        assert set(rows["look"]) == {"solid"} and set(rows["dataset"]) == {d for _, d in DATASETS}
+        _same(rows, own, {"right answers, nothing blocked": "pair_right"})
         # a filled marker of all pairs says that they are compared, not what they pass through
         assert set(rows["dataset"][rows["claimed"]]) == {"PopQA", "TriviaQA", "HotpotQA"}
     assert "Cannot be judged: through the exact tokens." in caption(spec)
@@ -291,8 +295,8 @@ def test_a_cell_without_pairs_that_count_stands_beside_cells_that_have_some() ->
     alone = crossing["dataset"] == "nq"
     spec = draw(table_of(), pd.concat([crossing[~alone], uncounted(crossing[alone])]))
     rows = pd.DataFrame(points(spec, columns(spec)[0][1]))
-    looks = rows.groupby("dataset")["dash"].agg(set)
-    assert looks["NQ"] == {"clean"} and looks["PopQA"] == set(PATHWAY)
+    looks = rows.groupby("dataset")["look"].agg(set)
+    assert looks["NQ"] == {"solid"} and looks["PopQA"] == {"solid", "dashed", "dotted"}
 
 
 def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:

@@ -1,7 +1,6 @@
 """Panels of every sort, named where they are built, and what a figure's page makes of them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from browser import driven, needs_browser
 from figure_tables import views
 
-from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS
+from anchorscope.experiments.knockout.figure_evidence import AUCS, flips
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis
 from anchorscope.figures.figure_files import save
@@ -70,27 +69,28 @@ def heat() -> Panel:
     return Panel("transfer", pd.DataFrame(rows), y, {"value": ("AUC", ".2f")}, x, filled)
 
 
-SHARES = pd.DataFrame({"layer": [1, 0], "q": [0.2, 0.7], "a": [0.3, 0.25], "p": [0.5, 0.05]})
+SHARES = pd.DataFrame({"method": ["b", "a"], "q": [0.2, 0.7], "a": [0.3, 0.25], "p": [0.5, 0.05]})
 
 
 def shares() -> Panel:
     rows = data.stacked(SHARES.assign(**LABELS), {"q": "question", "a": "answer", "p": "pair"})
-    x = replace(LAYERS, margin=0.5)
-    return Panel("shares", rows, Y, draw.LAYER | TIPS, x, figure_panel.shares)
+    names = Axis(None, names=["a", "b"], field="method")
+    return Panel("shares", rows, names, TIPS, Y, figure_panel.shares)
 
 
 def claims() -> Panel:
     rows = []
     for layer in range(3):
         mean = {"layer": layer, "value": layer, "low": layer - 1, "high": layer + 1}
-        front = {"series": "pair", "quantity": "clean", "dash": "clean", "banded": True}
+        front = {"series": "pair", "quantity": "clean", "look": "solid", "banded": True}
         front |= {"claimed": layer > 1}
         rows.append(LABELS | mean | front)
-        for dash in ("exact tokens blocked", "rest blocked"):
-            back = {"series": "pair", "quantity": dash, "dash": dash, "claimed": False}
-            rows.append(LABELS | mean | back | {"banded": dash != "rest blocked"})
-    tips = draw.LAYER | TIPS
-    return Panel("truth", pd.DataFrame(rows), Y, tips, LAYERS, figure_panel.claims)
+        for look in ("dashed", "dotted"):
+            back = {"series": "pair", "quantity": look, "look": look, "claimed": False}
+            rows.append(LABELS | mean | back | {"banded": look != "dotted"})
+    tips, looks = draw.LAYER | TIPS, ("solid", "dashed", "dotted")
+    drawn_by = partial(figure_panel.claims, looks=looks)
+    return Panel("truth", pd.DataFrame(rows), Y, tips, LAYERS, drawn_by)
 
 
 SORTS: dict[str, Callable[[], Panel]] = {
@@ -129,7 +129,7 @@ def names(live: dict[str, Any]) -> list[str]:
         ("popularity", ["singled", "at_popularity", "zoom_popularity"]),
         ("bars", ["singled"]),
         ("heat", []),
-        ("shares", ["singled", "at_layer", "zoom_layer"]),
+        ("shares", ["singled", "at_middle", "zoom_middle"]),
         ("claims", ["singled", "at_layer", "zoom_layer"]),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_page_points_zooms_and_singles_out_by_the_axis_that_a_panel_has(
 
 
 def test_panels_of_two_axes_are_pointed_at_apart() -> None:
-    live = interactive(figure(along("w", [0, 1, 2]), shares()).to_dict(), [], 800)
+    live = interactive(figure(along("w", [0, 1, 2]), claims()).to_dict(), [], 800)
     assert names(live) == ["singled", "at_w", "zoom_w", "at_layer", "zoom_layer"]
     reached = {param["name"]: param["views"] for param in live["params"]}
     drawn = {view.get("name") for view in views(live)}
@@ -175,15 +175,15 @@ def test_the_picture_is_as_wide_as_the_page_and_no_wider(width: int, tmp_path: P
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_shares_are_stacked_in_order_and_layers_with_blanks_left_out() -> None:
+def test_shares_are_stacked_in_order_and_rows_with_blanks_left_out() -> None:
     columns = {"q": "question", "a": "answer", "p": "pair"}
-    rows = data.stacked(SHARES, columns).sort_values(["layer", "start"])
-    assert list(rows["layer"]) == [0, 0, 0, 1, 1, 1]
+    rows = data.stacked(SHARES, columns).sort_values(["method", "start"])
+    assert list(rows["method"]) == ["a"] * 3 + ["b"] * 3
     assert list(rows["series"]) == ["question", "answer", "pair"] * 2
     assert list(rows["start"]) == [0, 70, 95, 0, 20, 50]
     assert list(rows["end"]) == [70, 95, 100, 20, 50, 100]
     blank = SHARES.assign(a=[0.3, None])
-    assert set(data.stacked(blank, columns)["layer"]) == {1}
+    assert set(data.stacked(blank, columns)["method"]) == {"b"}
 
 
 def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -> None:
@@ -191,22 +191,22 @@ def test_claims_are_filled_cuts_are_thin_and_bands_are_those_of_banded_lines() -
     (panel,) = column["vconcat"]
     layers = {layer.get("name", ""): layer for layer in panel["layer"]}
     band, markers, line, dashed, dotted = (
-        layers[f"truth_0_{role}"] for role in ("band", "markers", "line", "behind", "dotted")
+        layers[f"truth_0_{role}"] for role in ("band", "markers", "solid", "dashed", "dotted")
     )
     assert band["transform"] == [{"filter": "datum.banded"}]
-    assert markers["transform"] == line["transform"] == [{"filter": "datum.dash === 'clean'"}]
+    assert markers["transform"] == line["transform"] == [{"filter": "datum.look === 'solid'"}]
     fill = markers["encoding"]["fill"]
     assert fill["value"] == "white" and fill["condition"]["test"] == "datum.claimed"
-    assert dashed["transform"] == [{"filter": "datum.dash === 'exact tokens blocked'"}]
-    assert dotted["transform"] == [{"filter": "datum.dash === 'rest blocked'"}]
+    assert dashed["transform"] == [{"filter": "datum.look === 'dashed'"}]
+    assert dotted["transform"] == [{"filter": "datum.look === 'dotted'"}]
     assert dotted["mark"]["strokeWidth"] < line["mark"]["strokeWidth"]
     looks = [one["mark"]["strokeDash"] for one in (line, dashed, dotted)]
     assert len({*map(tuple, looks)}) == 3 and looks[0] == [1, 0]
 
 
-@pytest.mark.parametrize("series", [FLIPS, AUCS], ids=["flips", "AUCs"])
-def test_lines_of_the_controls_are_told_apart_without_colour(series: Any) -> None:
+@pytest.mark.parametrize("series", [flips(), AUCS], ids=["flips", "AUCs"])
+def test_lines_of_the_evidence_are_told_apart_without_colour(series: Any) -> None:
     looks = [(*one.dash, one.marker) for one in series.values()]
     assert len({*looks}) == len(looks)
-    names = [one.name for one in (FLIPS | AUCS).values()]
+    names = [one.name for one in (flips() | AUCS).values()]
     assert len({*names}) == len(names)

@@ -21,7 +21,7 @@ from instrument import (
 
 from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
-from anchorscope.passes import activations, planning
+from anchorscope.passes import activations, interventions, planning
 from anchorscope.storage.errors import AnchorscopeError
 
 PARTNERED = CONDITIONS | {"rest": {}, "crossed": {}}
@@ -34,6 +34,7 @@ ASKED = [
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
 CROSSED = {"q0": "q2", "q2": "q0"}
+BEHIND_PARTNER = [one.name for one in interventions.RECORDS if one.prompt == interventions.CROSSED]
 PARTNERS = [*activations.PARTNER_COLUMNS]
 
 
@@ -83,7 +84,7 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(loa
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
         seen.add((id_, condition))
-    for name in ("crossed", "crossed-knockout", "crossed-rest"):
+    for name in BEHIND_PARTNER:
         assert {id_ for id_, condition in seen if condition == name} == set(CROSSED)
 
 
@@ -186,8 +187,8 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
     plan = planned(partnered_table(loaded.tokenizer), conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "rest": 5, "question": 5, "crossed": 2,
-        "crossed-knockout": 2, "crossed-rest": 2, "noop": 3,
+        "clean": 5, "knockout": 5, "random": 10, "rest": 5, "question": 5, "noop": 3,
+        **dict.fromkeys(BEHIND_PARTNER, 2),
     }  # fmt: skip
     assert plan.counts.notes == {
         "crossed, another question": 2,

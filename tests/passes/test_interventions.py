@@ -82,11 +82,10 @@ def test_each_condition_cuts_what_its_name_says():
         one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")
         for one in interventions.REGISTRY.values()
     }
-    exact, as_many, rest = (4, 5), (6, 7), (3, 6, 7)
-    assert cuts == dict.fromkeys(cuts, ()) | {
-        "knockout": exact, "random": as_many, "rest": rest, "question": (3, 4, 5, 6, 7),
-        "crossed-knockout": exact, "crossed-rest": rest,
-    }  # fmt: skip
+    own = {"knockout": (4, 5), "random": (6, 7), "rest": (3, 6, 7), "question": (3, 4, 5, 6, 7)}
+    crossed = {f"crossed-{name}": tokens for name, tokens in own.items()}
+    assert cuts == {name: (own | crossed).get(name, ()) for name in cuts}
+    assert {*own, "crossed-knockout", "crossed-rest"} <= {*cuts}
 
 
 @given(QUESTIONS, st.text(max_size=5))
@@ -130,11 +129,11 @@ NEEDS = {
     "noise": {"settings", "own_batch"},
 }
 MAY_HAVE = {
-    "clean": {"crossed"},
-    "cut": {"prompt", "control", "beside", "crossed"},
+    "clean": {"behind_partner"},
+    "cut": {"prompt", "controlled_by", "counted_with", "behind_partner"},
     "control": {"prompt"},
-    "gold": {"crossed"},
-    "noise": {"beside"},
+    "gold": {"behind_partner"},
+    "noise": {"counted_with"},
 }
 """Fields that a record needs to have its role, and those that it may have beside them."""
 
@@ -143,33 +142,36 @@ MAY_HAVE = {
 def test_a_record_makes_sense_beside_the_others(one):
     registry = interventions.REGISTRY
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.label and one.when
-    fields = ("settings", "tokens", "prompt", "control", "crossed", "beside", "own_batch")
+    fields = (
+        "settings", "tokens", "prompt", "controlled_by", "behind_partner", "counted_with",
+        "own_batch",
+    )  # fmt: skip
     has = {field for field in fields if getattr(one, field)}
     assert NEEDS[one.role] <= has <= NEEDS[one.role] | MAY_HAVE.get(one.role, set())
     assert one.tokens is None or one.tokens in interventions.TOKENS
     prompts = (interventions.CROSSED, interventions.GOLD, interventions.CROSSED_GOLD)
     assert one.prompt in (None, *prompts)
-    assert registry[one.against].tokens is None
+    assert registry[one.compared_with].tokens is None
     if one.role in ("cut", "control"):
-        assert registry[one.against].prompt == one.prompt
-    if one.crossed is not None:
-        other = registry[one.crossed]
+        assert registry[one.compared_with].prompt == one.prompt
+    if one.behind_partner is not None:
+        other = registry[one.behind_partner]
         assert (other.tokens, other.layers) == (one.tokens, one.layers)
         behind = {None: interventions.CROSSED, interventions.GOLD: interventions.CROSSED_GOLD}
-        assert other.prompt == behind[one.prompt] and other.crossed is None
+        assert other.prompt == behind[one.prompt] and other.behind_partner is None
         assert {*one.settings} - {"crossed"} == {*other.settings} - {"crossed"}
         assert "crossed" in other.settings
-    if one.control is not None:
-        control = registry[one.control]
+    if one.controlled_by is not None:
+        control = registry[one.controlled_by]
         assert control.role == "control"
         acted_on = [interventions.cut(each, range(9), [2, 3], key="a") for each in (one, control)]
         assert len({*map(len, acted_on)}) == 1, "a control acts on as many tokens"
         assert control.layers == one.layers
     if one.role == "control":
-        users = [other for other in interventions.RECORDS if other.control == one.name]
+        users = [other for other in interventions.RECORDS if other.controlled_by == one.name]
         assert len(users) == 1, "one cut names it"
-    if one.beside is not None:
-        assert interventions.pairing_control(one.beside) is not None, "nothing to be paired with"
+    if one.counted_with is not None:
+        assert one.controlled_by is None and registry[one.counted_with].role == "control"
 
 
 def test_names_are_given_once_and_one_pass_is_clean():

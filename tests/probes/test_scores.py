@@ -266,28 +266,12 @@ def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     rows = found.groupby(["condition", "draw", "probe"]).size().to_dict()
     expected = {("clean", 0, "clean"), ("clean", 0, "shuffled")}
     expected |= {(*condition, "clean") for condition in conditions}
-    expected |= {("knockout", 0, probe) for probe in ("offset", "refit")}
+    expected |= {("knockout", 0, "offset")}
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     both = part(found, "clean").merge(part(found, "noop"), on=["layer", "id"])
     assert np.allclose(both["s_x"], both["s_y"], atol=1e-5), "in the order of its own ids"
     published = scored(Settings(scoring="published"), conditions)
-    assert set(published["probe"]) == {"clean", "refit", "offset"}
-
-
-def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None:
-    answers, x = cell()
-    random = np.random.default_rng(5)
-    moved = x + torch.as_tensor(random.normal(size=x.shape), dtype=torch.float32)
-    ids = answers["id"].tolist()
-
-    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        return (ids[::-1], moved.flip(1)) if condition == "knockout" else (ids, x)
-
-    given = Settings(grid=[0.1]), [("knockout", 0)]
-    found = part(scored(*given, read), "knockout", "refit")
-    alone = part(scored(*given, source(answers, moved)), "clean")
-    assert found["id"].tolist() == alone["id"].tolist()
-    assert np.allclose(found["s"], alone["s"], atol=1e-4)
+    assert set(published["probe"]) == {"clean", "offset"}
 
 
 def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:

@@ -70,8 +70,9 @@ def paragraph(text: str) -> str:
 def test_every_number_is_one_of_the_tables_records_and_settings(
     said: str, config: RunConfig
 ) -> None:
-    controls = read_csv(Path(config.root) / "tables/tiny.controls.csv")
-    (head,) = controls[controls["headline"] & (controls["position"] == "final")].to_dict("records")
+    curve = read_csv(Path(config.root) / "tables/tiny.csv")
+    everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
+    head = everyone[everyone["headline"] & (everyone["position"] == "final")].to_dict("records")[0]
     answers = read_json(Path(config.root) / "answers/tiny-llama/tiny-world.parquet.provenance.json")
     right, wrong = (answers["counts"]["notes"][name] for name in ("n_right", "n_wrong"))
     assert f"{right} right and {wrong} wrong" in said and f"| {right}; {wrong} |" in said
@@ -157,7 +158,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
 ) -> None:
     text = eight_cells(tmp_path, longest)
     words = paragraph(text)
-    assert "questions of PopQA, TriviaQA, HotpotQA and NQ: 7,440 answers" in words
+    assert "questions of PopQA, TriviaQA, HotpotQA and NQ: 8,000 answers" in words
     assert ("were given, not the model's own" in words) == longest
     assert ("alike in wording" in words) == longest
     assert 150 < len(words.split()) <= 250
@@ -168,7 +169,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     assert not re.search(r"[0-9a-f]{16}|e{16}", text)
     assert not re.search(r"\b(nan|None)\b", text)
     cells = [line for line in text.splitlines() if " on " in line and line.startswith("| ")]
-    assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 400; 600 | 1 of 0\u20133 |")
+    assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 649; 351 | 1 of 0\u20133 |")
     assert all(line.count(" | ") == 2 + len(SAYS) for line in cells)
 
 

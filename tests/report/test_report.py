@@ -90,7 +90,7 @@ def finished(root: Path, told: Change = lambda claims: claims) -> Config:
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
     (root / "figures").mkdir()
     svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 40" width="900"/>'
-    for stem in ("pair", "pair.controls", "pair.probes"):
+    for stem in ("pair", "pair.evidence"):
         (root / "figures" / f"{stem}.svg").write_text(svg, encoding="utf-8")
     (root / "benchmarks/scores").mkdir(parents=True)
     for name, text in (("easy", "s\tmax_rss\n12.5\t-\n"), ("hard", "s\tmax_rss\n90\t250\n")):
@@ -239,7 +239,7 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
 ) -> None:
     monkeypatch.setattr(report, "PICTURES", 150)
     whole, facts = report.build(run)
-    assert (whole.count("<img "), whole.count("Not embedded")) == (1, 2)
+    assert (whole.count("<img "), whole.count("Not embedded")) == (1, 1)
     monkeypatch.setattr(report, "MOST", facts["bytes"] - 20_000)
     smaller, facts = report.build(run)
     most = facts["most_samples"]
@@ -257,7 +257,7 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
     shown = behind.split("What the columns mean")
     assert "It carries no claim." in shown[0]
     of_claims = next(rows for rows in shown if "Claims. Each sample is scored" in rows)
-    for rows in shown[:6]:
+    for rows in shown[:4]:
         if rows != of_claims:
             assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
     assert "secondhardsignalno0.40000.08 [0.06, 0.10]" in of_claims
@@ -331,8 +331,7 @@ def test_no_signal_is_said_with_its_reason() -> None:
     found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
     words = cell_summary.templates(autoescape=False).get_template("cell.txt").module
     for reason in ("not significantly above 0.6", "not significantly above the text model `text`"):
-        gain = {"value": -0.06, "low": -0.1, "high": -0.01}
-        said = words.signal(found | {"gain": gain, "claims": {"signal": {"reason": reason}}})
+        said = words.signal(found | {"claims": {"signal": {"reason": reason}}})
         assert said.startswith(f"No signal: AUC 0.62\u00a0[0.55,\u00a00.69], {reason} (")
         assert "(the question's text alone: 0.91). Nothing can be concluded from" in said
 
@@ -346,10 +345,11 @@ def test_calibration_null_controls_and_published_numbers_are_shown_where_measure
     row = {"floor": "seal", "scope": "cell", "model": "first", "dataset": "easy"}
     row |= {"required": "exactly 0", "measured": 0.5, "holds": False}
     write_csv(pd.DataFrame([row]), tmp_path / "results/tables/calibration-floors.csv")
-    aucs = "gain gain_low gain_high floor_auc probe_auc auc_low auc_high"
-    null: dict[str, Any] = dict.fromkeys(aucs.split(), 0.7)
+    shuffled = "auc_shuffled auc_shuffled_low auc_shuffled_high"
+    null: dict[str, Any] = dict.fromkeys(shuffled.split(), float("nan"))
+    null |= {"margin": -0.04, "margin_low": -0.08, "margin_high": 0.01}
     null |= {"control": "untrained", "expectation": "why", "model": "gone", "dataset": "hard"}
-    null |= {"site": "mlp", "position": "final", "empty": True, "floor": "text"}
+    null |= {"site": "mlp", "position": "final", "empty": True}
     null |= {"pair_right": 0.04, "pair_right_low": -0.1, "pair_right_high": 0.2}
     write_csv(pd.DataFrame([null]), tmp_path / "results/tables/null-controls.csv")
     assert "Not compared in this run." in page.text
@@ -364,7 +364,7 @@ def test_calibration_null_controls_and_published_numbers_are_shown_where_measure
     assert "1 of 2 are within; 1 are not built or not measured." in found
     assert "flips 71 ✓ within" in found and "flips 12 ✗ outside" in found
     assert "Not everywhere" in found and "Missed: seal, First <b>model</b> on Easy: 0.500" in found
-    assert "1 of 1 read-outs came out empty" in found and "0.70 text" in found
+    assert "1 of 1 read-outs came out empty" in found and "−0.04 [−0.08, 0.01]" in found
     assert "0.04 [−0.10, 0.20]" in found
     assert "random_draws: 5" in found and "random_draws" not in page.text
 

@@ -1,7 +1,6 @@
 """What is said of a claim is what the table of claims says, in every text but the report's page."""
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from verdicts import VERDICTS, said_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
-from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_pathway import CLAIMED
 from anchorscope.report import cell_summary, methods
@@ -54,16 +52,10 @@ def shown(config: Config, model: str) -> str:
 
 
 def captions(tables: Tables) -> dict[str, str]:
-    """Caption and details of every figure that tells of claims."""
-    drawn: dict[str, tuple[Callable[..., Any], list[str]]] = {
-        "figure": (chart, ["", ".crossing", ".claims"]),
-        "crossing": (crossing_chart, [".crossing", ".claims"]),
-    }
-    found = {}
-    for name, (draw, ends) in drawn.items():
-        lines, details = pictured(draw, *(tables[end] for end in ends), **NAMED).words
-        found[name] = plain(" ".join([*lines, *details]))
-    return found
+    """Caption and details of the figure, which tells of claims."""
+    drawn = (tables[end] for end in ("", ".crossing", ".claims"))
+    lines, details = pictured(chart, *drawn, **NAMED).words
+    return {"figure": plain(" ".join([*lines, *details]))}
 
 
 def texts(tables: Tables, root: Path, **more: Any) -> dict[str, str]:
@@ -128,12 +120,11 @@ def test_methods_say_what_the_verdict_of_a_claim_says(
             assert "p = 0.001" in cell if verdict == "yes" else "p = 0.400" in cell
 
 
-@pytest.mark.parametrize("figure", ["figure", "crossing"])
 @pytest.mark.parametrize("claim", SAYS)
-def test_captions_count_cells_and_name_those_where_a_claim_is_not_made(
-    claim: str, figure: str, said: dict[str, str]
+def test_a_caption_counts_cells_and_names_those_where_a_claim_is_not_made(
+    claim: str, said: dict[str, str]
 ) -> None:
-    text, words = said[figure], CLAIMED[claim]
+    text, words = said["figure"], CLAIMED[claim]
     made, told = rows_of(claim, "yes"), rows_of(claim, "yes", "no")
     assert len(made) and f"{words} in {len(made)} of {len(told)}" in text
     for row in rows_of(claim).to_dict("records"):
@@ -161,10 +152,9 @@ def test_a_claim_has_one_verdict_in_all_texts(verdict: str, tmp_path: Path) -> N
     for claim in ON_PAIRS:
         made = f"- `{claim}`: {SAYS[claim]}"
         assert (made in found["methods"]) == (verdict == "yes")
-        for figure in ("figure", "crossing"):
-            shown, _, lost = found[figure].partition("Not shown: ")
-            assert (f"{CLAIMED[claim]} in 5 of 5" in shown) == (verdict == "yes")
-            assert (CLAIMED[claim] in lost.partition(".")[0]) == (verdict == "no")
+        shown, _, lost = found["figure"].partition("Not shown: ")
+        assert (f"{CLAIMED[claim]} in 5 of 5" in shown) == (verdict == "yes")
+        assert (CLAIMED[claim] in lost.partition(".")[0]) == (verdict == "no")
     if verdict not in ("yes", "no"):
         words = ", ".join(CLAIMED[claim] for claim in CLAIMED if claim != "signal")
         assert f"Cannot be judged: {words}." in found["figure"]
@@ -175,11 +165,9 @@ def test_a_table_without_numbers_is_told_without_nan(tmp_path: Path) -> None:
     through = (told["claim"] == "through_eq") & told["verdict"].isin(["yes", "no"])
     told.loc[through, ["estimate", "ci_low", "ci_high"]] = np.nan
     told.loc[told["verdict"] == "yes", "reason"] = np.nan
-    blank = {"controls": "cell_floor cell_floor_auc cell_gain cell_gain_low cell_gain_high "
-             "prompt_end_auc prompt_end_low prompt_end_high added_auc added_low added_high "
-             "crossed-knockout_flip_share floor floor_auc",
+    blank = {"controls": "prompt_end_auc crossed-knockout_flip_share floor_auc",
              "contrasts": "under beside estimate ci_low ci_high",
-             "": "delta_p ci_low ci_high"}  # fmt: skip
+             "": "delta_p ci_low ci_high floor floor_auc"}  # fmt: skip
     tables = TABLES | {".claims": told}
     for name, columns in blank.items():
         end = f".{name}" if name else ""
@@ -226,4 +214,4 @@ def test_the_tables_of_claims_read_from_a_file_say_the_same(
     tables = TABLES | {".claims": claims()}
     verdicts.write(tables, tmp_path, "f")
     read = {end: read_csv(tmp_path / "tables" / f"f{end}.csv") for end in tables}
-    assert captions(read) == {name: said[name] for name in ("figure", "crossing")}
+    assert captions(read) == {"figure": said["figure"]}

@@ -233,7 +233,7 @@ def test_every_list_of_columns_is_held_against_the_code():
 def test_every_rule_is_on_the_products_page():
     text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
-    targets = {"calibration", "controls", "detection", "detectors", "report"}
+    targets = {"calibration", "evidence", "detection", "detectors", "report"}
     targets |= {"reproduction", "retrain"}
     assert {name for name in rules - targets if f"`{name}`" not in PRODUCTS} == set()
 

@@ -36,7 +36,7 @@ class Cell:
         self.truth = self._truth()
         s = self.random.normal(size=self.n)
         self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
-        self.controls = pd.DataFrame([{"site": "mlp", "position": "final", "cell_signal": True}])
+        self.curve = pd.DataFrame([{"site": "mlp", "position": "final", "cell_signal": True}])
         self.crossing = self._crossing()
         subjects = [f"s{number // 2}" for number in range(self.n)]
         asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
@@ -89,7 +89,7 @@ class Cell:
         return pd.concat(parts, ignore_index=True)
 
     def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
-        given: list[pd.DataFrame] = [self.truth, self.answers, self.controls]
+        given: list[pd.DataFrame] = [self.truth, self.answers, self.curve]
         given += [self.crossing, self.floors]
         fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
         scores = self.scores() if scores is None else scores

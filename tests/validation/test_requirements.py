@@ -95,14 +95,10 @@ def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
 
 def controls(**changed: Any) -> pd.DataFrame:
     """Two read-outs of three layers, headline at 1; `changed` at the headline of mlp."""
-    columns = {"n": 200, "probe_auc": 0.61, "signal": False, "cell_signal": False}
-    columns |= {"cell_auc": 0.62, "cell_low": 0.55, "cell_high": 0.69}
-    columns |= {"cell_floor": "question", "cell_floor_auc": 0.64}
-    columns |= {"cell_gain": -0.02, "cell_gain_low": -0.08, "cell_gain_high": 0.04}
-    columns |= {"auc_shuffled": 0.51, "auc_shuffled_low": 0.44, "auc_shuffled_high": 0.58}
+    columns = {"auc_shuffled": 0.51, "auc_shuffled_low": 0.44, "auc_shuffled_high": 0.58}
     rows = [
         {"site": site, "position": "final", "layer": layer, "headline": layer == 1}
-        | (columns if layer == 1 else dict.fromkeys(columns, 0.99) | {"signal": True})
+        | (columns if layer == 1 else dict.fromkeys(columns, 0.99))
         | (changed if (site, layer) == ("mlp", 1) else {})
         for site in ("mlp", "attn")
         for layer in range(3)
@@ -138,6 +134,7 @@ def claims(**changed: str) -> pd.DataFrame:
     rows = [
         {"site": site, "position": "final", "layer": 1, "claim": claim}
         | {"verdict": changed.get(claim, "no") if site == "mlp" else "no"}
+        | {"estimate": -0.02, "ci_low": -0.08, "ci_high": 0.04}
         for site in ("mlp", "attn")
         for claim in ("signal", *ON_PAIRS)
     ]
@@ -182,18 +179,19 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     row = mlp()
     assert (row["model"], row["expectation"]) == ("m", "nothing is there")
     assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
-    assert (row["probe_auc"], row["truth"]) == (0.62, "no")
+    assert (row["margin"], row["truth"]) == (-0.02, "no")
     pair = ("pair_right", "pair_right_low", "pair_right_high", "pair_gold")
     assert [row[name] for name in pair] == [0.01, -0.1, 0.12, 0.0]
     assert (row["empty"], row["made"], row["untested"]) == (True, "", "")
     assert row["forbids"] == "signal, interaction, own_answer, truth, through_eq"
 
 
-@pytest.mark.parametrize("signal", [True, False])
-def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> None:
-    row = mlp(cell_signal=signal, signal=not signal)
-    assert (row["empty"], row["signal"]) == (not signal, signal)
-    assert (row["probe_auc"], row["floor"], row["gain_low"]) == (0.62, "question", -0.08)
+@pytest.mark.parametrize("verdict", ["yes", "no"])
+def test_a_signal_is_what_the_claims_say(verdict: str) -> None:
+    row = mlp(told=claims(signal=verdict))
+    assert (row["empty"], row["signal"]) == (verdict == "no", verdict == "yes")
+    assert (row["margin"], row["margin_low"], row["margin_high"]) == (-0.02, -0.08, 0.04)
+    assert np.isnan(row["auc_shuffled"])
 
 
 @pytest.mark.parametrize("claim", ON_PAIRS)
@@ -203,7 +201,8 @@ def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids(cl
     assert (row["empty"], row["made"], row[claim]) == (False, claim, "yes")
     others = [name for name in EVERYTHING if name != claim]
     assert mlp(told=told, forbids=others)["empty"]
-    assert mlp(told=told, cell_signal=True)["made"] == f"signal, {claim}"
+    both = claims(**{claim: "yes", "signal": "yes"})
+    assert mlp(told=both)["made"] == f"signal, {claim}"
 
 
 @pytest.mark.parametrize("verdict", ["too few", "not measured", "by design"])
@@ -223,8 +222,8 @@ def test_a_claim_that_cannot_be_judged_is_empty_and_named_as_untested(
 
 def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
     """The states there tell the answer to come."""
-    tables = {"controls": controls(cell_signal=True), "curve": curve()}
-    tables |= {"crossing": crossing(), "claims": claims()}
+    tables = {"controls": controls(), "curve": curve()}
+    tables |= {"crossing": crossing(), "claims": claims(signal="yes")}
     null = {"model": "m", "dataset": "d", "expectation": "", "shuffled": False}
     for position, made in (("final", "signal"), ("prompt_end", "")):
         moved = {kind: [one.assign(position=position)] for kind, one in tables.items()}
@@ -233,23 +232,24 @@ def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    given = {"told": claims(truth="yes"), "forbids": ["signal"]}
-    row = mlp("shuffled", cell_low=0.97, cell_auc=0.99, **given)
-    assert row["empty"] and not row["signal"]
-    assert (row["probe_auc"], row["auc_low"], row["auc_high"]) == (0.51, 0.44, 0.58)
-    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "pair_right")
+    given = {"told": claims(signal="yes", truth="yes"), "forbids": ["signal"]}
+    row = mlp("shuffled", **given)
+    assert row["empty"] and not row["signal"] and row["n"] == 198
+    ends = [row[f"auc_shuffled{end}"] for end in ("", "_low", "_high")]
+    assert ends == [0.51, 0.44, 0.58]
+    blank = ("margin", "flip_share", "random_flip_share", "pair_right")
     assert all(np.isnan(row[name]) for name in blank)
     assert not mlp("shuffled", auc_shuffled_low=0.61, **given)["empty"]
 
 
 def test_what_is_swapped_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
     row = mlp(pairs=crossing().head(0), told=claims().head(0))
-    assert np.isnan(row["pair_right"]) and row["empty"] and row["untested"] == ", ".join(ON_PAIRS)
+    assert np.isnan(row["pair_right"]) and row["empty"] and row["untested"] == ", ".join(EVERYTHING)
     assert np.isnan(mlp(without="random")["random_flip_share"])
 
 
 def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
     with pytest.raises(AnchorscopeError, match="no labels were shuffled(.|\n)*shuffled, m on d"):
         judged("shuffled", auc_shuffled_low=np.nan)
-    with pytest.raises(AnchorscopeError, match="AUC has no interval\n"):
-        judged("untrained", cell_low=np.nan)
+    row = mlp(told=claims(signal="too few"))
+    assert row["empty"] and row["untested"] == "signal"

@@ -12,7 +12,7 @@ from workflow import Workspace
 
 from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.experiments.crossing.table import CLAIMS
-from anchorscope.passes import activations
+from anchorscope.passes import activations, interventions
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 
@@ -20,7 +20,7 @@ CELL = "tiny-llama/tiny-world"
 LAYERS = 4
 SAMPLES = 112
 READOUTS = ("mlp/final", "mlp/prompt_end")
-SWAPPED = ("crossed", "crossed-knockout", "crossed-rest")
+SWAPPED = tuple(one.name for one in interventions.RECORDS if one.prompt == interventions.CROSSED)
 GOLD = ("gold", "crossed-gold")
 CONDITIONS = ("knockout", "random", "rest", "question", *SWAPPED, "noop")
 """Those of the curve."""
@@ -96,7 +96,7 @@ def test_scores_hold_every_sample_layer_and_condition_once(tiny_run, measured):
     sizes = defined.groupby("condition").size().to_dict()
     assert sizes == {name: n * layers for name, n in measured.items()}
     others = scores[scores["probe"] != "clean"].groupby(["probe", "condition"]).size().to_dict()
-    more = {"refit": "knockout", "offset": "knockout", "shuffled": "clean"}
+    more = {"offset": "knockout", "shuffled": "clean"}
     assert others == {
         (probe, condition): SAMPLES * layers
         for probe, conditions in more.items()
@@ -131,9 +131,8 @@ def test_every_claim_has_one_verdict_in_the_tables_of_cell_and_figure(tiny_run):
     assert list(claims) == ["model", "dataset", *CLAIMS]
     assert claims["claim"].tolist() == [*SAYS] * len(READOUTS)
     signal = claims[claims["claim"] == "signal"].set_index("position")["verdict"] == "yes"
-    for end in ("", ".controls"):
-        table = read_csv(tiny_run.results / f"tables/tiny{end}.csv")
-        assert (table["cell_signal"] == table["position"].map(signal)).all()
+    table = read_csv(tiny_run.results / "tables/tiny.csv")
+    assert (table["cell_signal"] == table["position"].map(signal)).all()
     told = claims["verdict"].isin(["yes", "no"])
     assert claims.loc[told, ["p", "estimate"]].notna().all(axis=None)
     assert claims.loc[claims["verdict"] != "yes", "reason"].notna().all()

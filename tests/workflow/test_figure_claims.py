@@ -27,8 +27,8 @@ def test_a_signal_that_is_lost_among_a_figures_cells_is_lost_in_all_its_tables(
     assert set(claims["verdict"]) == {verdict} and facts == {"counts_by_cell": {}}
     assert claims["p"].to_numpy() == pytest.approx(0.03 * cells)
     assert claims["reason"].str.startswith(CORRECTED).all() == (verdict == "no")
-    for name in ("curve", "controls"):
-        assert (found[name]["cell_signal"] == (verdict == "yes")).all()
-        others = made[name].drop(columns="cell_signal")
-        pd.testing.assert_frame_equal(found[name][others.columns], others)
-    pd.testing.assert_frame_equal(found["crossing"], made["crossing"])
+    assert (found["curve"]["cell_signal"] == (verdict == "yes")).all()
+    others = made["curve"].drop(columns="cell_signal")
+    pd.testing.assert_frame_equal(found["curve"][others.columns], others)
+    for name in ("controls", "crossing"):
+        pd.testing.assert_frame_equal(found[name], made[name])

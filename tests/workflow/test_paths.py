@@ -32,7 +32,7 @@ def test_a_model_may_read_the_answers_of_another():
 
 
 def test_a_figure_has_a_picture_of_every_other_read_out(paths):
-    assert len(paths.views_of("demo")) == 5 * 3, "controls, crossing and probes"
+    assert len(paths.views_of("demo")) == 5, "evidence"
     several = Paths(config(readouts=["mlp/final", "attn/final"]), PROJECT)
     assert "results/figures/demo.attn-final.svg" in several.views_of("demo")
     assert "results/figures/demo.readouts.svg" in several.views_of("demo")

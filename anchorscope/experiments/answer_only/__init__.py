@@ -22,7 +22,7 @@ ANSWER_ONLY = Intervention(
     "the answer stands without its question",
     role="arm",
     prompt="answer-only",
-    control=QUESTION.name,
+    controlled_by=QUESTION.name,
 )
 COLUMNS = {
     **READOUT_COLUMNS,

@@ -23,7 +23,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     """A row for each layer, way to form groups and anchor."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
-    unknown, counted = unknown_of(measured), measured.complete(RANDOM.name)
+    unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
     signal = analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
@@ -41,7 +41,7 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     """Whether each question is refused, and as a control whether another one, drawn by chance."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
-    counted = measured.complete(RANDOM.name)
+    counted = measured.control_is_complete(RANDOM.name)
     others = np.random.default_rng(0).permutation(np.flatnonzero(counted))
     value = np.where(counted, unknown_of(measured), np.nan)
     control = np.full_like(value, np.nan)

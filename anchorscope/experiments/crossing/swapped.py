@@ -21,12 +21,10 @@ from anchorscope.probes import intervals, samples
 from anchorscope.probes.samples import Readout
 from anchorscope.questions import folds
 
-ARMS = {one.name: (one.name, other.name) for one, other in interventions.arms()}
-"""Arm → its conditions behind the own question, and behind the partner's."""
 OWN, GOLD = "clean", "gold"
 """The arms in which nothing is blocked, with the model's answers and with gold answers."""
-BLOCKED = tuple(one.name for one, _ in interventions.arms() if one.role == "cut")
-"""The arms in which question tokens are blocked, in the order of the registry."""
+RIGHT, WRONG, GOLDEN = range(3)
+"""Kinds of answers, see `imitator.pair_terms`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Swapped:
         partner, readout = partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
         alike = (partner > first) & (readout.fold == readout.fold[partner])
-        conditions = [name for arm in ARMS.values() for name in arm]
+        conditions = [one.name for arm in interventions.arms().values() for one in arm]
         found = None
         if analysis.refits is not None:
             found = analysis.refits.refits(readout, analysis.answers, conditions)
@@ -71,7 +69,13 @@ class Swapped:
     def arms(self) -> list[str]:
         """The arms that were measured."""
         known = {OWN, *self.readout.effects}
-        return [name for name, conditions in ARMS.items() if known.issuperset(conditions)]
+        every = interventions.arms().items()
+        return [name for name, both in every if known.issuperset(one.name for one in both)]
+
+    @property
+    def blocked(self) -> list[str]:
+        """The measured arms in which question tokens are blocked."""
+        return [name for name in self.arms if name in interventions.blocked_arms()]
 
     @cached_property
     def layer(self) -> np.ndarray:
@@ -104,7 +108,8 @@ class Swapped:
 
     def _four(self, readout: Readout, arm: str) -> np.ndarray:
         own, moved = (
-            readout.clean if name == OWN else readout.effects[name].s.mean(0) for name in ARMS[arm]
+            readout.clean if one.name == OWN else readout.effects[one.name].s.mean(0)
+            for one in interventions.arms()[arm]
         )
         one, other = self.members
         return -np.stack([own[:, one], moved[:, one], moved[:, other], own[:, other]])
@@ -113,8 +118,8 @@ class Swapped:
         """The summed log-probabilities of the same, [4, pairs]; NaN where they are not known."""
         blank = pd.Series(np.nan, index=self.answers.index)
         own, moved = (
-            self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64)
-            for name in ARMS[arm]
+            self.answers.get(f"logprob_{one.name}", blank).to_numpy(dtype=np.float64)
+            for one in interventions.arms()[arm]
         )
         one, other = self.members
         return np.stack([own[one], moved[one], moved[other], own[other]])
@@ -148,32 +153,35 @@ class Swapped:
 
         It is fitted to own and gold answers together, see `imitator.pair_terms`.
         """
-        known = {arm: np.isfinite(four[:, 0]).all((0, 1)) for arm, four in scores.items()}
-        kinds = {arm: np.where(self.right, 0, 1) if arm == OWN else 2 for arm in scores}
-        fold = self.fold
-        pair = imitator.pair_terms(
-            np.concatenate([scores[arm][:, 0][..., some] for arm, some in known.items()], axis=-1),
-            np.concatenate([self._features(arm, some) for arm, some in known.items()], axis=1),
-            kind=np.concatenate(
-                [np.broadcast_to(kinds[arm], some.shape)[some] for arm, some in known.items()]
-            ),
-            fold=np.concatenate([fold[some] for some in known.values()]),
+        four = np.stack([of_arm[:, 0] for of_arm in scores.values()], axis=2)
+        known = np.isfinite(four).all((0, 1))  # [arms, pairs]
+        rows = pd.DataFrame(np.argwhere(known), columns=["arm", "pair"])
+        arm, pair = rows["arm"].to_numpy(), rows["pair"].to_numpy()
+        own = np.where(self.right, RIGHT, WRONG)[pair]
+        golden = np.array([name == GOLD for name in scores])[arm]
+        found = np.full(four.shape[1:], np.nan)
+        found[:, arm, pair] = imitator.pair_terms(
+            four[:, :, arm, pair],
+            self._features(rows, [*scores]),
+            kind=np.where(golden, GOLDEN, own),
+            fold=self.fold[pair],
         )
-        found, start = {}, 0
-        for arm, some in known.items():
-            found[arm] = np.full((len(pair), len(some)), np.nan)
-            found[arm][:, some] = pair[:, start : start + some.sum()]
-            start += some.sum()
-        return found
+        return {name: found[:, number] for number, name in enumerate(scores)}
 
-    def _features(self, arm: str, rows: np.ndarray) -> np.ndarray:
-        """Overlap features of some pairs' four texts in an arm, [4, pairs, features]."""
-        texts, questions = self.texts(arm), list(self.answers["question"].astype(str))
-        one, other = self.members[:, rows]
+    def _features(self, rows: pd.DataFrame, arms: Sequence[str]) -> np.ndarray:
+        """Return the overlap features of the four texts of each row, [4, rows, features].
+
+        `rows` name the pair and the number of the arm.
+        """
+        texts, questions = [self.texts(arm) for arm in arms], list(self.answers["question"])
+        one, other = self.members[:, rows["pair"]]
         both = [(one, one), (other, one), (one, other), (other, other)]
         return np.stack(
             [
-                imitator.features([questions[i] for i in asked], [texts[i] for i in said])
+                imitator.features(
+                    [str(questions[i]) for i in asked],
+                    [texts[arm][i] for arm, i in zip(rows["arm"], said, strict=True)],
+                )
                 for asked, said in both
             ]
         )

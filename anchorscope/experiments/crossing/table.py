@@ -14,9 +14,11 @@ from anchorscope.experiments.crossing import claims, estimates
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.damage import Damaged
 from anchorscope.experiments.crossing.estimates import Estimate, dependence
-from anchorscope.experiments.crossing.swapped import BLOCKED, GOLD, OWN, Swapped
+from anchorscope.experiments.crossing.swapped import GOLD, OWN, Swapped
 from anchorscope.experiments.crossing.terms import ANSWER, PAIR, QUESTION, term
 from anchorscope.experiments.experiment import interval_of, recurring
+from anchorscope.passes import interventions
+from anchorscope.passes.interventions import REGISTRY
 from anchorscope.probes import intervals
 from anchorscope.probes.strength import FLOORS
 
@@ -41,7 +43,8 @@ QUANTITIES = {
     "gold_above_text": "P_G less that of the text imitator",
     "gold_wrong": "P_G − P_W, on the same questions",
     "through_<side>": "P of the `right` or `wrong` pairs that `through_eq` counts",
-    "through_<side>_<condition>": "the same with `knockout` or `rest` in all four passes, over λ",
+    "through_<side>_<condition>": "the same with a condition, such as `knockout` or `rest`, in all "
+    "four passes, over λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
     "one",
     "taken_<side>_<condition>": "percent of P that the condition takes, 100 (1 − P_blocked / λP); "
@@ -147,11 +150,10 @@ def groups_of(pairs: Swapped) -> Groups:
     for side, rows in zip(SIDES, (pairs.right, ~pairs.right), strict=True):
         own = pairs.answered(OWN, rows, scores[OWN], imitated[OWN])
         groups[side] = {OWN: own}
-        for arm in BLOCKED:
-            if arm in scores:
-                some = scores[arm][..., rows]
-                refits = None if own.refits is None else some[:, 1:]
-                groups[side][arm] = replace(own, scores=some[:, 0], refits=refits)
+        for arm in pairs.blocked:
+            some = scores[arm][..., rows]
+            refits = None if own.refits is None else some[:, 1:]
+            groups[side][arm] = replace(own, scores=some[:, 0], refits=refits)
     if GOLD in scores:
         wrong = ~pairs.right
         groups["wrong"][GOLD] = pairs.answered(GOLD, wrong, scores[GOLD], imitated[GOLD])
@@ -182,17 +184,17 @@ def judge(
     }
     side, through = claims.either(by_side, level)
     if np.isfinite(through.p):
-        said = [f"{side} answers", *_rest(at[side], by_design[side], level)]
+        said = [f"{side} answers", *_others(at[side], by_design[side], level)]
         through = replace(through, reason="; ".join(filter(None, [through.reason, *said])))
     return found | {"through_eq": through}
 
 
-def _rest(of: Mapping[str, Answers], by_design: np.ndarray, level: float) -> list[str]:
-    """Say how much of the pair term blocking the rest of the question takes, if that is known."""
-    taken, _ = _taken(of, "rest", by_design, level)
-    if not np.isfinite(taken.value):
-        return []
-    return [f"blocking every other question token takes {taken.value:.0f} %"]
+def _others(of: Mapping[str, Answers], by_design: np.ndarray, level: float) -> Iterator[str]:
+    """Say how much of the pair term blocking other tokens than E_Q takes, where that is known."""
+    for arm in interventions.blocked_arms():
+        taken, _ = _taken(of, arm, by_design, level)
+        if arm != "knockout" and np.isfinite(taken.value):
+            yield f"blocking {REGISTRY[arm].blocks} takes {taken.value:.0f} %"
 
 
 def _taken(
@@ -259,7 +261,7 @@ def _through(
     side: str, of: Mapping[str, Answers], by_design: np.ndarray, level: float
 ) -> Iterator[Row]:
     """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
-    arms = [arm for arm in BLOCKED if arm in of]
+    arms = [arm for arm in interventions.blocked_arms() if arm in of]
     known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & ~by_design
     if "knockout" not in of or known.sum() < claims.LEAST_PAIRS:
         return
@@ -279,7 +281,7 @@ def _at_headline(groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysi
     for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
         rows = pairs.right if side == "right" else ~pairs.right
         of = {arm: _at(one, pairs.layer[rows]) for arm, one in groups[side].items()}
-        for arm in BLOCKED:
+        for arm in interventions.blocked_arms():
             taken, n = _taken(of, arm, by_design, analysis.level)
             if np.isfinite(taken.value):
                 yield Row(f"taken_{side}_{arm}", taken, n)

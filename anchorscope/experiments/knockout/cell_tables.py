@@ -8,18 +8,19 @@ import pandas as pd
 
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import contrasts, controls, curve, strata
+from anchorscope.experiments.knockout import contrasts, controls, curve
 from anchorscope.probes.bands import Draws
 
-COLUMNS = {
-    "curve": curve.CURVE,
-    "contrasts": contrasts.CONTRASTS,
-    "controls": controls.CONTROLS,
-    "crossing": crossing.CROSSING,
-    "claims": crossing.CLAIMS,
-    "strata": strata.STRATA,
-    "density": controls.DENSITY,
-}
+
+def columns() -> dict[str, Mapping[str, str]]:
+    """Table of a cell → its columns, and what they hold."""
+    return {
+        "curve": curve.CURVE,
+        "contrasts": contrasts.CONTRASTS,
+        "controls": controls.columns(),
+        "crossing": crossing.CROSSING,
+        "claims": crossing.CLAIMS,
+    }
 
 
 def tables(
@@ -28,28 +29,22 @@ def tables(
     answers: pd.DataFrame,
     refits: Draws,
     *,
-    probe: Mapping[str, Any],
     bootstrap: Mapping[str, Any],
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """The tables named in `COLUMNS`.
+    """Make the tables of a cell, those of `columns`.
 
     Args:
         scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
         answers: its measured answers, in any order.
         refits: scores of the refitted probes, for the bands; its ids are in the order of scoring.
-        probe, bootstrap: sections of the config; of `probe` `scoring` and `prior`.
+        bootstrap: section of the config.
         seed: of the bootstrap.
     """
-    balanced = probe["scoring"] == "calibrated" and probe["prior"] == "balanced"
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
         "curve": curve.curve,
         "contrasts": contrasts.contrasts,
-        "controls": partial(
-            controls.controls, scores=scores, scored_ids=refits.ids, balanced=balanced
-        ),
-        "strata": strata.report,
-        "density": controls.density,
+        "controls": partial(controls.controls, scores=scores, scored_ids=refits.ids),
     }
     by_readout = [
         {name: make(analysis) for name, make in makers.items()} | crossing.tables(analysis)
@@ -57,4 +52,5 @@ def tables(
             scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed
         )
     ]
-    return {name: stacked([one[name] for one in by_readout], COLUMNS[name]) for name in COLUMNS}
+    named = columns().items()
+    return {name: stacked([one[name] for one in by_readout], has) for name, has in named}

@@ -11,7 +11,7 @@ import pandas as pd
 
 from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
 from anchorscope.experiments.experiment import interval_of, recurring
-from anchorscope.experiments.knockout.curve import complete
+from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import Intervention, controlled_cuts
 from anchorscope.probes.bands import Means, Spread
 from anchorscope.probes.samples import Readout
@@ -54,7 +54,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
 
 
 def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -> pd.DataFrame:
-    counted = complete(analysis.readout, analysis.answers, control.name)
+    counted = control_is_complete(analysis.readout, analysis.answers, control.name)
     signal = analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:

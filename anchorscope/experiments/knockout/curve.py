@@ -73,7 +73,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
 
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     answers = analysis.answers
-    paired = complete(analysis.readout, answers, condition)
+    paired = control_is_complete(analysis.readout, answers, condition)
     strength = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
     groups = partial(_groups, answers=answers, condition=condition, paired=paired)
 
@@ -146,7 +146,7 @@ def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
+def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
     """In which samples a condition's control acted on as many tokens as what it controls, bool [n].
 
     The control is `interventions.pairing_control`; everyone counts where none was measured, so that

@@ -33,7 +33,7 @@ ARMS = {
         f"the exact question tokens are replaced by those of a {arm} partner",
         role="arm",
         prompt=f"patch-{arm}",
-        control=RANDOM.name,
+        controlled_by=RANDOM.name,
     )
     for arm in ("matched", "published", "placebo")
 }

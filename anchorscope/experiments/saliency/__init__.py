@@ -34,7 +34,7 @@ SALIENCY = Intervention(
     "attention to the exact question tokens is weighed by a little more or less",
     role="cut",
     tokens="exact",
-    control=RANDOM.name,
+    controlled_by=RANDOM.name,
 )
 COLUMNS = {
     **READOUT_COLUMNS,

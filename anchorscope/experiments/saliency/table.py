@@ -93,7 +93,7 @@ def _flow(measured: Measured) -> Flow | None:
     if np.isnan(exact).all():
         return None
     random = measured.values(RANDOM.name, "flow")[:, :depth].mean(0)
-    counted = ~np.isnan(exact + random).any(0) & measured.complete(RANDOM.name)
+    counted = ~np.isnan(exact + random).any(0) & measured.control_is_complete(RANDOM.name)
     return Flow(exact, random, counted)
 
 

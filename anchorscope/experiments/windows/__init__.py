@@ -36,7 +36,7 @@ WINDOWS = tuple(
         f"attention to the exact question tokens is blocked in window {number}",
         role="cut",
         tokens="exact",
-        control=CONTROLS[number].name,
+        controlled_by=CONTROLS[number].name,
     )
     for number in range(MOST)
 )

@@ -13,13 +13,11 @@ from handmade import drawn
 from instrument import measured
 from small_cell import PROBES, answers_of
 
-from anchorscope.experiments.crossing.figure import crossing_chart
-from anchorscope.experiments.crossing.swapped import ARMS
 from anchorscope.experiments.crossing.terms import PAIR, term
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.figures import figure_main, figure_pathway
 from anchorscope.models.families import Loaded
-from anchorscope.passes import activations, partners, planning
+from anchorscope.passes import activations, interventions, partners, planning
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import plan_passes
 from anchorscope.storage.files import read_parquet
@@ -45,7 +43,6 @@ def tables_of(loaded: Loaded, folder: Path, answers: pd.DataFrame) -> Tables:
     made = cell_tables.tables(
         *(read_parquet(paths[name]) for name in ("scores", "floors")),
         *(found, Draws.read(paths["draws"])),
-        probe=PROBES.model_dump(),
         bootstrap={"draws": 20, "min_n": 5, "min_clusters": 3},
         seed=0,
     )
@@ -101,7 +98,6 @@ def test_a_cell_in_which_no_two_answers_can_be_swapped_says_so(
     spec = drawn(figure_main.chart, *of_figure(tables))
     assert figure_pathway.NOT_CROSSED in details(spec)
     assert len(spec["concat"]) == 1, "ΔP alone is drawn"
-    drawn(crossing_chart, tables["crossing"], tables["claims"])
 
 
 def differing_in_the_subject(tokenizer: Any) -> pd.DataFrame:
@@ -142,8 +138,10 @@ def test_where_questions_differ_in_e_q_alone_nothing_of_the_pair_passes_beside_i
 
     for one, other in pairs.items():
         own, cut = (
-            np.stack([s(one, here), s(one, there), s(other, there), s(other, here)])
-            for here, there in (ARMS["clean"], ARMS["knockout"])
+            np.stack(
+                [s(one, here.name), s(one, there.name), s(other, there.name), s(other, here.name)]
+            )
+            for here, there in (interventions.arms()["clean"], interventions.arms()["knockout"])
         )
         np.testing.assert_allclose(term(PAIR, cut), 0, atol=1e-5)
         assert np.abs(term(PAIR, own)).max() > 1e-3

@@ -1,0 +1,118 @@
+"""The picture `evidence`: what the probes know and what flips them, cell by cell and by layer."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.experiments.knockout import controls
+from anchorscope.figures import (
+    figure_data as data,
+    figure_notes as notes,
+    figure_panel,
+    figure_style as draw,
+)
+from anchorscope.figures.figure_axis import auc_axis, axis_of
+from anchorscope.figures.figure_panel import Frame
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
+from anchorscope.figures.figure_style import Series
+
+AUCS = {
+    "probe_auc": Series("AUC: probe", draw.INK, [1, 0], "circle"),
+    "prompt_end_auc": Series("AUC: before the answer", draw.GREEN, draw.DOTTED, "diamond"),
+    "floor_auc": Series("AUC: hardest text model", draw.INK, [9, 3, 2, 3], None),
+    "auc_knockout": Series("AUC: under the knockout", draw.BLUE, [6, 4], "triangle-down"),
+}
+"""Column → its line."""
+NOT_OF_THE_PROBE = ("prompt_end_auc", "floor_auc")
+"""Lines that keep their colour where the read-out's probe has no signal."""
+LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
+    (draw.BLUE, [1, 0], "circle"),
+    (draw.ORANGE, draw.DOTTED, "square"),
+    (draw.SKY, [6, 2, 2, 2], "cross"),
+    (draw.RED, [8, 3], "triangle-up"),
+    (draw.PURPLE, [6, 4], "diamond"),
+    (draw.GREEN, [10, 2], "triangle-right"),
+)
+"""Colour, dash and marker of the lines of flips, in the order of `controls.flipping`."""
+KEYS = ["model", "dataset", "site", "position", "layer"]
+OF_CURVE = ["n", "signal", "cell_signal"]
+HEADINGS = {
+    "auc": "How well right and wrong answers are told apart",
+    "flips": "Samples whose verdict flips when these tokens are blocked",
+}
+TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
+
+
+def flips() -> dict[str, Series]:
+    """Column of a share of flips → its line."""
+    every = zip(controls.flipping().items(), cycle(LOOKS), strict=False)
+    return {column: Series(f"Flips: {one.blocks}", *look) for (column, one), look in every}
+
+
+@as_chart
+def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -> Picture:
+    """Draw two small panels for each cell, models below one another, datasets side by side.
+
+    Above: AUC of the probe, of the probe before the answer is read, of the hardest text model, and
+    of the probe under the knockout. Below: the share of samples that flip under the knockout,
+    behind the partner's question, and with other tokens blocked. What was not measured has no line.
+    Layers without a signal are hollow and grey.
+
+    Args:
+        table: Rows of `results/tables/<figure>.controls.csv`.
+        curve: Rows of `results/tables/<figure>.csv`, which know the signal.
+        request: See `figure_picture.as_chart`.
+
+    Raises:
+        AnchorscopeError: Columns are missing.
+    """
+    everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
+    data.require(everyone, [*KEYS, *OF_CURVE])
+    known = everyone[[*KEYS, *OF_CURVE]].drop_duplicates(KEYS)
+    drawn = table.filter(["model", "dataset", *controls.columns()])
+    rows = data.shown(drawn, request, [*controls.AUCS])
+    rows = rows.merge(data.labelled(known, request)[[*KEYS, *OF_CURVE]], how="left", on=KEYS)
+    lines = {"auc": AUCS, "flips": flips()}
+    every = lines["auc"] | lines["flips"]
+    series = [one for name, one in every.items() if name in rows and rows[name].notna().any()]
+    aucs, shares = _lines(rows, lines["auc"], 1), _lines(rows, lines["flips"], 100)
+    axes = {"auc": auc_axis(aucs, least=0.5), "flips": axis_of(shares, "Flips (%)", 20, 10)}
+    panels = [
+        Panel(name, some, axes[name], TIPS, heading=HEADINGS[name], under=_under)
+        for name, some in (("auc", aucs), ("flips", shares))
+    ]
+    return Picture(by_cell(request), series, panels, _caption(rows, request))
+
+
+def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd.DataFrame:
+    """Return the rows of a panel; a line without a marker has none."""
+    parts = []
+    for number, (name, series) in enumerate(lines.items()):
+        ends = "auc" if name == "probe_auc" else "no band"
+        part = data.numbered(rows, name, factor, n="n", ends=ends)
+        signal = part["signal"] | (name in NOT_OF_THE_PROBE)
+        look = {"series": series.name, "marker": series.marker, "offset": number}
+        parts.append(part.assign(**look, signal=signal))
+    drawn = data.in_runs(pd.concat(parts), numbers=["headline"])
+    return drawn.assign(mark=drawn["mark"] & drawn["marker"].notna())
+
+
+def _under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+    """Draw an upright line at the headline layer."""
+    layers = rows["layer"][rows["headline"] > 0].unique()
+    return figure_panel.upright(pd.DataFrame({"layer": layers}), frame.x)
+
+
+def _caption(rows: pd.DataFrame, request: Request) -> Caption:
+    """Say the read-out and n; flips describe."""
+    sizes = rows.groupby(["model", "dataset"])["n"].max()
+    return notes.caption(
+        request,
+        rows,
+        request.where,
+        f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
+        ["Flips describe. They carry no claim."],
+        intervals=notes.FIXED,
+    )
