@@ -89,6 +89,7 @@ SPARE = 1.1
 """A card must hold so many times the weights for a model to be tried."""
 SEQUENCES = {"prefix": 150, "sequences": 512, "shortest": 40, "longest": 80}
 NEW_TOKENS = 32
+PROBES = "probes"
 PLAIN_SIZES = (8, 32, 128, 512)
 """Rows of a plain pass that are tried."""
 DEFAULTS = Config(models={}, datasets={}, figures={})
@@ -96,7 +97,10 @@ CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 
 
 def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] = ()) -> None:
-    """Measure, print and write `gpu.json`, again after each model; `models`: only these."""
+    """Measure, print and write `gpu.json`, again after each model.
+
+    `models`: measure only these; `probes` stands for the probes.
+    """
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
     peak = gemm_rate(torch.bfloat16, device, size=size)
     notes: dict[str, Any] = {"machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": []}
@@ -106,9 +110,10 @@ def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] =
             continue
         notes["models"] += rows_of(real, device, torch.bfloat16, peak)
         write(notes, out)
-    notes["probes"] = fitted(device, FEW_PROBED if quick else PROBED)
-    write(notes, out)
-    print(f"\n{tables(notes['models'], notes['probes'])}")
+    if not models or PROBES in models:
+        notes["probes"] = fitted(device, FEW_PROBED if quick else PROBED)
+        write(notes, out)
+    print(f"\n{tables(notes['models'], notes.get('probes'))}")
 
 
 def write(notes: Mapping[str, Any], out: Path) -> None:
@@ -136,8 +141,8 @@ def gemm_rate(
     return 2 * rows * inner * columns / best
 
 
-def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
-    """Two tables: the passes, and the probes."""
+def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
+    """Two tables: the passes, and the probes if they were fitted."""
     head = (
         "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory",
         "with files", "plain", "tokens/s",
@@ -156,6 +161,8 @@ def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
         ]
         for row in models
     ]
+    if probed is None:
+        return timing.table(head, rows)
     layers, samples, width = probed["shape"]
     of_probes = [
         [

@@ -28,7 +28,7 @@ RUN = (
 )
 KILLED = "timeout -s KILL 20 {run}; {python} -m anchorscope.workflow.resume --cores all {target} "
 TESTS = "tests/passes/test_gpu.py"
-EXPERTS = "bfloat16 and (qwen3_moe or mixtral)"
+EXPERTS = "(bfloat16 or nothing_to_cut) and (qwen3_moe or mixtral)"
 
 
 def steps(rows: Path, out: Path) -> dict[str, str]:
@@ -38,6 +38,7 @@ def steps(rows: Path, out: Path) -> dict[str, str]:
         f"speed of {model}": f"{bench} --models {model} --out {out / model}"
         for model in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b")
     }
+    found["probes"] = f"{bench} --models probes --out {out / 'probes'}"
     found["bfloat16 tests"] = f"{python} -m pytest -n0 -q {TESTS} -k {shlex.quote(EXPERTS)}"
     for model, target in (("llama-3.2-1b", "llama-3.2"), ("qwen3-8b", "qwen3")):
         run = RUN.format(python=python, target=target)
