@@ -81,7 +81,7 @@ def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
         rehearsal_rows.write(rows / file, fields.model_dump(), Path(path))
     for name in real_tokenizers.PUBLISHED:
         real_tokenizers.build(name, HERE / "tokenizers" / name)
-    for model in {*chosen.models, GENERATING}:
+    for model in dict.fromkeys([*chosen.models, GENERATING]):
         print(f"{model}: writing a checkpoint of {chosen.layers or 'all'} layers", flush=True)
         random_checkpoint.write(
             shapes.config_of(model),

@@ -131,7 +131,7 @@ def line(cell: Mapping[str, Any]) -> str:
         cell["rebuilt"],
         f"{cell['anchor']:.1f}",
         f"{cell['rest']:.1f}",
-        ", ".join(f"`{json.dumps(text)}`" for text in cell["closing"]),
+        ", ".join(f"`{json.dumps(text)}`" for text in cell["closing"]).replace("|", "\\|"),
         cell["pairs"],
         in_words(cell["dropped"]) or "none",
     ])  # fmt: skip

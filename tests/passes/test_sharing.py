@@ -77,6 +77,20 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
+def test_the_lm_head_reads_copied_single_states(load):
+    """In bfloat16 on a CPU torch copies the head for every row of a part of a batch."""
+    loaded, seen = load("llama", "metaspace"), []
+    head = loaded.model.get_output_embeddings()
+    handle = head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    prompts = [loaded.tokenizer(text)["input_ids"] for text in CORPUS[:3]]
+    generation.generate(
+        prompts, loaded, generation.Ending(CHAT, (0,), frozenset()), max_new_tokens=3
+    )
+    handle.remove()
+    assert len(seen) >= 3
+    assert all(states.dim() == 2 and states.is_contiguous() for states in seen)
+
+
 def test_noop_takes_the_ordinary_path_to_its_end(load):
     loaded, ends, shapes = load("mistral", "metaspace"), [], []
     plan = planned(behind_heads(loaded.tokenizer))

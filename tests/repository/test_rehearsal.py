@@ -276,3 +276,10 @@ def test_the_table_says_what_became_of_the_rows(tokenizer: Any, tmp_path: Path) 
     assert cell["closing"] == ["\n\n"] and cell["anchor"] > 0 and cell["rest"] > 0
     table = tried_tokenizers.table(found)
     assert r"llama-3, few_shot | nq | 12 | 1.000 | 0 |" in table and r'`"\n\n"`' in table
+
+
+def test_a_closing_token_with_a_bar_does_not_break_its_table() -> None:
+    cell = dict.fromkeys(("lost", "rebuilt", "pairs", "anchor", "rest"), 0)
+    cell |= {"tokenizer": "qwen3", "style": "chat", "dataset": "nq", "asked": 1, "found": 1}
+    line = tried_tokenizers.line(cell | {"closing": ["<|im_end|>"], "dropped": {}})
+    assert r'`"<\|im_end\|>"`' in line
