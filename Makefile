@@ -9,7 +9,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume first-model retrain ship test test-all test-slurm bench bench-full audit check format docs site pictures lock clean
+.PHONY: help setup run resume first-model rehearsal retrain ship test test-all test-slurm bench bench-full audit check format docs site pictures lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -41,6 +41,18 @@ first-model: $(FIRST_MODELS) ## measure SmolLM2-135M-Instruct on real questions,
 $(FIRST_MODELS): $(READY)
 	$(BIN)/python -m tools.first_model $@ $(if $(filter 1,$(GEMMA)),--accept-terms)
 	@touch $@
+
+# N: rows of each dataset; LAYERS: of each model (0: all, which is the default on a GPU);
+# FULL=1: all cells of the three figures.
+LAYERS ?=
+FULL ?=
+REHEARSED = $(if $(N),--samples $(N)) $(if $(LAYERS),--layers $(LAYERS)) $(if $(filter 1,$(FULL)),--full)
+GENERATED := results/rehearsal/answers/llama-3.2-1b/generated.parquet
+
+rehearsal: $(READY) ## run the published figures with everything real but the weights, on the rows of ROWS=<folder> (N=40, LAYERS=2, FULL=1)
+	@test -n '$(ROWS)' || { echo 'make rehearsal needs rows: ROWS=<folder>, see resources/local-rows.yaml'; exit 1; }
+	$(BIN)/python -m tools.rehearsal --rows '$(ROWS)' $(REHEARSED)
+	$(BIN)/snakemake --cores all all $(GENERATED) $(ARGS) --configfile resources/rehearsal.yaml results/rehearsal/cells.yaml $(QUIET)
 
 retrain: $(READY) ## train the calibration models anew from their recipes
 	$(BIN)/snakemake --cores all retrain $(QUIET)

@@ -3,7 +3,7 @@
     python benchmarks/bench.py            # make bench
     python benchmarks/bench.py --quick    # seconds: tiny sizes, to see that all ways agree
     python benchmarks/bench.py --peers    # make bench-full: other projects, too
-    python benchmarks/bench.py --device cuda   # the measured passes at real sizes, on a GPU
+    python benchmarks/bench.py --device cuda   # passes at published shapes, on a GPU
 
 Every round times each way once, in turn forwards and backwards, and nothing is written unless all
 ways agree. A row of the table has a way's median over the rounds, and that of its ratios to the
@@ -144,7 +144,7 @@ def main(given: Sequence[str] | None = None) -> None:
     if chosen.device != "cpu":
         import gpu
 
-        gpu.main(chosen.device, chosen.out, quick=chosen.quick)
+        gpu.main(chosen.device, chosen.out, quick=chosen.quick, models=chosen.models)
         return
     table = measured(chosen)
     notes = timing.notes(chosen.clock) | {"rounds": chosen.rounds}
@@ -163,6 +163,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--models", nargs="+", default=[], help="on a GPU: only these")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=[*WORKLOADS])
     parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))

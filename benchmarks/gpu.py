@@ -1,17 +1,21 @@
-"""The measured passes and the probes at real sizes on a GPU: random weights, bfloat16.
+"""Passes, generation and probes at published shapes on a GPU: random weights, bfloat16.
 
-Operations a second as a share of what the card reaches in a plain bfloat16 matrix product, measured
-beside it. Only the passes' own tokens are counted, not padding, so the share is of useful work; of
-the last layer's MLP only the read-out tokens are. `with files` is the time when every batch is also
-checked and written, as a job does it.
+The passes are those of a run with default settings. Operations a second are a share of what the
+card reaches in a plain bfloat16 matrix product, measured beside it. Only the passes' own tokens are
+counted, not padding, so the share is of useful work. `with files` is the time when every batch is
+also checked and written, as a job does it. `plain` is the same rows passed by transformers alone:
+one pass for all layers, every row in full, in the best of several batch sizes.
+
+Each result is written to gpu.json as soon as it is there.
 """
 
 import gc
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,69 +25,101 @@ import timing
 import torch
 import workloads
 
+from anchorscope.config import shapes
+from anchorscope.config.readouts import parse
+from anchorscope.config.settings import Config
+from anchorscope.models import cache, generation
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
-from anchorscope.passes.batches import Plan
+from anchorscope.passes.batches import Plan, Sample
+from anchorscope.passes.hooks import mask, recording
 from anchorscope.probes import fitting
+from anchorscope.styles import CHAT
 
 ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Real:
-    """The size of a published model; `batch_tokens` is the budget that it is measured with."""
+    """A published model.
+
+    Attributes:
+        name: key of the catalogue, or of a shape given.
+        shape: keys of its config.json.
+        batch_tokens: budget that it is measured with.
+        compared: whether plain passes are timed beside it.
+    """
 
     name: str
-    kind: str
-    layers: int
-    width: int
-    inner: int
-    heads: int
-    key_heads: int
-    head_width: int
-    vocabulary: int
+    shape: Mapping[str, Any]
     batch_tokens: int = 16_384
+    compared: bool = False
 
     @property
     def weights(self) -> int:
         """Of the layers, those that a token is multiplied with."""
-        attention = self.width * self.head_width * (2 * self.heads + 2 * self.key_heads)
-        return self.layers * (attention + 3 * self.width * self.inner)
+        width, of = self.shape["hidden_size"], self.shape
+        heads = 2 * of["num_attention_heads"] + 2 * of["num_key_value_heads"]
+        attention = width * of["head_dim"] * heads
+        return int(of["num_hidden_layers"] * (attention + 3 * width * of["intermediate_size"]))
 
     @property
     def gigabytes(self) -> float:
         """All weights in bfloat16, embedding and head included."""
-        return 2 * (self.weights + 2 * self.vocabulary * self.width) / 1e9
+        tables = 1 if self.shape["tie_word_embeddings"] else 2
+        embedded = tables * self.shape["vocab_size"] * self.shape["hidden_size"]
+        return 2 * (self.weights + embedded) / 1e9
 
 
-MODELS = (
-    Real("Llama-3.2-1B", "llama", 16, 2048, 8192, 32, 8, 64, 128_256),
-    Real("Qwen3-8B", "qwen3", 36, 4096, 12_288, 32, 8, 128, 151_936),
-    Real("Qwen3-32B", "qwen3", 64, 5120, 25_600, 64, 8, 128, 151_936),
+MODELS = tuple(
+    Real(name, shapes.config_of(name), compared=name == "llama-3.2-3b")
+    for name in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b", "qwen3-32b")
 )
-TINY = Real("tiny", "llama", 2, 32, 64, 4, 2, 8, 300, batch_tokens=512)
+TINY = Real(
+    "tiny",
+    shapes.config_of("llama-3.2-1b")
+    | {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 300}
+    | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
+    batch_tokens=1024,
+    compared=True,
+)
 PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
 """Layers, samples and width that probes are fitted to."""
 SPARE = 1.1
 """A card must hold so many times the weights for a model to be tried."""
 SEQUENCES = {"prefix": 150, "sequences": 512, "shortest": 40, "longest": 80}
+NEW_TOKENS = 32
+PROBES = "probes"
+PLAIN_SIZES = (8, 32, 128, 512)
+"""Rows of a plain pass that are tried."""
+DEFAULTS = Config(models={}, datasets={}, figures={})
+CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 
 
-def main(device: str, out: Path, *, quick: bool = False) -> None:
-    """Measure, print and write `gpu.json`."""
-    dtype = torch.bfloat16
+def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] = ()) -> None:
+    """Measure, print and write `gpu.json`, again after each model.
+
+    `models`: measure only these; `probes` stands for the probes.
+    """
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
-    peak = gemm_rate(dtype, device, size=size)
-    models = [
-        row for real in ((TINY,) if quick else MODELS) for row in rows_of(real, device, dtype, peak)
-    ]
-    probed = fitted(device, FEW_PROBED if quick else PROBED)
+    peak = gemm_rate(torch.bfloat16, device, size=size)
+    notes: dict[str, Any] = {"machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": []}
+    print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s", flush=True)
+    for real in (TINY,) if quick else MODELS:
+        if models and real.name not in models:
+            continue
+        notes["models"] += rows_of(real, device, torch.bfloat16, peak)
+        write(notes, out)
+    if not models or PROBES in models:
+        notes["probes"] = fitted(device, FEW_PROBED if quick else PROBED)
+        write(notes, out)
+    print(f"\n{tables(notes['models'], notes.get('probes'))}")
+
+
+def write(notes: Mapping[str, Any], out: Path) -> None:
+    """Write what is measured so far."""
     out.mkdir(parents=True, exist_ok=True)
-    notes = {
-        "machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": models, "probes": probed,
-    }  # fmt: skip
     (out / "gpu.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
-    print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s\n\n{tables(models, probed)}")
 
 
 def gemm_rate(
@@ -105,11 +141,11 @@ def gemm_rate(
     return 2 * rows * inner * columns / best
 
 
-def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
-    """Two tables: the passes, and the probes."""
+def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
+    """Two tables: the passes, and the probes if they were fitted."""
     head = (
         "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory",
-        "with files",
+        "with files", "plain", "tokens/s",
     )  # fmt: skip
     rows = [
         [
@@ -120,9 +156,13 @@ def tables(models: list[dict[str, Any]], probed: dict[str, Any]) -> str:
             f"{100 * row['share']:.0f} %",
             f"{row['peak_mb'] / 1e3:.1f} GB",
             f"{row['written_seconds']:.2f}",
+            f"{row['plain_seconds']:.2f}" if row["plain_seconds"] else "",
+            f"{row['tokens_per_second']:,.0f}",
         ]
         for row in models
     ]
+    if probed is None:
+        return timing.table(head, rows)
     layers, samples, width = probed["shape"]
     of_probes = [
         [
@@ -142,7 +182,9 @@ def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterato
         print(f"{real.name} was not measured: {lacking}")
         return
     loaded = workloads.loaded(_model(real, device, dtype), torch.device(device))
-    yield one(real, loaded, peak)
+    row = one(real, loaded, peak)
+    print(f"{json.dumps(row)}", flush=True)
+    yield row
     del loaded
     gc.collect()
     if torch.cuda.is_available():
@@ -162,21 +204,18 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
     """One model: the median of some rounds after a first one that is not counted."""
     work = workloads.Workload(real.name, **SEQUENCES)  # type: ignore[arg-type]
     if real is TINY:
-        work = replace(work, sequences=8)
-    work = replace(work, shape=workloads.Shape(vocabulary=real.vocabulary))
-    plan = planning.plan(
-        workloads.answers(work),
-        conditions={"knockout": {}, "random": {"draws": 1}, "question": {}},
-        batch_tokens=real.batch_tokens,
-    )
+        work = replace(work, sequences=16)
+    work = replace(work, shape=workloads.Shape(vocabulary=real.shape["vocab_size"]))
+    table = exchangeable(workloads.answers(work))
+    plan = planning.plan(table, conditions=CONDITIONS, batch_tokens=real.batch_tokens)
 
     def passed() -> None:
-        for _ in runner.measure(loaded, plan, [workloads.READOUT]):
+        for _ in runner.measure(loaded, plan, READOUTS):
             pass
 
     def written() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            activations.write(folder, loaded, plan, [workloads.READOUT])
+            activations.write(folder, loaded, plan, READOUTS)
 
     taken = [timing.timed(passed, "wall")[1] for _ in range(1 + ROUNDS)][1:]
     seconds = _median(taken)
@@ -189,7 +228,71 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
         "rate": rate,
         "share": rate / peak,
         "peak_mb": max(one.peak_mb for one in taken),
+        "plain_seconds": plainly(loaded, plan) if real.compared else None,
+        "tokens_per_second": generated(loaded, table),
     }
+
+
+def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return an answers table whose samples all have partners; half are wrong and have golds."""
+    names = [str(number) for number in range(len(table))]
+    wrong = [number % 4 > 1 for number in range(len(table))]
+    spans = zip(table["input_ids"], table["prompt_length"], wrong, strict=True)
+    golds = [ids[start:] if one else [] for ids, start, one in spans]
+    return table.assign(
+        question=[f"who q{name}" for name in names],
+        golds=[[f"g{name}"] for name in names],
+        ea_text=[f"a{name}" for name in names],
+        subject=[f"s{name}" for name in names],
+        relation="r",
+        label=[int(one) for one in wrong],
+        gold_ids=golds,
+        gold_start=0,
+        gold_end=[max(len(ids) - 1, 0) for ids in golds],
+    )
+
+
+def plainly(loaded: Loaded, plan: Plan) -> float:
+    """Return the seconds of the rows of a plan in plain passes, in the best batch size."""
+    rows = [(plan.passed(row), row.tokens) for batch in plan.batches for row in batch.rows]
+    rows.sort(key=lambda row: -len(row[0].input_ids))
+    found = []
+    for size in PLAIN_SIZES:
+        try:
+            _, taken = timing.timed(partial(plain_passes, loaded, rows, size), "wall")
+        except torch.cuda.OutOfMemoryError:
+            break
+        found.append(taken.seconds)
+        print(f"plain passes of {size} rows: {taken.seconds:.2f} s", flush=True)
+    return min(found)
+
+
+@torch.inference_mode()
+def plain_passes(loaded: Loaded, rows: Sequence[tuple[Sample, Sequence[int]]], size: int) -> None:
+    """Pass rows in full, so many at once, and keep what is read of every layer."""
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
+        samples, lengths = [row[0] for row in some], [len(row[0].input_ids) for row in some]
+        arguments = cache.padded([one.input_ids for one in samples], lengths[0], loaded.device)
+        cuts = [row[1] for row in some]
+        arguments["attention_mask"] = mask(
+            lengths, cuts, lengths[0], dtype=loaded.model.dtype, device=loaded.device
+        )
+        with recording(loaded, parse(READOUTS), samples) as seen:
+            loaded.model.base_model(**arguments, use_cache=False)
+        for states in seen.values():
+            torch.stack(states).cpu()
+
+
+def generated(loaded: Loaded, table: pd.DataFrame) -> float:
+    """Return the tokens a second that answers are written at; none ends before its longest."""
+    rows = table.to_dict("records")
+    prompts = [row["input_ids"][: row["prompt_length"]] for row in rows]
+    ending = generation.Ending(CHAT, (0,), frozenset())
+    write = partial(generation.generate, prompts, loaded, ending, max_new_tokens=NEW_TOKENS)
+    write()
+    found, taken = timing.timed(write, "wall")
+    return sum(len(one.ids) for one in found) / taken.seconds
 
 
 def _median(taken: Sequence[timing.Taken]) -> float:
@@ -199,17 +302,16 @@ def _median(taken: Sequence[timing.Taken]) -> float:
 def operations(real: Real, plan: Plan) -> float:
     """Of the tokens behind the shared head, padding left out, and of their attention.
 
-    The last layer's MLP runs at one read-out token of each row.
+    Passes in a batch of their own take the head's tokens again.
     """
-    keys = 4 * real.layers * real.heads * real.head_width
-    last = 3 * real.width * real.inner
+    shape = real.shape
+    keys = 4 * shape["num_hidden_layers"] * shape["num_attention_heads"] * shape["head_dim"]
     total = 0.0
-    start = plan.head
     for batch in plan.batches:
+        start = plan.head if batch.masked else 0
         for row in batch.rows:
             end = len(plan.passed(row).input_ids)
             total += 2 * real.weights * (end - start) + keys * (end**2 - start**2) / 2
-            total -= 2 * last * (end - start - 1)
     return total
 
 
@@ -263,16 +365,6 @@ def _model(real: Real, device: str, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
-    config = AutoConfig.for_model(
-        real.kind,
-        vocab_size=real.vocabulary,
-        hidden_size=real.width,
-        intermediate_size=real.inner,
-        num_hidden_layers=real.layers,
-        num_attention_heads=real.heads,
-        num_key_value_heads=real.key_heads,
-        head_dim=real.head_width,
-        max_position_embeddings=4096,
-    )
+    config = AutoConfig.for_model(**real.shape)
     with torch.device(device):
         return AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")

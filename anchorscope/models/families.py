@@ -163,6 +163,19 @@ def embedded(model: PreTrainedModel) -> int:
     return len(model.get_input_embeddings().get_parameter("weight"))
 
 
+def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
+    """What the LM head says of states [n, width] behind the final norm, float32 [n, vocabulary].
+
+    Of single states, copied: where a head of bfloat16 is given a part of a batch, torch copies the
+    whole head for every row on a CPU, which takes gigabytes and minutes.
+    """
+    head: Any = model.get_output_embeddings()
+    found = head(states.contiguous().to(head.weight.device)).float()
+    # Some models bend their logits before the softmax.
+    most = getattr(model.config, "final_logit_softcapping", None)
+    return found if most is None else most * (found / most).tanh()
+
+
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
     """The blocks of the model, first to last."""
     return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())

@@ -195,15 +195,14 @@ class _Rows:
         # Padding attends to itself: a query that attends to nothing would become NaN.
         blocked = ((slots > query) | self.padding[run, None, : self.end]) & (slots != query)
         mask = torch.zeros(blocked.shape, dtype=self.model.dtype, device=self.ids.device)
-        out = self.model(
+        out = self.model.base_model(
             input_ids=self.ids[run, -width:],
             position_ids=self.places[run, -width:],
             attention_mask=mask.masked_fill_(blocked, torch.finfo(mask.dtype).min)[:, None],
             past_key_values=self,
             use_cache=True,
-            logits_to_keep=1,
         )
-        return out.logits[:, -1]
+        return families.logits(self.model, out.last_hidden_state[:, -1])
 
     def leave(self, going: Sequence[bool]) -> None:
         """Drop the rows that do not go on."""
@@ -246,7 +245,7 @@ def _greedy(
             rows.end += rows.ids.shape[1]
             logits = torch.cat([rows.logits(*run) for run in runs])
             rows.ids = _likeliest(logits, [names[n] for n in numbers]).to(device)
-            of_token = logits.gather(-1, rows.ids)[:, 0].float() - logits.float().logsumexp(-1)
+            of_token = logits.gather(-1, rows.ids)[:, 0] - logits.logsumexp(-1)
             new = zip(numbers, rows.ids[:, 0].tolist(), of_token.tolist(), strict=True)
             for n, token, logprob in new:
                 if n in going:

@@ -5,10 +5,10 @@ take more memory than its states.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
+from anchorscope.models import families
 from anchorscope.models.families import Loaded
 
 QUANTITIES = ("logprob", "logit", "entropy")
@@ -38,10 +38,7 @@ def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Logits of states [n, width] in parts, float32 [some, vocabulary], with rows of `beside`."""
-    head: Any = loaded.model.get_output_embeddings()
-    size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
-    # Some models bend their logits before the softmax.
-    most = getattr(loaded.model.config, "final_logit_softcapping", None)
+    rows = families.embedded(loaded.model)
+    size = max(1, LOGITS_AT_ONCE // rows)
     for some, given in zip(states.split(size), beside.split(size), strict=True):
-        logits = head(some.to(head.weight.device)).float()
-        yield logits if most is None else most * torch.tanh(logits / most), given
+        yield families.logits(loaded.model, some), given

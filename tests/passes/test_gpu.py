@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
-from instrument import TOKENIZER, measured, planned
+from instrument import TOKENIZER, assert_rounded, measured, planned
 from scored import score
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
@@ -17,8 +17,6 @@ from anchorscope.styles import CHAT
 
 DEVICE = "cuda"
 FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
-BFLOAT16 = 0.15
-"""How far rounding may carry a state, as a share of its length; on a CPU it is 0.02 to 0.08."""
 LOGIT = 4e-3
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -47,25 +45,11 @@ def test_float32_passes_are_the_cpus(checkpoint, family):
         torch.testing.assert_close(vectors, expected[key], **FLOAT32)
 
 
-def apart(one, other):
-    """Distance of states of each layer, as a share of the second's length."""
-    return (one.float() - other.float()).norm(dim=-1) / other.float().norm(dim=-1)
-
-
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_bfloat16_passes_are_the_cpus_but_for_rounding(checkpoint, family):
     exact = states(both(checkpoint, family)[0])
     found = states(both(checkpoint, family, "bfloat16")[1])
-    assert exact.keys() == found.keys()
-    for key, vectors in found.items():
-        assert vectors.dtype == torch.bfloat16
-        assert apart(vectors, exact[key]).max() <= BFLOAT16, key
-    moved = [
-        float(apart(vectors, exact[sample, name.replace("knockout.0", "clean.0")]).max())
-        for (sample, name), vectors in exact.items()
-        if name.startswith("knockout.0")
-    ]
-    assert max(moved) > BFLOAT16  # a cut that was not made would be seen
+    assert_rounded(found, exact, family)
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)

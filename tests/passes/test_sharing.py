@@ -11,9 +11,11 @@ from conftest import ALL_FAMILIES, CORPUS, config, final_norm
 from hypothesis import given, strategies as st
 from instrument import (
     CONDITIONS,
+    EXPERTS,
     TOKENIZER,
     answers_table,
     assert_alike,
+    assert_rounded,
     greedy,
     measured,
     planned,
@@ -73,6 +75,20 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
     plan = planned(table)
     assert plan.head == 0
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
+
+
+def test_the_lm_head_reads_copied_single_states(load):
+    """In bfloat16 on a CPU torch copies the head for every row of a part of a batch."""
+    loaded, seen = load("llama", "metaspace"), []
+    head = loaded.model.get_output_embeddings()
+    handle = head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    prompts = [loaded.tokenizer(text)["input_ids"] for text in CORPUS[:3]]
+    generation.generate(
+        prompts, loaded, generation.Ending(CHAT, (0,), frozenset()), max_new_tokens=3
+    )
+    handle.remove()
+    assert len(seen) >= 3
+    assert all(states.dim() == 2 and states.is_contiguous() for states in seen)
 
 
 def test_noop_takes_the_ordinary_path_to_its_end(load):
@@ -187,10 +203,42 @@ def assert_nothing_to_cut_changes_nothing(loaded, table, batch_tokens=4096):
     assert torch.equal(clean, random) and not torch.equal(clean, cut)
 
 
-def test_a_bfloat16_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(checkpoint):
+@pytest.mark.parametrize("family", ["llama", *EXPERTS])
+def test_a_bfloat16_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(
+    checkpoint, family
+):
     """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
-    loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
+    loaded = loading.load(checkpoint(family), dtype="bfloat16")
     assert_nothing_to_cut_changes_nothing(loaded, answers_table(loaded.tokenizer))
+
+
+@pytest.mark.parametrize("family", ["llama", *EXPERTS])
+def test_bfloat16_states_are_float32s_but_for_rounding_and_for_tokens_at_another_expert(
+    checkpoint, family
+):
+    exact, found = (
+        loading.load(checkpoint(family, TOKENIZER[family]), dtype=dtype)
+        for dtype in ("float32", "bfloat16")
+    )
+    plan = planned(behind_heads(exact.tokenizer), conditions=CUTS, batch_tokens=3000)
+    assert_rounded(measured(found, plan), measured(exact, plan), family)
+
+
+@pytest.mark.parametrize("family", EXPERTS)
+def test_rounding_sends_tokens_of_a_mixture_to_other_experts(checkpoint, family):
+    """So its bfloat16 states are held against a share, not against a distance each."""
+    chosen = []
+    for dtype in ("float32", "bfloat16"):
+        loaded = loading.load(checkpoint(family, TOKENIZER[family]), dtype=dtype)
+        picks = loaded.model.config.num_experts_per_tok
+        for ids in behind_heads(loaded.tokenizer)["input_ids"]:
+            with torch.inference_mode():
+                routed = loaded.model(torch.tensor([ids]), output_router_logits=True).router_logits
+            chosen.append(torch.stack(routed).topk(picks).indices.sort().values)
+    half = len(chosen) // 2
+    pairs = zip(chosen[:half], chosen[half:], strict=True)
+    moved = [float((one != other).any(dim=-1).float().mean()) for one, other in pairs]
+    assert 0 < max(moved) < 0.1
 
 
 ORIGINAL = 64

@@ -73,7 +73,37 @@ def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     notes = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     (row,) = notes["models"]
     assert row["rate"] > 0 and 0 < row["share"] < 2
+    assert row["plain_seconds"] > 0 and row["tokens_per_second"] > 0
     # Five folds, each with five inner ones, and six penalties, at three layers.
     assert notes["probes"]["probes"] == 3 * (5 + 25) * 6 and notes["probes"]["seconds"] > 0
     said = capsys.readouterr().out
     assert "| tiny |" in said and "| 3 layers × 150 × 16 |" in said
+
+
+def test_the_gpu_part_measures_all_conditions_of_a_default_run(module):
+    gpu, workloads = module("gpu"), module("workloads")
+    work = workloads.Workload("tiny", sequences=16, shape=workloads.TINY)
+    table = gpu.exchangeable(workloads.answers(work))
+    plan = gpu.planning.plan(table, conditions=gpu.CONDITIONS, batch_tokens=4096)
+    passed = {row.condition for batch in plan.batches for row in batch.rows}
+    assert passed == {one.name for one, _ in gpu.planning.on(gpu.CONDITIONS)}
+
+
+def test_steps_on_a_gpu_are_written_one_by_one_and_what_is_not_reached_is_said(module, tmp_path):
+    on_gpu = module("on_gpu")
+    commands = {"first": "echo one", "second": "exit 3", "third": "sleep 60", "fourth": "echo four"}
+    found = on_gpu.run(commands, tmp_path, seconds=6)
+    outcomes = [one["outcome"] for one in found.values()]
+    assert outcomes == ["done", "exit code 3", "out of time", "not run"]
+    assert json.loads((tmp_path / "steps.json").read_text("utf-8")) == found
+    assert (tmp_path / "first.log").read_text("utf-8") == "one\n"
+
+
+def test_the_most_important_steps_on_a_gpu_come_first(module, tmp_path):
+    on_gpu, gpu = module("on_gpu"), module("gpu")
+    steps = on_gpu.steps(tmp_path, tmp_path)
+    models = [real.name for real in gpu.MODELS]
+    assert [*steps] == [
+        *(f"speed of {name}" for name in models[:3]), "probes", "bfloat16 tests",
+        "rehearsal of llama-3.2-1b", "rehearsal of qwen3-8b", f"speed of {models[3]}",
+    ]  # fmt: skip

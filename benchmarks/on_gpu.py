@@ -1,0 +1,99 @@
+"""All that is to be measured on a GPU, in one run of ten minutes at most.
+
+    python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
+
+The steps go from the most to the least important. Each one's output, seconds and exit code are
+written as soon as it ends; what is not reached within `--seconds` reads "not run". No step needs a
+network if results/rehearsal/tokenizers is there, see `tools/real_tokenizers.py`.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+NOT_RUN = "not run"
+PYTHON = shlex.quote(sys.executable)
+REHEARSED = (
+    "{python} -m tools.rehearsal --rows {rows} --no-table --layers 0 --samples 100 "
+    "--models {model} --datasets popqa && {run}"
+)
+RUN = (
+    "{python} -m snakemake --cores all {target} "
+    "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
+)
+KILLED = "timeout -s KILL 20 {run}; {python} -m anchorscope.workflow.resume --cores all {target} "
+TESTS = "tests/passes/test_gpu.py"
+EXPERTS = "(bfloat16 or nothing_to_cut) and (qwen3_moe or mixtral)"
+
+
+def steps(rows: Path, out: Path) -> dict[str, str]:
+    """Return name → shell command, in running order."""
+    python, bench = PYTHON, f"{PYTHON} benchmarks/bench.py --device cuda"
+    found = {
+        f"speed of {model}": f"{bench} --models {model} --out {out / model}"
+        for model in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b")
+    }
+    found["probes"] = f"{bench} --models probes --out {out / 'probes'}"
+    found["bfloat16 tests"] = f"{python} -m pytest -n0 -q {TESTS} -k {shlex.quote(EXPERTS)}"
+    for model, target in (("llama-3.2-1b", "llama-3.2"), ("qwen3-8b", "qwen3")):
+        run = RUN.format(python=python, target=target)
+        rest = run.partition("--configfile")[2]
+        killed = KILLED.format(run=run, python=python, target=target) + f"--configfile{rest}"
+        found[f"rehearsal of {model}"] = REHEARSED.format(
+            python=python,
+            rows=shlex.quote(str(rows)),
+            model=model,
+            run=f"({killed})" if model == "llama-3.2-1b" else run,
+        )
+    found["speed of qwen3-32b"] = f"{bench} --models qwen3-32b --out {out / 'qwen3-32b'}"
+    return found
+
+
+def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dict[str, object]]:
+    """Run commands in turn while there is time, and write `steps.json` after each."""
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, dict[str, object]] = {name: {"outcome": NOT_RUN} for name in commands}
+    end = time.monotonic() + seconds
+    for name, command in commands.items():
+        if (left := end - time.monotonic()) > 1:
+            found[name] = one(command, out / f"{name.replace(' ', '-')}.log", left)
+            print(f"{name}: {found[name]}", flush=True)
+        (out / "steps.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def one(command: str, log: Path, seconds: float) -> dict[str, object]:
+    """Run a command for so long at most; what it prints goes to a file at once."""
+    start = time.monotonic()
+    with log.open("w", encoding="utf-8") as opened:
+        try:
+            done = subprocess.run(
+                ["bash", "-c", command],
+                stdout=opened,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
+            outcome = "done" if done.returncode == 0 else f"exit code {done.returncode}"
+        except subprocess.TimeoutExpired:
+            outcome = "out of time"
+    return {"outcome": outcome, "seconds": round(time.monotonic() - start, 1)}
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=Path, required=True, help="folder of the datasets' rows")
+    parser.add_argument("--out", type=Path, default=Path("results/on-gpu"))
+    parser.add_argument("--seconds", type=float, default=570)
+    chosen = parser.parse_args(given)
+    run(steps(chosen.rows, chosen.out), chosen.out, chosen.seconds)
+
+
+if __name__ == "__main__":
+    main()

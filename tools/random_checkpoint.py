@@ -1,0 +1,162 @@
+"""A checkpoint folder of a published shape, with seeded random weights and a real tokenizer.
+
+Weights are drawn and written layer by layer, so the whole model is never in memory.
+"""
+
+import json
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+)
+
+from anchorscope.models.contents import INDEX
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic, read_json
+
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+SPARE_GB = 1
+"""Room on the disk that a checkpoint has to leave."""
+ENDING = 3.0
+"""How much larger the head's rows of tokens that end an answer are, so that answers do end."""
+
+Sizes = Mapping[str, tuple[int, ...]]
+"""Name of a tensor → its shape."""
+
+
+def write(
+    shape: Mapping[str, Any],
+    tokenizer: PreTrainedTokenizerFast,
+    folder: Path,
+    *,
+    layers: int | None = None,
+    device: str = "cpu",
+) -> None:
+    """Write a checkpoint, unless the folder holds one of this shape.
+
+    Args:
+        shape: keys of config.json, see `anchorscope.config.shapes`.
+        tokenizer: gives the ids of the start and the end token, and is saved beside the weights.
+        folder: is replaced where it holds another checkpoint.
+        layers: how many of the model's layers are written; None: all.
+        device: where weights are drawn. Another device draws other weights.
+
+    Raises:
+        AnchorscopeError: the disk has no room for it.
+    """
+    config = config_of(shape, tokenizer, layers)
+    if written(folder, config):
+        return
+    shutil.rmtree(folder, ignore_errors=True)  # before the room is looked at
+    sizes = sizes_of(config)
+    check_room(sizes, folder)
+    with atomic(folder) as draft:
+        draft.mkdir()
+        write_weights(sizes, ends_of(tokenizer), draft, device)
+        tokenizer.save_pretrained(draft)
+        config.save_pretrained(draft)
+        GenerationConfig.from_model_config(config).save_pretrained(draft)
+
+
+def write_weights(sizes: Sizes, ends: list[int], folder: Path, device: str) -> None:
+    """Write the drawn weights into a folder, in a file for each layer, and their index."""
+    files = [*shards(sizes)]
+    places = dict[str, str]()
+    for number, names in enumerate(files, 1):
+        file = f"model-{number:05}-of-{len(files):05}.safetensors"
+        tensors = {name: drawn(name, sizes[name], ends, device) for name in names}
+        save_file(tensors, folder / file, metadata={"format": "pt"})
+        places |= dict.fromkeys(names, file)
+    index = {"metadata": {"total_size": 2 * numbers(sizes)}, "weight_map": places}
+    (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
+
+
+def config_of(
+    shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, layers: int | None
+) -> PretrainedConfig:
+    """Return the config of a shape, with the tokenizer's start and end token."""
+    depth = {} if layers is None else {"num_hidden_layers": layers}
+    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = AutoConfig.for_model(**{**shape, **depth, **ids}, dtype="bfloat16")
+    config.architectures = [type(empty(config)).__name__]
+    return config
+
+
+def empty(config: PretrainedConfig) -> Any:
+    """Return the model of a config on the device `meta`, where tensors take no room."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+
+
+def written(folder: Path, config: PretrainedConfig) -> bool:
+    """Whether a folder holds a checkpoint of this config."""
+    path = folder / "config.json"
+    return path.is_file() and read_json(path) == json.loads(config.to_json_string())
+
+
+def sizes_of(config: PretrainedConfig) -> Sizes:
+    """Return the tensors that a checkpoint of this config holds: a tied head is not among them."""
+    tensors = empty(config).state_dict()
+    return {
+        name: tuple(tensor.shape)
+        for name, tensor in tensors.items()
+        if not (name == HEAD and config.tie_word_embeddings)
+    }
+
+
+def check_room(sizes: Sizes, folder: Path) -> None:
+    """Refuse to write a checkpoint that the disk has no room for.
+
+    Raises:
+        AnchorscopeError: there is not enough.
+    """
+    there = next(place for place in (folder, *folder.parents) if place.is_dir())
+    free, needed = shutil.disk_usage(there).free / 1e9, numbers(sizes) * 2 / 1e9
+    if free < needed + SPARE_GB:
+        what = f"{folder.name} takes {needed:.1f} GB on the disk, {free:.1f} GB are free"
+        do = "make room, or keep fewer layers: LAYERS=2"
+        raise AnchorscopeError(what, folder, do, see="disk-full")
+
+
+def numbers(sizes: Sizes) -> int:
+    """Return the number of weights."""
+    return sum(torch.Size(shape).numel() for shape in sizes.values())
+
+
+def shards(sizes: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the names of the tensors of each file: a layer, or what lies outside of the layers."""
+    for _, names in groupby(sizes, key=lambda name: name.split(".")[:3]):
+        yield [*names]
+
+
+def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> torch.Tensor:
+    """Return a tensor drawn by its name: of norms all ones, of a matrix such that sizes stay.
+
+    A matrix has a standard deviation of one by the square root of its inputs. So the logits of a
+    normalised state have a standard deviation of about one, and one token stands out.
+    """
+    if len(shape) == 1:
+        return torch.ones(shape, dtype=torch.bfloat16)
+    draws = torch.Generator(device).manual_seed(zlib.crc32(name.encode()))
+    tensor = torch.empty(shape, dtype=torch.bfloat16, device=device)
+    tensor.normal_(std=shape[1] ** -0.5, generator=draws)
+    if name in (EMBEDDING, HEAD):
+        tensor[ends] *= ENDING
+    return tensor.cpu()
+
+
+def ends_of(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """Return the ids that end an answer: the end token, and those of line breaks."""
+    lines = (tokenizer.encode(text, add_special_tokens=False)[-1] for text in ("\n", "\n\n"))
+    return sorted({tokenizer.eos_token_id, *lines})

@@ -1,0 +1,69 @@
+"""Answers for real rows, which a model of random weights cannot give.
+
+Half of the rows get a gold answer of their own, the others that of another row, all in the same
+sentence. The rows keep their columns.
+"""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from anchorscope.questions.fields import RowCells
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
+
+SENTENCE = "The answer is {}."
+COLUMN = "response"
+
+
+def write(source: Path, fields: Mapping[str, Any], path: Path, seed: int = 0) -> None:
+    """Write the rows of a JSON Lines file with a response in each that has a gold answer.
+
+    Raises:
+        AnchorscopeError: there is no such file, or a row cannot be read.
+    """
+    rows = read(source)
+    with atomic(path) as draft:
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in answered(rows, fields, seed))
+        draft.write_text("".join(lines), encoding="utf-8")
+
+
+def read(source: Path) -> list[dict[str, Any]]:
+    """Return the rows of a JSON Lines file.
+
+    Raises:
+        AnchorscopeError: there is no such file.
+    """
+    if not source.is_file():
+        what = "these rows are missing"
+        do = "name a folder with the rows of all four datasets, see resources/local-rows.yaml"
+        raise AnchorscopeError(what, source, do, see="no-such-file")
+    # Not `splitlines`: questions hold other characters that count as line ends there.
+    lines = source.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def answered(
+    rows: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], seed: int = 0
+) -> list[dict[str, Any]]:
+    """Return the rows with a response: their own gold answer in every second, in a drawn order.
+
+    The others get the gold answer of the row after the next one in that order, of their own
+    relation if the dataset names any, so that the kind of answer does not tell right from wrong.
+    """
+    notes = Counter[str]()
+    cells = [RowCells(row, fields, f"row {number}", notes) for number, row in enumerate(rows, 1)]
+    golds = {number: cell.golds[0] for number, cell in enumerate(cells) if cell.golds}
+    order = random.Random(seed).sample([*golds], len(golds))
+    order.sort(key=lambda number: cells[number].text("relation", number=True) or "")
+    said: dict[int, str] = {}
+    for place, number in enumerate(order):
+        other = order[(place + 2) % len(order)]
+        said[number] = golds[number if place % 2 else other]
+    return [
+        {**row, COLUMN: SENTENCE.format(said[number]) if number in said else None}
+        for number, row in enumerate(rows)
+    ]

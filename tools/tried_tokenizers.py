@@ -1,0 +1,152 @@
+"""The table of what becomes of real rows under the real tokenizers, without any weights."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from anchorscope.config import shapes
+from anchorscope.config.sections import Dataset
+from anchorscope.models import answers, families, vocabulary
+from anchorscope.models.families import Loaded
+from anchorscope.passes import planning
+from anchorscope.probes import fitting
+from anchorscope.questions import datasets, prompts
+from anchorscope.storage.counts import in_words
+
+ALL = 1_000_000
+"""More rows than any dataset has."""
+RULES = "found by "
+HEAD = (
+    "tokenizer, prompt", "dataset", "asked", "E_Q found", "spans lost", "E_A rebuilt",
+    "tokens of E_Q", "of the rest", "closing token", "pairs", "dropped",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Family:
+    """A tokenizer under a prompt style, with a model that it belongs to."""
+
+    tokenizer: str  # key of `real_tokenizers.PUBLISHED`
+    style: str
+    model: str  # key of the catalogue
+
+
+TRIED = (
+    Family("llama-3", "few_shot", "llama-3.2-1b"),
+    Family("llama-3-instruct", "chat", "llama-3.2-3b-instruct"),
+    Family("qwen3", "chat", "qwen3-8b"),
+    Family("mistral-v0.1", "few_shot", "mistral-7b-v0.1"),
+    Family("mistral-v0.3", "few_shot", "mistral-7b-v0.3"),
+    Family("mistral-v0.3", "chat", "mistral-7b-instruct-v0.3"),
+)
+
+
+def without_weights(model: str, folder: Path) -> Loaded:
+    """Return one layer of a catalogue model on the device `meta`, with a tokenizer."""
+    config = AutoConfig.for_model(**shapes.config_of(model) | {"num_hidden_layers": 1})
+    with torch.device("meta"):
+        empty = AutoModelForCausalLM.from_config(config)
+    family = families.family_of(config.to_dict(), model)
+    window, device = families.window(config), torch.device("cpu")
+    return Loaded(empty, vocabulary.load(folder), family, window, device)
+
+
+def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what became of all rows of a dataset, whose responses are given.
+
+    Returns:
+        `asked`, `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost` (spans that
+        do not decode back), `rebuilt` (answers whose last token was tokenised anew), `anchor` and
+        `rest` (mean tokens of E_Q and of the rest of the question), `closing` (the different ids),
+        `pairs` (of swapped answers).
+    """
+    prepared = datasets.prepare(dataset, sample_size=ALL, seed=0)
+    prompted, asked = prompts.build(
+        prepared.sampled, prepared.few_shot, style=style, tokenizer=loaded.tokenizer
+    )
+    table, counts = answers.answer(prompted, prepared.sampled, loaded, answers.Settings(style))
+    kept = table[table["dropped"].isna()]
+    of_anchor = kept["eq_tokens"].map(len)
+    ids = [row["input_ids"][row["final"]] for row in kept.to_dict("records")]
+    return {
+        "asked": asked.total,
+        "found": asked.kept,
+        "rules": {
+            note.removeprefix(RULES): n for note, n in asked.notes.items() if note.startswith(RULES)
+        },
+        "lost": counts.notes.get("spans failed", 0),
+        "rebuilt": counts.notes.get("last answer token tokenised anew", 0),
+        "dropped": dict(counts.dropped),
+        "anchor": float(of_anchor.mean()),
+        "rest": float((kept["question_tokens"].map(len) - of_anchor).mean()),
+        "closing": sorted({loaded.tokenizer.decode([one]) for one in ids}),
+        "pairs": pairs(kept),
+    }
+
+
+def pairs(kept: pd.DataFrame) -> int:
+    """Return the number of pairs whose answers can be swapped, in the folds of the probes."""
+    settings = fitting.Settings()
+    plan = planning.plan(
+        kept,
+        conditions={"crossed": {}},
+        batch_tokens=8192,
+        fold=lambda table: fitting.design(table, settings).fold,
+    )
+    return sum("crossed" in sample.others for sample in plan.samples) // 2
+
+
+def cells(
+    tokenizers: Path, of_names: Mapping[str, Dataset], tried: Sequence[Family] = TRIED
+) -> Iterator[dict[str, Any]]:
+    """Yield what became of each dataset under each tokenizer."""
+    for family in tried:
+        loaded = without_weights(family.model, tokenizers / family.tokenizer)
+        for name, dataset in of_names.items():
+            found = of_cell(loaded, family.style, dataset.model_dump())
+            yield {"tokenizer": family.tokenizer, "style": family.style, "dataset": name, **found}
+
+
+def table(found: Iterable[Mapping[str, Any]]) -> str:
+    """Return two tables in Markdown: what became of the rows, and the rules that found E_Q."""
+    every = [*found]
+    lines = [row(HEAD), row(["---"] * len(HEAD)), *map(line, every)]
+    return "\n".join([*lines, "", *rules(every)]) + "\n"
+
+
+def line(cell: Mapping[str, Any]) -> str:
+    """Return a cell's line of the first table."""
+    return row([
+        f"{cell['tokenizer']}, {cell['style']}",
+        cell["dataset"],
+        f"{cell['asked']:,}",
+        f"{cell['found'] / cell['asked']:.3f}",
+        cell["lost"],
+        cell["rebuilt"],
+        f"{cell['anchor']:.1f}",
+        f"{cell['rest']:.1f}",
+        ", ".join(f"`{json.dumps(text)}`" for text in cell["closing"]).replace("|", "\\|"),
+        cell["pairs"],
+        in_words(cell["dropped"]) or "none",
+    ])  # fmt: skip
+
+
+def rules(every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of the second table, whose numbers no tokenizer changes."""
+    by_dataset = {cell["dataset"]: cell for cell in every}
+    lines = [row(("dataset", "rows in which a rule found a part of E_Q")), row(["---"] * 2)]
+    for name, cell in by_dataset.items():
+        ordered = sorted(cell["rules"].items(), key=lambda rule: -rule[1])
+        lines.append(row((name, ", ".join(f"{rule} {n:,}" for rule, n in ordered))))
+    return lines
+
+
+def row(entries: Iterable[object]) -> str:
+    """Return a line of a table in Markdown."""
+    return " | ".join(map(str, entries))
