@@ -7,7 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-from snakemake import exceptions
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.detectors.pictures import views as detection_views
@@ -79,10 +78,6 @@ def passing(product):
 
 def before_run():
     """What can be known to fail is said before the first job."""
-    if on_this_machine:
-        # The limit on jobs a second is for clusters. On one machine it only wakes the scheduler,
-        # once a second more for every job that ran: a twentieth of the demo's time.
-        workflow.scheduler.job_rate_limiter = None
     try:
         around.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
@@ -114,11 +109,6 @@ def after_failure():
 
 if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
     interrupt.install(end_jobs=on_this_machine)
-
-if workflow.modifier.is_main_snakefile():
-    # Snakemake knows neither who holds its lock nor how to clear it without harm.
-    exceptions.LockException = lambda: SystemExit(f"error: {resume.locked(Path.cwd())}")
-
 
 onstart:
     before_run()
