@@ -11,14 +11,13 @@ from snakemake.exceptions import WorkflowError
 
 from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
-from anchorscope.models.gguf_files import is_gguf
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.partial import drop
 from anchorscope.workflow import around, interrupt, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
-from anchorscope.workflow.resources import Jobs, site_of, weights_gb
+from anchorscope.workflow.resources import Jobs, site_of
 from anchorscope.workflow.stage import share_library
 
 share_library(HERE)

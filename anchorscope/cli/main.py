@@ -117,6 +117,17 @@ app.add_typer(cli_detect.app, name="detect")
 
 
 @app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="A GGUF file.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
+) -> None:
+    """Make a model folder of a GGUF file, its weights dequantised to float32."""
+    from anchorscope.models import gguf_files
+
+    gguf_files.convert(file, folder)
+
+
+@app.command()
 def selftest(
     device: Annotated[
         str | None,

@@ -46,6 +46,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any
         {
             "model": model,
             "dataset": dataset,
+            "id": str(rows[i]["id"]),
             "signal": summary["layer_signal"],
             "label": int(labels.iloc[i]),
             "group": groups[i],

@@ -30,7 +30,7 @@ NOTED = {
 }
 """Note on answers that stayed → what the report calls it."""
 RUNNING_ORDER = (
-    "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
+    "dataset", "train", "model", "prompts", "answers", "activations", "scores",
     "delta_p", "table", "picture", "truth", "calibration",
 )  # fmt: skip
 

@@ -128,7 +128,8 @@ def test_what_snakemake_says_of_its_lock_is_explained_and_resume_clears_it(tmp_p
     (locks / "0.output.lock").write_text("done\n")
     command = [sys.executable, "-m", "snakemake", "--cores", "1"]
     locked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    said = " ".join(locked.stderr.partition("LockException:")[2].partition(str(tmp_path))[0].split())
+    said = locked.stderr.partition("LockException:")[2].partition(str(tmp_path))[0]
+    said = " ".join(said.split())
     explained = (workflow.PROJECT / PAGE).read_text(encoding="utf-8")
     assert locked.returncode and f"`LockException: {said.removesuffix(':')}`" in explained
     go_on = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1"]
