@@ -61,7 +61,7 @@ def convert(path: Path, folder: Path) -> None:
 
 
 def quantisation(folder: Path) -> str | None:
-    """Return what a folder's weights were dequantised from, such as `Q4_1`; None if from nothing."""
+    """Return what a folder's weights were dequantised from, such as `Q4_1`; None if nothing."""
     record = folder / RECORD
     return read_json(record)["quantisation"] if record.is_file() else None
 
