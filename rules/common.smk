@@ -109,6 +109,7 @@ def after_failure():
 if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
     interrupt.install(end_jobs=on_this_machine)
 
+
 onstart:
     before_run()
 

@@ -106,7 +106,7 @@ def _read(options: Mapping[str, Any]) -> tuple[Any, Any, Mapping[str, Any]]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     tokenizer = AutoTokenizer.from_pretrained(trust_remote_code=False, **options)
-    model, info = AutoModelForCausalLM.from_pretrained(
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
         trust_remote_code=False,
         use_safetensors=True,  # never a pickle
         dtype=torch.float32,
@@ -114,4 +114,5 @@ def _read(options: Mapping[str, Any]) -> tuple[Any, Any, Mapping[str, Any]]:
         output_loading_info=True,
         **options,
     )
+    model, info = loaded
     return model, tokenizer, info
