@@ -30,7 +30,7 @@ N ?=
 GEMMA ?=
 TERMS := https://ai.google.dev/gemma/terms
 FIGURE ?= first-model
-FIRST_MODELS := $(addprefix results/first-model/,SmolLM2-135M-Instruct.Q4_1.gguf $(if $(filter 1,$(GEMMA)),gemma-3-270m-q4_k_m.gguf))
+FIRST_MODELS := $(addprefix results/first-model/,SmolLM2-135M-Instruct.Q4_1 $(if $(filter 1,$(GEMMA)),gemma-3-270m-q4_k_m))
 FIRST_FILES = resources/first-model.yaml $(if $(ROWS),resources/local-rows.yaml) $(if $(filter 1,$(GEMMA)),resources/first-model-gemma.yaml)
 FIRST_KEYS = $(if $(ROWS),data_folder=$(ROWS)) $(if $(N),sample_size=$(N))
 
@@ -38,7 +38,11 @@ first-model: $(FIRST_MODELS) ## measure SmolLM2-135M-Instruct on real questions,
 	@$(if $(filter 1,$(GEMMA)),,echo 'GEMMA=1 adds Gemma 3 270M, if you accept its terms of use: $(TERMS)')
 	$(BIN)/snakemake --cores all $(FIGURE) $(ARGS) --configfile $(FIRST_FILES) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(QUIET)
 
-$(FIRST_MODELS): $(READY)
+$(FIRST_MODELS): %: %.gguf
+	$(BIN)/anchorscope convert $< $@
+	@touch $@
+
+$(addsuffix .gguf,$(FIRST_MODELS)): $(READY)
 	$(BIN)/python -m tools.first_model $@ $(if $(filter 1,$(GEMMA)),--accept-terms)
 	@touch $@
 
@@ -116,7 +120,7 @@ lock: ## pin the newest versions, torch kept (TORCH=torch==2.14.0 changes it); w
 	rm -rf build/lock
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet 'setuptools>=77' '$(TORCH)'
-	build/lock/bin/python -m pip install --quiet --no-build-isolation '.[dev,slurm]' '$(TORCH)'
+	build/lock/bin/python -m pip install --quiet --no-build-isolation '.[dev,gguf,slurm]' '$(TORCH)'
 	build/lock/bin/python -m pip freeze --all > build/lock/frozen.txt
 	build/lock/bin/python -m tools.envs --lock < build/lock/frozen.txt
 	build/lock/bin/python -m tools.envs

@@ -7,19 +7,17 @@ import re
 import sys
 from pathlib import Path
 
-from snakemake import exceptions
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
-from anchorscope.models.gguf_files import is_gguf
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.partial import drop
 from anchorscope.workflow import around, interrupt, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
-from anchorscope.workflow.resources import Jobs, site_of, weights_gb
+from anchorscope.workflow.resources import Jobs, site_of
 from anchorscope.workflow.stage import share_library
 
 share_library(HERE)
@@ -79,10 +77,6 @@ def passing(product):
 
 def before_run():
     """What can be known to fail is said before the first job."""
-    if on_this_machine:
-        # The limit on jobs a second is for clusters. On one machine it only wakes the scheduler,
-        # once a second more for every job that ran: a twentieth of the demo's time.
-        workflow.scheduler.job_rate_limiter = None
     try:
         around.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
@@ -114,10 +108,6 @@ def after_failure():
 
 if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
     interrupt.install(end_jobs=on_this_machine)
-
-if workflow.modifier.is_main_snakefile():
-    # Snakemake knows neither who holds its lock nor how to clear it without harm.
-    exceptions.LockException = lambda: SystemExit(f"error: {resume.locked(Path.cwd())}")
 
 
 onstart:

@@ -1,7 +1,7 @@
-# Report: one page of a run, with its figures, tables and single samples; no network needed.
+# Report: one page of a run: claims, figures, counts, single samples, provenance; no network needed.
 #
 # in:  figures and tables of the targets; prompts, answers and scores of their cells
-#      where they are there: calibration-floors.csv, null-controls.csv, reproduction.csv
+#      where they are there: the calibration's picture, and those and the tables of other targets
 # out: results/report/index.html
 
 
@@ -23,9 +23,8 @@ rule report_page:
         page=f"{paths.resources}/report/page.html",
         parts=expand(
             f"{paths.resources}/report/{{part}}",
-            part="macros.html summary.html figures.html tables.html calibration.html "
-            "reproduction.html run.html cell.txt references.bib report.css "
-            "tables.js samples.js".split(),
+            part="macros.html claims.html figures.html run.html cell.txt "
+            "references.bib report.css tables.js".split(),
         ),
         words=paths.words,
     output:
@@ -43,9 +42,6 @@ rule report_page:
             workflow.config_settings.configfiles, workflow.config_settings.config
         ),
         beside=paths.beside(
-            "tables/calibration-floors.csv",
-            "tables/null-controls.csv",
-            "tables/reproduction.csv",
             "figures/calibration.svg",
             *[
                 f"figures/{figure}.{view}.svg"

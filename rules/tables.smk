@@ -49,73 +49,116 @@ rule delta_p:
 
 
 BOOTSTRAP = cfg.bootstrap.model_dump(mode="json")
-OF_FIGURE = dict(cells=lambda w: cfg.cells(w.figure), most_dropped=cfg.most_dropped)
-DETECTION = {name: f".{name}.csv" for name in detection_views.TABLES}
 
-# Tables of many cells: rule -> what it makes them of, their names, its settings, what it is about.
-OF_MANY = {
-    "table": (
-        {name: paths.of_figure("delta_p", end) for name, end in TABLES.items()},
-        {name: f"{{figure}}{end}" for name, end in TABLES.items()},
-        OF_FIGURE | dict(level=cfg.bootstrap.level),
-        "table of {wildcards.figure}",
-    ),
-    "detection_table": (
-        {name: paths.of_figure("detection", end) for name, end in DETECTION.items()},
-        {name: f"{{figure}}{end}" for name, end in DETECTION.items()},
-        OF_FIGURE,
-        "detection table of {wildcards.figure}",
-    ),
-    "transfer_table": (
-        dict(transfer=paths.transfers),
-        dict(transfer="{figure}.transfer.csv"),
-        OF_FIGURE | dict(cells=lambda w: [(model,) for model in cfg.figures[w.figure].models]),
-        "transfer table of {wildcards.figure}",
-    ),
-    "samples": (
-        {kind: paths.of_figure(kind, ".parquet") for kind in ("scores", "answers")},
-        dict(table="{figure}.samples.csv"),
-        dict(
-            cells=lambda w: cfg.cells(w.figure),
-            readout=lambda w: cfg.figures[w.figure].readout,
-        ),
-        "table of the samples of {wildcards.figure}",
-    ),
-    "experiment_table": (
-        dict(
-            rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
-            scores=paths.of_figure("scores", ".parquet"),
-            answers=paths.of_figure("answers", ".parquet"),
-            floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
-            draws=paths.if_needed("floors", paths.of_figure("scores", ".draws.safetensors")),
-            truth=paths.if_needed("truth", paths.truth_of_figure),
-        ),
-        dict(table="{figure}.{experiment}.csv"),
-        dict(cells=lambda w: cfg.cells(w.figure), bootstrap=BOOTSTRAP, seed=cfg.seed),
-        "table of {wildcards.experiment} of {wildcards.figure}",
-    ),
-}
 
-for made_by, (made_of, tables, settings, about) in OF_MANY.items():
-    first = next(iter(tables.values())).removesuffix(".csv")
+rule table:
+    input:
+        **{name: paths.of_figure("delta_p", end) for name, end in TABLES.items()},
+    output:
+        **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
+        provenance=f"{ROOT}/tables/{{figure}}.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/table/{{figure}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/table/{{figure}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        most_dropped=cfg.most_dropped,
+        level=cfg.bootstrap.level,
+    message:
+        "table of {wildcards.figure}"
+    script:
+        "../scripts/table.py"
 
-    rule:
-        name:
-            made_by
-        input:
-            **made_of,
-        output:
-            **{name: f"{ROOT}/tables/{table}" for name, table in tables.items()},
-            provenance=f"{ROOT}/tables/{first}.csv.provenance.json",
-        log:
-            f"{ROOT}/logs/{made_by}/{first}.log",
-        benchmark:
-            f"{ROOT}/benchmarks/{made_by}/{first}.tsv"
-        conda:
-            "../envs/base.yaml"
-        params:
-            **settings,
-        message:
-            about
-        script:
-            "../scripts/table.py"
+
+rule detection_table:
+    input:
+        **{name: paths.of_figure("detection", f".{name}.csv") for name in detection_views.TABLES},
+    output:
+        **{name: f"{ROOT}/tables/{{figure}}.{name}.csv" for name in detection_views.TABLES},
+        provenance=f"{ROOT}/tables/{{figure}}.detection.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/detection_table/{{figure}}.detection.log",
+    benchmark:
+        f"{ROOT}/benchmarks/detection_table/{{figure}}.detection.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        most_dropped=cfg.most_dropped,
+    message:
+        "detection table of {wildcards.figure}"
+    script:
+        "../scripts/table.py"
+
+
+rule transfer_table:
+    input:
+        transfer=paths.transfers,
+    output:
+        transfer=f"{ROOT}/tables/{{figure}}.transfer.csv",
+        provenance=f"{ROOT}/tables/{{figure}}.transfer.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/transfer_table/{{figure}}.transfer.log",
+    benchmark:
+        f"{ROOT}/benchmarks/transfer_table/{{figure}}.transfer.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: [(model,) for model in cfg.figures[w.figure].models],
+        most_dropped=cfg.most_dropped,
+    message:
+        "transfer table of {wildcards.figure}"
+    script:
+        "../scripts/table.py"
+
+
+rule samples:
+    input:
+        scores=paths.of_figure("scores", ".parquet"),
+        answers=paths.of_figure("answers", ".parquet"),
+    output:
+        table=f"{ROOT}/tables/{{figure}}.samples.csv",
+        provenance=f"{ROOT}/tables/{{figure}}.samples.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/samples/{{figure}}.samples.log",
+    benchmark:
+        f"{ROOT}/benchmarks/samples/{{figure}}.samples.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        readout=lambda w: cfg.figures[w.figure].readout,
+    message:
+        "table of the samples of {wildcards.figure}"
+    script:
+        "../scripts/table.py"
+
+
+rule experiment_table:
+    input:
+        rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
+        scores=paths.of_figure("scores", ".parquet"),
+        answers=paths.of_figure("answers", ".parquet"),
+        floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
+        draws=paths.if_needed("floors", paths.of_figure("scores", ".draws.safetensors")),
+        truth=paths.if_needed("truth", paths.truth_of_figure),
+    output:
+        table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
+        provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/experiment_table/{{figure}}.{{experiment}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/experiment_table/{{figure}}.{{experiment}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        bootstrap=BOOTSTRAP,
+        seed=cfg.seed,
+    message:
+        "table of {wildcards.experiment} of {wildcards.figure}"
+    script:
+        "../scripts/table.py"

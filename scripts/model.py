@@ -1,6 +1,5 @@
 """Locate one model's checkpoint."""
 
-from anchorscope.models.gguf_files import is_gguf
 from anchorscope.models.loading import check_prompt, locate
 from anchorscope.storage import provenance
 from anchorscope.storage.files import write_json
@@ -8,8 +7,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     model, recipe = snakemake.params.model, snakemake.params.recipe
-    made_here = recipe is not None or is_gguf(model["local"] or "")
-    located = locate(model, snakemake.input[0] if made_here else None, recipe)
+    located = locate(model, snakemake.input[0] if recipe is not None else None, recipe)
     check_prompt(located["path"], snakemake.params.names_prompt)
     write_json(located, snakemake.output.located)
     content = [located["revision"], located.get("content")]

@@ -147,7 +147,7 @@ def counted(said: str) -> dict[str, int]:
 
 
 STAGES = frozenset(
-    "dataset train dequantise model prompts answers activations scores"
+    "dataset train model prompts answers activations scores"
     " delta_p table picture truth"
     " methods calibration_cell calibration_table calibration_figure null_controls"
     " reproduction_table report_page"

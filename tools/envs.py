@@ -30,7 +30,7 @@ ENVIRONMENTS = {
         "questions, prompts, ΔP, tables and figures",
         [*COMMON, "altair", "vl-convert-python"],
     ),
-    "gpu": ("models, answers, activations and scores", [*COMMON, "accelerate", "gguf", "torch"]),
+    "gpu": ("models, answers, activations and scores", [*COMMON, "accelerate", "torch"]),
 }
 
 

@@ -58,8 +58,7 @@ def families() -> str:
     for family in FAMILIES:
         models = first_model.MODELS.items()
         published = [Path(file).stem for file, model in models if model.family == family]
-        gguf = tried.gguf_of(family)
-        rows.append(tried.row(family, "CPU", version, gguf=gguf, published=published))
+        rows.append(tried.row(family, "CPU", version, published=published))
     return "\n".join(rows)
 
 

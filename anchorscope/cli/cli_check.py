@@ -15,7 +15,7 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.crossing.claims import LEAST_PAIRS
 from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.settings import RunConfig
-from anchorscope.models import contents, gguf_files, loading, vocabulary
+from anchorscope.models import contents, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.probes import power
@@ -161,7 +161,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 
 def pickled(name: str, folder: Path) -> Iterator[Finding]:
     """Warn of pickled weights that are newer than the safetensors, which alone are read."""
-    if not gguf_files.is_gguf(folder) and (newer := contents.newer_pickles(folder)):
+    if newer := contents.newer_pickles(folder):
         what = f"{name}: {', '.join(newer)} is newer than the weights that are read ({folder})"
         do = "if it is the model you mean, load it and save it with `save_pretrained`"
         yield Finding("warning", "model", what, do, "no-safetensors")
@@ -171,9 +171,6 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
     loading.check(folder)
     loading.check_prompt(folder, entry.names_prompt)
-    if gguf_files.is_gguf(folder):
-        header = gguf_files.read_header(folder)
-        return f"{folder}, to be dequantised from {header.quantisation or 'floats'}"
     tokenizer = vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
     if (style := style_of(prompt)).templated:

@@ -32,7 +32,6 @@ app = typer.Typer(
     epilog="""\b
 Examples:
   anchorscope check demo                             what the demo needs
-  anchorscope list                                   models and datasets, what is built
   anchorscope show calibration-qwen3 world-relation  what was found in one cell
   anchorscope detect score detector/ --rows new.jsonl  how likely answers are wrong
   anchorscope check --help                           more about one of them
@@ -93,15 +92,6 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("list")
-def list_(config_files: ConfigFiles = None, as_json: AsJson = False) -> None:
-    """The catalogue, and what of it is built."""
-    from anchorscope.cli import cli_list
-
-    tables = cli_list.catalogue(read(config_files))
-    typer.echo(as_json_text(tables) if as_json else cli_list.text(tables))
-
-
 @app.command()
 def show(
     model: Annotated[str, typer.Argument(help="Key of the model.")],
@@ -124,6 +114,17 @@ def show(
 
 
 app.add_typer(cli_detect.app, name="detect")
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="A GGUF file.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
+) -> None:
+    """Make a model folder of a GGUF file, its weights dequantised to float32."""
+    from anchorscope.models import gguf_files
+
+    gguf_files.convert(file, folder)
 
 
 @app.command()
@@ -172,8 +173,8 @@ def _try_model(chosen: RunConfig, name: str, device: str | None) -> None:
 def _check_known(name: str, catalogue: Collection[str]) -> None:
     """Refuse a name that is not in the catalogue."""
     if name not in catalogue:
-        do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
-        raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
+        what = f"there is no `{name}` in the catalogue"
+        raise UsageError(what, None, nearest(name, catalogue), see="config")
 
 
 def read(files: Sequence[Path] | None) -> RunConfig:

@@ -15,7 +15,7 @@ INTRODUCTION = """\
 
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
 one key for one run; `--configfile my.yaml` merges your own file over it. Below both lies the
-catalogue of `anchorscope/config/` (`anchorscope list` shows it); what you set wins.
+catalogue of `anchorscope/config/`; what you set wins.
 The keys of `models`, `datasets` and `figures` are names of your choice (lower case, digits, `.` and
 `-`). Where a key takes one of several values, the default is bold. Keys are text unless another
 type is given, and optional unless they are required. Your editor checks the file if its first line

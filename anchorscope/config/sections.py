@@ -214,7 +214,7 @@ class Model(Section):
     """Exactly one of `hub`, `local` and `train`."""
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
-    local: Place | None = key(None, "Folder saved with `save_pretrained`, or a GGUF file.")
+    local: Place | None = key(None, "Folder saved with `save_pretrained`.")
     train: TrainSettings | None = key(None, "Recipe of a model that the workflow trains.")
     revision: Text | None = None
     """Commit, branch or tag; null: the one in `revisions.lock.yaml`, at first the newest."""

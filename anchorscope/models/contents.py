@@ -25,7 +25,7 @@ LEFTOVERS = re.compile(
 )
 """Names of tensors that older versions saved: positions and masks, which a model makes itself."""
 MERGE = "merge the adapter first (`merge_and_unload` of peft), and save the model it gives"
-OTHERWISE = "use the checkpoint that it was made from, or a GGUF file, which is dequantised once"
+OTHERWISE = "use the checkpoint that it was made from"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.settings import BATCH_TOKENS
@@ -37,7 +36,7 @@ def load(
     """Load a checkpoint from a folder, without touching the network.
 
     Args:
-        folder: as `save_pretrained` writes it; or a GGUF file.
+        folder: as `save_pretrained` writes it.
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
@@ -49,12 +48,6 @@ def load(
             tokenizer do not fit together.
     """
     folder = Path(folder).expanduser()
-    if gguf_files.is_gguf(folder):
-        with TemporaryDirectory() as made:
-            gguf_files.convert(folder, made, dtype)
-            return load(
-                made, dtype=dtype, device=device, attention=attention, batch_tokens=batch_tokens
-            )
     check(folder)
     placement, tokenizer = _placement(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
@@ -106,17 +99,13 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
 def check(folder: str | Path) -> None:
     """Refuse at once what `load` would refuse later, without reading weights.
 
-    A GGUF file passes if a folder can be made from it (`gguf_files.convert`).
-
     Raises:
-        AnchorscopeError: no folder, no config, an unknown family, quantised weights, no tokenizer,
-            no safetensors, or not all of them; or tensors, files or an adapter that the model does
-            not take.
+        AnchorscopeError: no folder, a GGUF file, no config, an unknown family, quantised weights,
+            no tokenizer, no safetensors, or not all of them; or tensors, files or an adapter that
+            the model does not take.
     """
     folder = Path(folder)
-    if gguf_files.is_gguf(folder):
-        gguf_files.read_header(folder)
-        return
+    gguf_files.refuse(folder)
     if not folder.is_dir():
         do = "check `local` in config.yaml"
         if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
@@ -161,19 +150,12 @@ def check_prompt(folder: str | Path, named: bool) -> None:
     """Refuse a model with a chat template if no prompt style is named for it.
 
     Raises:
-        AnchorscopeError: the folder or GGUF file has a chat template, and `named` is false.
+        AnchorscopeError: the folder has a chat template, and `named` is false.
     """
-    if not named and _has_template(Path(folder)):
+    if not named and vocabulary.has_template(Path(folder)):
         what = "the model has a chat template, and its entry does not name a `prompt`"
         do = "add `prompt: chat` for an instruct model, or `prompt: few_shot` for a base model"
         raise AnchorscopeError(what, folder, do, see="chat-template")
-
-
-def _has_template(folder: Path) -> bool:
-    """Return whether a checkpoint's folder or GGUF file holds a chat template."""
-    if gguf_files.is_gguf(folder):
-        return gguf_files.read_header(folder).has_template
-    return vocabulary.has_template(folder)
 
 
 def missing(folder: Path) -> list[str]:
@@ -287,7 +269,7 @@ def locate(
 
     Args:
         model: the entry.
-        trained: the folder of a model that is trained here, or made from a GGUF file; else None.
+        trained: the folder of a model that is trained here; else None.
         recipe: the hash of its recipe.
 
     Returns:
@@ -316,7 +298,7 @@ def locate(
             "source": "trained",
             "content": digest(parts(trained)),
         }
-    folder = Path(trained or model["local"]).expanduser()
+    folder = Path(model["local"]).expanduser()
     check(folder)
     located = {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
     quantisation = gguf_files.quantisation(folder)
@@ -341,7 +323,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
     if quantised := config.get("quantization_config"):
         what = f"the checkpoint is quantised ({quantised.get('quant_method', 'of no named kind')})"
-        do = "use the checkpoint that it was made from, or a GGUF file, which is dequantised once"
+        do = "use the checkpoint that it was made from"
         raise AnchorscopeError(what, path, do, see="quantised")
     return dict(config)
 

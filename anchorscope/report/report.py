@@ -6,8 +6,8 @@ The words and the layout are in the templates of `resources/report/`; here is wh
 import base64
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -20,7 +20,7 @@ from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
 from anchorscope.detectors.pictures.views import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.figures.figure_data import rows_at, true
+from anchorscope.figures.figure_data import rows_at
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figure_notes import GROUPS, span
 from anchorscope.passes.interventions import REGISTRY
@@ -29,6 +29,7 @@ from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templat
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
+from anchorscope.workflow.paths import TABLES
 from anchorscope.workflow.pictures import pictures
 
 MOST = 10_000_000
@@ -37,13 +38,10 @@ PICTURES = 4_500_000
 """Most bytes of embedded pictures; the others are linked."""
 CAPS = (200, 100, 50, 25, 10, 1)
 """Most samples of a cell on the page; fewer are tried if the page would get too large."""
-SCRIPTS = ("tables.js", "samples.js")
-TABLES = ("claims", "contrasts", "controls", "crossing", "curve")
 DETECTORS = (
     "How likely each answer is wrong by several methods, each tried on answers that it was not "
     "fitted to; see docs/detectors.md."
 )
-FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 
 def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
@@ -62,8 +60,9 @@ def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
     ]
     template, content = _environment().get_template("page.html"), _content(config, cells, options)
     for cap in CAPS:
-        samples = [report_samples.cell(config, cell, cap=cap) for cell in cells]
-        html = template.render(content, explored=samples)
+        of_cells = [report_samples.of_cell(config, cell, cap=cap) for cell in cells]
+        shown = {"samples": list(chain(*of_cells)), "counts": list(map(len, of_cells))}
+        html = template.render(content, **shown)
         size = len(html.encode("utf-8", "replace"))
         if size < MOST:
             weak = [f"{cell['model']}/{cell['dataset']}" for cell in cells if not cell["signal"]]
@@ -76,29 +75,27 @@ def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
 def _environment() -> Environment:
     """Jinja with autoescape: whatever a model, a dataset or a user wrote becomes text."""
     environment = templates(autoescape=True)
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    environment.filters |= {"span": span, "median": median}
+    environment.filters |= {"span": span}
     environment.tests["known"] = lambda value: not pd.isna(value) and value != ""
-    scripts = [(RESOURCES / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    digests = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
+    script = (RESOURCES / "tables.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
     environment.globals |= {
         "style": Markup((RESOURCES / "report.css").read_text(encoding="utf-8")),
-        "scripts": [Markup(script) for script in scripts],
-        # The page's policy allows these scripts and no others.
-        "policy": " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests),
+        "script": Markup(script),
+        # The page's policy allows this script and no other.
+        "policy": f"'sha256-{digest}'",
+        "tables": TABLES,
     }
     return environment
 
 
 def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str, Any]:
-    """What the templates show, without the samples of the explorer."""
+    """What the templates show, without the samples."""
     root = Path(config.root)
-    floors, nulls = (_table(root, name) for name in ("calibration-floors", "null-controls"))
     models = {key: entry.label for key, entry in config.models.items()}
     datasets = {key: entry.label for key, entry in config.datasets.items()}
     models_used = dict.fromkeys(cell["model"] for cell in cells)
     datasets_used = dict.fromkeys(cell["dataset"] for cell in cells)
-    settings = run_facts.resolved(config, calibration=bool(len(floors) + len(nulls)))
     return {
         "config": config,
         "options": options,
@@ -112,50 +109,31 @@ def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str
             figure: (methods.text(config, figure), methods.references(config, figure))
             for figure in config.targets
         },
-        "tables": {figure: _tables(config, figure) for figure in config.targets},
+        "claims": {figure: _claims(config, figure) for figure in config.targets},
         "detection": {figure: _detection(config, figure) for figure in config.targets},
-        "required": floors.to_dict("records"),
-        "nulls": nulls.to_dict("records"),
-        "published": _table(root, "reproduction").to_dict("records"),
         "stages": run_facts.STAGES,
         "model_facts": [run_facts.model_facts(config, key) for key in models_used],
         "dataset_facts": [run_facts.dataset_facts(config, key) for key in datasets_used],
-        "settings": yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
+        "settings": yaml.safe_dump(run_facts.resolved(config), sort_keys=False, allow_unicode=True),
         "libraries": provenance.read(root / "tables" / f"{config.targets[0]}.csv")["libraries"],
         "timings": run_facts.timings(root),
     }
 
 
-def _table(root: Path, name: str) -> pd.DataFrame:
-    """A table with its flags as booleans; empty if it was not made."""
-    path = root / "tables" / f"{name}.csv"
-    table = read_csv(path) if path.is_file() else pd.DataFrame()
-    return table.assign(**{flag: true(table[flag]) for flag in FLAGS if flag in table})
-
-
-def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
-    """Rows of a figure's tables at its read-out and each cell's headline layer."""
-    root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
-    curve = rows_at(_table(root, figure), readout)
-    keys = ["model", "dataset", "site", "position", "layer"]
-    chosen = curve.loc[curve["headline"], [*keys, "signal", "cell_signal"]].drop_duplicates(keys)
-    rows = {}
-    for name in TABLES:
-        table = _table(root, figure if name == "curve" else f"{figure}.{name}")
-        if len(table):
-            table = table.merge(chosen.drop(columns=set(chosen) & set(table) - set(keys)), on=keys)
-        rows[name] = table.to_dict("records")
-    return rows
+def _claims(config: Config, figure: str) -> list[dict[Any, Any]]:
+    """Return the rows of a figure's table of claims, at its read-out."""
+    table = read_csv(Path(config.root) / "tables" / f"{figure}.claims.csv")
+    return rows_at(table, Pair.of(config.figures[figure].readout)).to_dict("records")
 
 
 def _detection(config: Config, figure: str) -> list[str]:
     """What was found of detection, in words; nothing where it was not run."""
     root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
     names = ("detection", "detection-reads", "transfer")
-    tables = [_table(root, f"{figure}.{name}") for name in names]
-    if any(not len(table.columns) for table in tables):
+    paths = [root / "tables" / f"{figure}.{name}.csv" for name in names]
+    if not all(path.is_file() for path in paths):
         return []
-    detection, reads, transfer = (rows_at(table, (readout[0], readout[1])) for table in tables)
+    detection, reads, transfer = (rows_at(read_csv(path), readout) for path in paths)
     labels = config.labels_of(config.cells(figure))
     return verdict.in_words(detection, reads, transfer, labels["models"], labels["datasets"])
 

@@ -1,4 +1,4 @@
-"""Single samples for the report's explorer: texts with their spans, and p across the layers."""
+"""Single samples for the report's table: texts with their spans, and p at the headline layer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,16 +19,14 @@ MOST_GOLDS = 12
 COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
 
-def cell(config: Config, summary: Summary, *, cap: int) -> dict[str, Any]:
-    """Samples of a cell as the page's script reads them, with short keys.
+def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any]]:
+    """Return at most `cap` samples of a cell, chosen evenly over group × label, deepest ΔP first.
 
-    `samples` are at most `cap`, chosen evenly over group × label, the deepest ΔP first; `total` is
-    how many samples there are, `groups` how many of each group. In a sample `q` and `y` are pieces
-    of the question and the answer, of which every second is marked (E_Q, E_A); `c`, `x` and `r`
-    are p(wrong) on the clean pass, under the knockout and under the first random draw, at each
-    layer, in thousandths; above 500 where the predicted class is *wrong*.
+    `question` and `answer` are pieces of the texts, of which every second is marked (E_Q, E_A).
+    `p` and `p_knockout` are the probabilities that the answer is wrong, at the headline layer.
 
-    Raises AnchorscopeError: the tables are not of the same samples.
+    Raises:
+        AnchorscopeError: the tables are not of the same samples.
     """
     model, dataset = summary["model"], summary["dataset"]
     answering = config.models[model].answers_of or model
@@ -36,34 +34,29 @@ def cell(config: Config, summary: Summary, *, cap: int) -> dict[str, Any]:
     prompts = read_parquet(f"{config.root}/prompts/{answering}/{dataset}.parquet").set_index("id")
     scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", summary["readout"])
     readout = next(iter(samples.readouts(scores, answers)))
-    layer, effects = readout.headline, readout.effects
-    knockout = effects["knockout"]
+    layer, knockout = readout.headline, readout.effects["knockout"]
+    delta_p, flips = knockout.delta_p[0, layer], knockout.flip[0, layer]
     labels = answers["label"].astype(int)
-    groups = [
-        f"{'Q' if flip else 'A'}{label}"
-        for flip, label in zip(knockout.flip[0, layer], labels, strict=True)
+    groups = ["Q" if flip else "A" for flip in flips]
+    kinds = [f"{group}{label}" for group, label in zip(groups, labels, strict=True)]
+    p, p_knockout = (samples.sigmoid(s[layer]) for s in (readout.clean, knockout.s[0]))
+    chosen = sorted(evenly(kinds, cap, config.seed), key=lambda i: delta_p[i])
+    rows = answers.to_dict("records")
+    return [
+        {
+            "model": model,
+            "dataset": dataset,
+            "id": str(rows[i]["id"]),
+            "signal": summary["layer_signal"],
+            "label": int(labels.iloc[i]),
+            "group": groups[i],
+            "p": float(p[i]),
+            "p_knockout": float(p_knockout[i]),
+            "delta_p": float(delta_p[i]),
+        }
+        | _texts(rows[i], prompts.loc[rows[i]["id"]])
+        for i in chosen
     ]
-    chosen = np.array(evenly(groups, cap, config.seed), dtype=np.int64)
-    chosen = chosen[np.argsort(knockout.delta_p[0, layer][chosen], kind="stable")]
-    lines = {"c": thousandths(readout.clean), "x": thousandths(knockout.s[0])}
-    if "random" in effects:
-        lines["r"] = thousandths(effects["random"].s[0])
-    rows = answers.iloc[chosen].to_dict("records")
-    return {
-        "model": config.models[model].label,
-        "dataset": config.datasets[dataset].label,
-        "readout": summary["readout"],
-        "signal": summary["signal"],
-        "layer": layer,
-        "layers": len(readout.clean),
-        "total": len(answers),
-        "groups": {name: groups.count(name) for name in sorted(set(groups))},
-        "samples": [
-            _sample(row, prompts.loc[row["id"]], groups[i])
-            | {key: line[:, i].tolist() for key, line in lines.items()}
-            for i, row in zip(chosen, rows, strict=True)
-        ],
-    }
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
@@ -90,42 +83,32 @@ def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     return [*parts, beginning[at:] + ending]
 
 
-def thousandths(s: np.ndarray) -> np.ndarray:
-    """p = σ(s) as integers 0 to 1000; above 500 exactly where s is above 0."""
-    rounded = np.rint(1000 * samples.sigmoid(s)).astype(int)
-    return np.where(s > 0, np.maximum(rounded, 501), np.minimum(rounded, 500))
-
-
 def _scores(path: str, readout: str) -> pd.DataFrame:
-    """The scores that the explorer shows; the other rows of the file, often many, are not read."""
+    """Read the scores that are shown; the other rows of the file, often many, are not read."""
     filters = [
         ("readout", "==", readout),
         ("probe", "==", "clean"),
-        ("condition", "in", ["clean", "knockout", "random"]),
+        ("condition", "in", ["clean", "knockout"]),
         ("draw", "==", 0),
     ]
     return pq.read_table(path, columns=COLUMNS, filters=filters).to_pandas()
 
 
-def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, Any]:
-    golds = [str(gold) for gold in (row.get("golds") or [])]
+def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
+    """Return question and answer in pieces, and the gold answers."""
+    golds = ["".join(pieces(str(gold), [])) for gold in (row.get("golds") or [])]
+    more = [f"and {len(golds) - MOST_GOLDS} more"] if len(golds) > MOST_GOLDS else []
     start, end = int(prompt["question_start"]), int(prompt["question_end"])
     spans = [
         (eq_start - start, eq_end - start)
         for eq_start, eq_end in zip(prompt["eq_start"], prompt["eq_end"], strict=True)
     ]
-    answer, kind = str(row["answer"]), row.get("kind")
+    answer = str(row["answer"])
     anchor, question = str(row["ea_text"] or ""), str(row.get("question") or "")
     return {
-        "id": str(row["id"]),
-        "q": pieces(str(prompt["prompt"])[start:end], spans),
-        "y": pieces(answer, _answer_span(answer, anchor, question)),
-        "g": ["".join(pieces(gold, [])) for gold in golds[:MOST_GOLDS]],
-        "more": max(0, len(golds) - MOST_GOLDS),
-        "z": int(row["label"]),
-        "a": group[0],
-        "k": kind if isinstance(kind, str) else "",
-        "own": bool(row.get("from_user", False)),
+        "question": pieces(str(prompt["prompt"])[start:end], spans),
+        "answer": pieces(answer, _answer_span(answer, anchor, question)),
+        "golds": golds[:MOST_GOLDS] + more,
     }
 
 

@@ -30,7 +30,7 @@ NOTED = {
 }
 """Note on answers that stayed → what the report calls it."""
 RUNNING_ORDER = (
-    "dataset", "train", "dequantise", "model", "prompts", "answers", "activations", "scores",
+    "dataset", "train", "model", "prompts", "answers", "activations", "scores",
     "delta_p", "table", "picture", "truth", "calibration",
 )  # fmt: skip
 
@@ -44,22 +44,14 @@ def cells(config: Config) -> dict[tuple[str, str, str], str]:
     return named
 
 
-def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
-    """The settings of a run as plain data, with the catalogue entries that it uses.
-
-    `calibration`: whether to add those of the calibration's cells.
-    """
-    used = [(model, dataset) for model, dataset, _ in cells(config)]
-    section = config.calibration
-    if calibration:
-        used += [(model, dataset) for model in section.models for dataset in section.datasets]
-        used += [(null.model, null.dataset) for null in section.nulls.values()]
-    left_out = set() if calibration else {"calibration"}
-    settings = config.model_dump(mode="json", exclude=left_out)
+def resolved(config: Config) -> dict[str, Any]:
+    """The settings of a run as plain data, with the catalogue entries that it uses."""
+    used = list(cells(config))
+    settings = config.model_dump(mode="json", exclude={"calibration"})
     kept = {
         "figures": set(config.targets),
-        "models": {model for model, _ in used},
-        "datasets": {dataset for _, dataset in used},
+        "models": {model for model, _, _ in used},
+        "datasets": {dataset for _, dataset, _ in used},
     }
     for name, keys in kept.items():
         settings[name] = {key: entry for key, entry in settings[name].items() if key in keys}
@@ -68,7 +60,7 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
 
 def of_figure(config: Config, figure: str) -> dict[str, Any]:
     """Those of one figure that its numbers or its words depend on."""
-    settings = resolved(config.model_copy(update={"targets": [figure]}), calibration=False)
+    settings = resolved(config.model_copy(update={"targets": [figure]}))
     entries = {key: _without(entry, OF_JOBS) for key, entry in settings["models"].items()}
     return _without(settings, OF_JOBS) | {"models": entries}
 

@@ -11,7 +11,6 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.figures.figure_view import View
-from anchorscope.models.gguf_files import is_gguf
 from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
@@ -200,7 +199,7 @@ class Paths:
         """Hash the files of a local model, see `files.state_of`; of a trained one its recipe."""
         entry = self.config.models[wildcards.model]
         if entry.local:
-            return _state_of(self.gguf(wildcards) if is_gguf(entry.local) else parts(entry.local))
+            return _state_of(parts(entry.local))
         return self.config.recipe_hash(wildcards.model) if entry.train else None
 
     def scores_on_disk(self, wildcards: Any) -> str | None:
@@ -214,21 +213,14 @@ class Paths:
         return [path for path in places if os.path.exists(path)][:1]
 
     def checkpoint(self, wildcards: Any) -> str | list[str]:
-        """The folder trained or dequantised here, or shipped with the present recipe; or files."""
+        """The folder trained here, or shipped with the present recipe; or files."""
         model = wildcards.model
         entry = self.config.models[model]
-        if entry.local and is_gguf(entry.local):
-            return f"{self.results}/models/{model}"
         if not entry.train:
             return [str(path) for path in parts(entry.local)] if entry.local else []
         here, shipped = f"{self.results}/models/{model}", f"{self.resources}/models/{model}"
         recipe = self.config.recipe_hash(model)
         return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
-
-    def gguf(self, wildcards: Any) -> list[str]:
-        """The GGUF file of a model; one that is not there is the script's to report."""
-        local = str(self.config.models[wildcards.model].local)
-        return [local] if os.path.exists(local) else []
 
     def template(self, wildcards: Any) -> list[str]:
         """The model whose chat template the prompts need, if they do."""

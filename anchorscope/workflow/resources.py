@@ -17,7 +17,7 @@ from pydantic import BaseModel, PositiveInt, ValidationError
 
 from anchorscope.config import shapes
 from anchorscope.config.settings import Config
-from anchorscope.models import families, gguf_files, loading
+from anchorscope.models import families, loading
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import trials
@@ -174,10 +174,7 @@ def weights_gb(config: Config, model: str) -> float:
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = 0
-    if folder and gguf_files.is_gguf(folder):
-        width = 4 if entry.dtype == "float32" else 2
-        stored = width * gguf_files.read_header(folder).numbers if folder.is_file() else 0
-    elif folder and not loading.missing(folder):
+    if folder and not loading.missing(folder):
         stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     # Loaded as float32, 16-bit weights are in memory in both forms for a while.
     wider = 2.3 if entry.dtype == "float32" else 1
@@ -191,7 +188,7 @@ def trained(config: Config, model: str) -> Path:
 
 
 def checkpoint(config: Config, model: str) -> Path | None:
-    """The folder or GGUF file of a model's checkpoint; None if it is not on this machine."""
+    """The folder of a model's checkpoint; None if it is not on this machine."""
     located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
     if located.is_file():
         return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
@@ -234,8 +231,6 @@ def shape(config: Config, model: str) -> Mapping[str, Any] | None:
         AnchorscopeError: the checkpoint here has no config that can be read.
     """
     folder = checkpoint(config, model)
-    if folder and gguf_files.is_gguf(folder):
-        return gguf_files.read_header(folder).config
     if folder and (folder / "config.json").is_file():
         return loading.read_config(folder)
     published = config.models[model].hub and model in shapes.shapes()

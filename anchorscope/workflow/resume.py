@@ -112,20 +112,13 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
     return runs and Path(process.cwd()).resolve() == folder.resolve()
 
 
-def locked(folder: Path) -> AnchorscopeError:
-    """The error that another run holds the lock of `folder`, or left it there."""
-    goes_on = _resumes(sys.argv[1:])
-    if alive := owners(folder):
-        return _still_running(folder, alive, goes_on)
-    what = "an earlier run was cut off here and left its lock; no process of it is to be seen"
-    do = f"unless it runs on another machine or as another user: {goes_on}"
-    return AnchorscopeError(what, folder, do, see="still-running")
-
-
-def _still_running(folder: Path, alive: Mapping[str, str], goes_on: str) -> AnchorscopeError:
+def _still_running(
+    folder: Path, alive: Mapping[str, str], arguments: Collection[str]
+) -> AnchorscopeError:
     who = [f"process {pid} of {user}{_making(int(pid))}" for pid, user in alive.items()]
     where = f"{folder}, {', '.join(who)}"
-    do = f"wait for it, or stop it (kill {' '.join(alive)}); then {goes_on}"
+    again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
+    do = f"wait for it, or stop it (kill {' '.join(alive)}); then {again}"
     return AnchorscopeError("another run works here", where, do, see="still-running")
 
 
@@ -136,11 +129,6 @@ def _making(pid: int) -> str:
             if product := locks.product_of(file.path):
                 return f", which makes {os.path.relpath(product)}"
     return ""
-
-
-def _resumes(arguments: Collection[str]) -> str:
-    """Return the command that clears a lock and goes on with Snakemake's arguments."""
-    return shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
 
 
 def clear(folder: Path, arguments: list[str]) -> list[str]:
@@ -154,7 +142,7 @@ def clear(folder: Path, arguments: list[str]) -> list[str]:
         AnchorscopeError: a run is still active here, or its jobs do not end.
     """
     if alive := owners(folder, orphans(folder)):
-        raise _still_running(folder, alive, _resumes(arguments))
+        raise _still_running(folder, alive, arguments)
     if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
     snakemake, arguments = [sys.executable, "-m", "snakemake"], arguments or ["--cores", "all"]

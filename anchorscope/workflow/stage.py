@@ -17,9 +17,6 @@ from anchorscope.storage.records import check_funnel
 
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
-MAKE_CHECKPOINTS = ("train", "dequantise")
-"""Rules that make `<results>/models/<model>/`, which takes minutes to hours."""
-
 OBJECTS = 100_000
 """New objects between two collections of garbage.
 
@@ -78,7 +75,7 @@ def root_of_lock(job: Any) -> str | None:
 
     Jobs that hold none take seconds: they locate a model, read rows, or join the tables of cells.
     """
-    if str(job.rule) in MAKE_CHECKPOINTS:
+    if str(job.rule) == "train":  # makes `<results>/models/<model>/` in minutes to hours
         return str(Path(job.output[0]).parents[1])
     return getattr(job.wildcards, "root", None)
 

@@ -1,6 +1,5 @@
 """The report's page: what it says, what it leaves out, and that texts stay texts."""
 
-import json
 import re
 import shlex
 from collections.abc import Callable
@@ -56,12 +55,12 @@ targets: [pair]
 
 
 class Page(HTMLParser):
-    """The elements of a page, the text outside scripts and styles, and its JSON."""
+    """The elements of a page, and the text outside scripts and styles."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text, self.json = "", {}
+        self.text = ""
         self.feed(html)
         self.text = " ".join(self.text.replace("\u00a0", " ").split())
 
@@ -69,10 +68,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        tag, about = self.tags[-1] if self.tags else ("", {})
-        if about.get("type") == "application/json" and data.strip():
-            self.json[about["id"]] = json.loads(data)
-        elif tag not in ("script", "style"):
+        if self.tags and self.tags[-1][0] not in ("script", "style"):
             self.text += data
 
 
@@ -187,7 +183,7 @@ def page(run: Config) -> Page:
 
 
 def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
-    assert sum(tag == "section" for tag, _ in page.tags) == 9
+    assert sum(tag == "section" for tag, _ in page.tags) == 6
     names = [about["id"] for _, about in page.tags if about.get("id")]
     assert sorted(names) == sorted(set(names))
     for _, about in page.tags:
@@ -195,31 +191,35 @@ def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
         assert address.startswith(("data:", "#", "../figures/pair", "../tables/pair")), address
 
 
-def test_hostile_texts_are_text_and_come_back_whole(page: Page) -> None:
+def test_hostile_texts_are_text_and_come_back_whole(run: Config, page: Page) -> None:
     assert not {tag for tag, _ in page.tags} & {"b", "i", "iframe", "object", "form", "base"}
-    assert sum(tag == "script" for tag, _ in page.tags) == len(CELLS) + len(report.SCRIPTS)
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
     assert "First <b>model</b>" in page.text
-    for sample in page.json["samples-0"]["samples"]:
-        i = int(sample["id"].removeprefix("row-"))
-        prompt, start, end = question(i)
-        assert "".join(sample["q"]) == prompt[start:end]
-        assert sample["q"][1] == HOSTILE[i % len(HOSTILE)] and sample["y"][1] == f"word{i % 7}"
+    shown = {about.get("data-value") for tag, about in page.tags if tag == "td"}
+    assert {question(i)[0][3:-3] for i in range(SAMPLES)} <= shown
+    marked = re.findall(r'<mark class="eq">(.*?)</mark>', report.build(run)[0])
+    assert {unescape(one) for one in marked} >= set(HOSTILE)
 
 
-def test_samples_carry_the_scores_and_their_classes(page: Page, run: Config) -> None:
-    whole = page.json["samples-0"]
+def test_samples_carry_their_scores_at_the_headline_layer(run: Config) -> None:
+    cell = cell_summary.summary(run, "first", "easy", figure="pair")
+    rows = report_samples.of_cell(run, cell, cap=SAMPLES)
     scores = pd.read_parquet(f"{run.root}/scores/first/easy.parquet")
-    by = scores.set_index(["condition", "id", "layer"])["s"]
-    for sample in whole["samples"]:
-        for key, condition in (("c", "clean"), ("x", "knockout"), ("r", "random")):
-            s = np.array([by[condition, sample["id"], k] for k in range(whole["layers"])])
-            p = np.array(sample[key]) / 1000
-            assert np.allclose(p, 1 / (1 + np.exp(-s)), atol=0.0011)
-            assert ((p > 0.5) == (s > 0)).all()
-        flipped = (sample["c"][whole["layer"]] > 500) != (sample["x"][whole["layer"]] > 500)
-        assert sample["a"] == ("Q" if flipped else "A")
-    edges = report_samples.thousandths(np.array([-1e-9, 0.0, 1e-9, 50.0, -50.0]))
-    assert edges.tolist() == [500, 500, 501, 1000, 0]
+    s = scores[scores["layer"] == LAYERS - 1].set_index(["condition", "id"])["s"]
+    for row in rows:
+        name = row["id"]
+        i = int(name.removeprefix("row-"))
+        assert "".join(row["question"]) == question(i)[0][3:-3]
+        assert (
+            row["question"][1] == HOSTILE[i % len(HOSTILE)] and row["answer"][1] == f"word{i % 7}"
+        )
+        assert row["p"] == pytest.approx(1 / (1 + np.exp(-s["clean", name])))
+        assert row["p_knockout"] == pytest.approx(1 / (1 + np.exp(-s["knockout", name])))
+        sign = 100 if row["p"] > 0.5 else -100
+        assert row["delta_p"] == pytest.approx(sign * (row["p_knockout"] - row["p"]))
+        assert row["group"] == ("A" if (row["p"] > 0.5) == (row["p_knockout"] > 0.5) else "Q")
+    depths = [row["delta_p"] for row in rows]
+    assert len(rows) == SAMPLES and depths == sorted(depths)
 
 
 @pytest.mark.parametrize(("cap", "taken"), [(1, [1, 0, 0]), (7, [3, 2, 2]), (99, [9, 5, 2])])
@@ -244,24 +244,35 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
     smaller, facts = report.build(run)
     most = facts["most_samples"]
     assert len(smaller.encode()) < report.MOST and most < SAMPLES
-    assert f"holds {most} of {SAMPLES} samples per cell" in Page(smaller).text
+    assert f"holds {most} of 1,000 samples per cell" in Page(smaller).text
     monkeypatch.setattr(report, "MOST", 1000)
     with pytest.raises(AnchorscopeError, match="in tables alone\n.*pair\n.*fewer figures"):
         report.build(run)
 
 
-def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> None:
+def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
     said = page.text.index("1 of 4 cells has no signal.")
     assert "second on hard" in page.text[said : said + 300]
-    behind = page.text[page.text.index("The published control: ") :]
-    shown = behind.split("What the columns mean")
-    assert "It carries no claim." in shown[0]
-    of_claims = next(rows for rows in shown if "Claims. Each sample is scored" in rows)
-    for rows in shown[:4]:
-        if rows != of_claims:
-            assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
-    assert "secondhardsignalno0.40000.08 [0.06, 0.10]" in of_claims
-    assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
+    html = report.build(run)[0].replace("\u00a0", " ")
+    for row in rows_of(html, "glance"):
+        weak = (row["model"], row["dataset"]) == ("second", "hard")
+        assert row["signal"] == ("✗ no signal" if weak else "✓ yes")
+        assert (row["ΔP of Q"] == row["ΔP of A"] == "no signal") == weak
+    sampled = {row["dataset"] for row in rows_of(html, "all-samples")}
+    assert sampled == {"Easy", "hard", "hard ✗ no signal"}
+
+
+def test_the_glossary_explains_nothing_that_was_not_run(page: Page, tmp_path: Path) -> None:
+    assert "Pair term" in page.text and "No signal" in page.text
+
+    def unmeasured(claims: pd.DataFrame) -> pd.DataFrame:
+        return judged(claims, "not measured", "truth")
+
+    config = finished(tmp_path / "results", unmeasured)
+    for model, dataset in CELLS:
+        (tmp_path / "results/delta_p" / model / f"{dataset}.crossing.csv").unlink()
+    glossary = Page(report.build(config)[0]).text.partition("How to read it")[2]
+    assert "Truth The model's own answers" not in glossary.partition("Figures")[0]
 
 
 def test_the_summary_says_in_how_many_cells_each_claim_is_made(page: Page) -> None:
@@ -308,7 +319,9 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(
         assert (f"whether {words}" in lead) == (not judged)
     places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
     sentences = text.partition("Cell by cell")[2]
-    starts = [sentences.index(place) for place in places] + [sentences.index("What the columns")]
+    starts = [sentences.index(place) for place in places] + [
+        sentences.index("At the headline layer")
+    ]
     shown = {(row["model"], row["dataset"]): row for row in rows_of(html, "glance")}
     for row in claims.to_dict("records"):
         number = CELLS.index((row["model"], row["dataset"]))
@@ -334,39 +347,6 @@ def test_no_signal_is_said_with_its_reason() -> None:
         said = words.signal(found | {"claims": {"signal": {"reason": reason}}})
         assert said.startswith(f"No signal: AUC 0.62\u00a0[0.55,\u00a00.69], {reason} (")
         assert "(the question's text alone: 0.91). Nothing can be concluded from" in said
-
-
-def test_calibration_null_controls_and_published_numbers_are_shown_where_measured(
-    page: Page, tmp_path: Path
-) -> None:
-    for target in ("calibration", "null-controls", "--force "):
-        assert f"snakemake --cores all {target}" in page.text
-    config = finished(tmp_path / "results")
-    row = {"floor": "seal", "scope": "cell", "model": "first", "dataset": "easy"}
-    row |= {"required": "exactly 0", "measured": 0.5, "holds": False}
-    write_csv(pd.DataFrame([row]), tmp_path / "results/tables/calibration-floors.csv")
-    shuffled = "auc_shuffled auc_shuffled_low auc_shuffled_high"
-    null: dict[str, Any] = dict.fromkeys(shuffled.split(), float("nan"))
-    null |= {"margin": -0.04, "margin_low": -0.08, "margin_high": 0.01}
-    null |= {"control": "untrained", "expectation": "why", "model": "gone", "dataset": "hard"}
-    null |= {"site": "mlp", "position": "final", "empty": True}
-    null |= {"pair_right": 0.04, "pair_right_low": -0.1, "pair_right_high": 0.2}
-    write_csv(pd.DataFrame([null]), tmp_path / "results/tables/null-controls.csv")
-    assert "Not compared in this run." in page.text
-    row = {"id": "x", "figure": "pair", "model": "first", "dataset": "easy"}
-    row |= {"readout": "mlp/final", "statement": HOSTILE[0]}
-    verdicts = {"within": "flips 71", "outside": "flips 12", "not run": float("nan")}
-    rows = [row | {"verdict": one, "measured": measured} for one, measured in verdicts.items()]
-    write_csv(pd.DataFrame(rows), tmp_path / "results/tables/reproduction.csv")
-    told = Page(report.build(config)[0])
-    assert not any(tag == "img" and "onerror" in about for tag, about in told.tags)
-    found = told.text
-    assert "1 of 2 are within; 1 are not built or not measured." in found
-    assert "flips 71 ✓ within" in found and "flips 12 ✗ outside" in found
-    assert "Not everywhere" in found and "Missed: seal, First <b>model</b> on Easy: 0.500" in found
-    assert "1 of 1 read-outs came out empty" in found and "−0.04 [−0.08, 0.01]" in found
-    assert "0.04 [−0.10, 0.20]" in found
-    assert "random_draws: 5" in found and "random_draws" not in page.text
 
 
 def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:
@@ -397,30 +377,21 @@ def test_options_can_be_pasted(given: dict[str, Any]) -> None:
 
 
 @needs_browser
-def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
-    run: Config, tmp_path: Path
-) -> None:
+def test_a_reader_can_sort_and_search_and_nothing_planted_runs(run: Config, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(report.build(run)[0], encoding="utf-8")
     with driven(path, width=600) as opened:
         page = opened.page
-        marks = page.locator(".sample mark.eq")
-        marked = marks.all_text_contents()
-        while page.locator("#next").is_enabled():
-            page.click("#next")
-            marked += marks.all_text_contents()
-        assert set(marked) == set(HOSTILE) and len(marked) == SAMPLES
+        marked = page.locator("#all-samples mark.eq").all_text_contents()
+        assert set(marked) == set(HOSTILE) and len(marked) == SAMPLES * len(CELLS)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.locator("#curve-pair th button").nth(7).click()
-        cells = page.locator("#curve-pair tbody td:nth-child(8)")
-        shown = cells.evaluate_all("all => all.map((one) => one.dataset.value ?? null)")
-        known = [float(value) for value in shown if value is not None]
-        assert known == sorted(known) and len(known) > 4
-        page.fill("#curve-pair input", "hard q-anch")
+        page.locator("#all-samples th button").nth(8).click()
+        cells = page.locator("#all-samples tbody td:nth-child(9)")
+        known = [float(one) for one in cells.evaluate_all("all => all.map(c => c.dataset.value)")]
+        assert known == sorted(known) and len(known) == SAMPLES * len(CELLS)
+        page.fill("#all-samples input", "hard wrong")
         page.wait_for_timeout(300)
-        left = page.locator("#curve-pair tbody tr:not([hidden])").all_text_contents()
-        assert left and all("hard" in row and "Q-Anchored" in row for row in left)
-        page.select_option("#cell", "3")
-        page.locator("#weak").wait_for()
+        left = page.locator("#all-samples tbody tr:not([hidden])").all_text_contents()
+        assert left and all("hard" in row and "wrong" in row for row in left)
         assert page.title() == "Anchorscope: pair"
         assert opened.wrong == opened.asked == []

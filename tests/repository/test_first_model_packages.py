@@ -77,5 +77,5 @@ def test_the_figure_shows_every_model_that_is_fetched() -> None:
     ]
     models = both[0]["models"] | both[1]["models"]
     shown = [models[name] for name in both[1]["figures"]["first-model"]["models"]]
-    assert [Path(model["local"]).name for model in shown] == [*MODELS]
+    assert [f"{Path(model['local']).name}.gguf" for model in shown] == [*MODELS]
     assert {model["prompt"] for model in shown} == {"few_shot"}

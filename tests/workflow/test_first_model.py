@@ -15,7 +15,7 @@ import yaml
 from workflow import PROJECT, Workspace, merged, workspace
 
 from anchorscope.config.settings import Config
-from anchorscope.models import loading
+from anchorscope.models import gguf_files, loading
 from anchorscope.models.rows import answer, ask
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, read_json, read_parquet
@@ -73,9 +73,11 @@ def run(rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) ->
     change = merged(merged(overlay("first-model.yaml"), overlay("local-rows.yaml")), SMALL)
     clone = workspace(tmp_path_factory.mktemp("first-model") / "clone", change)
     try:
-        first_model.fetch(clone.root / change["models"][MODEL]["local"])
+        folder = clone.root / change["models"][MODEL]["local"]
+        first_model.fetch(file := folder.with_name(f"{folder.name}.gguf"))
     except AnchorscopeError as error:
         pytest.skip(f"the model cannot be fetched: {error.what}")
+    gguf_files.convert(file, folder)
     gold = [json.loads(row["possible_answers"])[0] for row in rows]
     given = [
         row | {"label": n % 2, "response": gold[n - 1] if n % 2 else gold[n]}
