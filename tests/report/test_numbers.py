@@ -12,7 +12,6 @@ from figure_tables import pictured
 from report.test_verdicts import MODELS, NAMED, Tables, config_of, plain
 
 from anchorscope.experiments.crossing.claims import ON_PAIRS
-from anchorscope.experiments.crossing.figure import crossing_chart
 from anchorscope.figures.figure_main import chart
 from anchorscope.report import cell_summary, methods
 from anchorscope.report.cell_summary import ends, figures, p_value
@@ -35,7 +34,7 @@ def tables() -> Tables:
         step = table.index / 1000
         for column in {"estimate", "ci_low", "ci_high", "delta_p"} & {*table}:
             table[column] = table[column] + step * (100 if end in ("", ".claims") else 1)
-        for column in {"flip_share", "crossed-knockout_flip_share", "share_wrong"} & {*table}:
+        for column in {"flip_share", "crossed-knockout_flip_share"} & {*table}:
             table[column] = 0.2 + step
         made[end] = table
     return made
@@ -79,13 +78,14 @@ def large(text: str) -> list[str]:
 def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> None:
     found = cell_summary.summary(config_of(root), model, "d", figure="f", readout="mlp/final")
     said = plain(cell_summary.text(found))
-    head = of(".controls", model, headline=True)
+    head = of("", model, condition="knockout", anchor="all", headline=True)
     layer, n = head["layer"], figures(head["n"])
+    flips = of(".controls", model, headline=True)
     partner = of("", model, layer=layer, condition="crossed-knockout", anchor="all")
-    share = head["crossed-knockout_flip_share"]
+    wrong, share = 1 - head["answer_accuracy"], flips["crossed-knockout_flip_share"]
     expected = [
-        (f"{100 * head['share_wrong']:.1f} % wrong of {n} ", [n]),
-        (f"{100 * head['flip_share']:.1f} % of {n} samples; behind the partner's question "
+        (f"{100 * wrong:.1f} % wrong of {n} ", [n]),
+        (f"{100 * flips['flip_share']:.1f} % of {n} samples; behind the partner's question "
          f"{100 * share:.1f} % of {figures(partner['n'])} samples", [n, figures(partner["n"])]),
     ]  # fmt: skip
     published = of(".contrasts", model, layer=layer, quantity="share")
@@ -110,8 +110,9 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
 
 def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:
     said = plain(methods.text(config_of(root), "f"))
-    heads = [of(".controls", key, headline=True) for key, _ in MODELS]
-    wrong = [round(head["n"] * head["share_wrong"]) for head in heads]
+    knockout = {"condition": "knockout", "anchor": "all", "headline": True}
+    heads = [of("", key, **knockout) for key, _ in MODELS]
+    wrong = [round(head["n"] * (1 - head["answer_accuracy"])) for head in heads]
     right = [head["n"] - one for head, one in zip(heads, wrong, strict=True)]
     whole = sum(head["n"] for head in heads)
     assert f"{whole:,} answers, {sum(right):,} right and {sum(wrong):,} wrong" in said
@@ -129,15 +130,8 @@ def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:
 
 def test_captions_say_the_n_of_the_rows_that_are_drawn() -> None:
     made = tables()
-    drawn = {
-        "samples": (chart, ["", ".crossing", ".claims"], made[""].query("anchor == 'all'")),
-        "right pairs": (crossing_chart, [".crossing", ".claims"],
-                        made[".crossing"].query("quantity == 'share_pair' and headline")),
-    }  # fmt: skip
-    for what, (draw, inputs, rows) in drawn.items():
-        lines, _ = pictured(draw, *(made[end] for end in inputs), **NAMED).words
-        said = plain(" ".join(lines))
-        if what == "samples":
-            # All layers of a cell have the same samples; here the last row stands for them.
-            rows = rows[(rows["condition"] == "knockout") & (rows["layer"] == verdicts.LAYERS - 1)]
-        assert f"n = {rows['n'].min():,} to {rows['n'].max():,} {what} per cell" in said
+    lines, _ = pictured(chart, *(made[end] for end in ("", ".crossing", ".claims")), **NAMED).words
+    rows = made[""].query("anchor == 'all' and condition == 'knockout'")
+    # All layers of a cell have the same samples; here the last row stands for them.
+    n = rows["n"][rows["layer"] == verdicts.LAYERS - 1]
+    assert f"n = {n.min():,} to {n.max():,} samples per cell" in plain(" ".join(lines))
