@@ -126,7 +126,7 @@ class ChartSettings(Section):
     """Maximum number of panels in a row; null: 3, in `paper` 2."""
     font: Text = key("Arial, Helvetica, Liberation Sans, sans-serif", "Font family.")
     captions: bool = True
-    """Return whether figures have a title and a caption; false, for a page that has its own."""
+    """Whether figures have a title and a caption; false, for a page that has its own."""
 
 
 class Null(Section):
