@@ -27,7 +27,7 @@ class Progress(tqdm):
     job = ""
     """Name of the current job. Every bar and line begins with it."""
     kept = False
-    """Return whether an earlier process did the work of the next `update`, see `partial.once`."""
+    """Whether an earlier process did the work of the next `update`, see `partial.once`."""
 
     def __init__(self, *args: Any, unit: str = "samples", **options: Any) -> None:
         """Make a bar with the arguments of tqdm."""
