@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-# Read when torch is imported, also by the jobs that a run starts. Threads that spin while they wait
-# take the time of jobs beside theirs: on a full machine a stage then takes many times as long.
+# Torch reads it on import, also in the jobs that a run starts. Waiting threads that spin take time
+# from other jobs: on a full machine a stage then takes many times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _MODULES = {
     "Measured": "anchorscope.measure",
@@ -19,11 +19,11 @@ __all__ = ["Detector", "Measured", "load", "measure"]
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported at their first use: they need pandas and torch."""
+    """Import a public name at its first use, since it needs pandas and torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_MODULES[name])
     same = [public for public, of in _MODULES.items() if of == _MODULES[name]]
-    # Over the submodule `measure`, which the import has just put here.
+    # This replaces the submodule `measure`, which the import has just added.
     globals().update({public: getattr(module, public) for public in same})
     return globals()[name]

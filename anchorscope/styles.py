@@ -1,4 +1,4 @@
-"""Prompt styles: how a question is put to a model, and how its answer ends. One record per style.
+"""Prompt styles: the text around a question, and the end of its answer. One record per style.
 
 To add a style, add a record here. Everything else (prompts, generation, the closing token, the
 config's choices) reads it.
@@ -18,19 +18,19 @@ from anchorscope.storage.errors import AnchorscopeError
 Ends = Literal["sentence", "line", "turn"]
 
 INSTRUCTION = "Answer with only the shortest possible answer."
-DATE = "26 Jul 2024"  # some templates write today's date, which is another prompt every day
+DATE = "26 Jul 2024"  # replaces today's date, which would change the prompt every day
 
 _FIXED_DAY = f"{{%- macro strftime_now(form) -%}}{DATE}{{%- endmacro -%}}"
 _THOUGHTS = re.compile(r"<think\w*>\s*$")
-# Stands for a question while its place in a template is found: what a template may rewrite is here.
+# Placeholder that shows the place of a question, with characters that a template may rewrite.
 _QUESTION = 'Who  wrote\nthe <«Überfall»> & "7"?'
-_BLANK = "\u2003"  # behind it, to see whether white space stays
+_BLANK = "\u2003"  # behind the placeholder, to see whether white space is kept
 _REPLY = "Nobody 7"
 
 
 @dataclass(frozen=True)
 class Example:
-    """A worked example: one line each."""
+    """A worked example, with question and answer of one line each."""
 
     question: str
     answer: str
@@ -42,7 +42,7 @@ class Around:
 
     before: str
     after: str
-    strips: bool = False  # whether white space at the question's end goes
+    strips: bool = False  # whether white space at the question's end is removed
 
 
 @dataclass(frozen=True)
@@ -51,49 +51,50 @@ class TextStyle:
 
     name: str
     about: str
-    ends: Ends  # what ends an answer; see `generation.settled`
+    ends: Ends  # end of an answer, see `generation.settled`
     question: str  # with `{}` in the question's place
-    closing_text: str  # what is put right after E_A
-    # before the first question, how one more instruction is set apart
+    closing_text: str  # text right after E_A
+    # separator between a further instruction and the prompt
     instruction_end: str
-    example: str = ""  # with `{question}` and `{answer}`; none are shown without
+    example: str = ""  # with `{question}` and `{answer}`; empty for a style without examples
 
-    templated = False  # whether a prompt's text holds its special tokens already
-    apart = False  # whether examples are of other relations than the question's
+    templated = False  # whether a prompt's text contains its special tokens already
+    apart = False  # whether examples of other relations than the question's come first
 
     @property
     def shows_examples(self) -> bool:
-        """Whether worked examples stand before the question."""
+        """Return whether worked examples stand before the question."""
         return bool(self.example)
 
     def around(self, examples: Sequence[Example], tokenizer: Any = None) -> Around:
-        """The prompt around its question, behind worked examples."""
+        """Return the text around a question, with worked examples before it."""
         shown = "".join(self.example.format(**vars(example)) for example in examples)
         before, _, after = self.question.partition("{}")
         return Around(shown + before, after)
 
     def without_question(self, before: str, after: str) -> str:
-        """A prompt with its question left out."""
+        """Return a prompt without its question."""
         return before.rstrip(" ") + after
 
     def with_instruction(self, before: str, text: str) -> str:
-        """What stands before the question, with one more instruction in front of everything."""
+        """Return the text before the question, with a further instruction in front."""
         return f"{text}{self.instruction_end}{before}"
 
     def message(self, text: str, tokenizer: Any = None) -> str:
-        """A text put to the model by itself."""
+        """Return the prompt for a text without a question."""
         return text
 
     def closing(self, tokenizer: Any = None) -> str:
-        """What is put right after E_A."""
+        """Return the text right after E_A."""
         return self.closing_text
 
 
 @dataclass(frozen=True)
 class ChatStyle:
-    """The tokenizer's chat template, thinking switched off; worked examples are turns of the chat.
+    """The tokenizer's chat template with thinking switched off.
 
-    Behind worked examples the assistant's turn is begun with `opening`, as in the examples.
+    Worked examples are earlier turns. After them, the assistant's turn begins with `opening`, as in
+    the examples.
     """
 
     name: str
@@ -107,9 +108,10 @@ class ChatStyle:
     shows_examples = True
 
     def around(self, examples: Sequence[Example], tokenizer: Any) -> Around:
-        """The prompt around its question, behind worked examples as earlier turns.
+        """Return the text around a question, with worked examples as earlier turns.
 
-        Raises AnchorscopeError: no template, or one that refuses or alters such turns.
+        Raises:
+            AnchorscopeError: There is no template, or it refuses or alters such turns.
         """
         turns = [*self._turns(examples), _user(f"{INSTRUCTION}\n{_QUESTION}{_BLANK}")]
         if examples:
@@ -135,7 +137,7 @@ class ChatStyle:
         return Around(before, after.removeprefix(_BLANK), strips=not after.startswith(_BLANK))
 
     def _holds(self, text: str, examples: Sequence[Example]) -> bool:
-        """Whether a text holds the questions and answers of all examples, in their order."""
+        """Return whether a text contains the questions and answers of all examples, in order."""
         place = 0
         for example in examples:
             for part in (f"{INSTRUCTION}\n{example.question}", f"{self.opening} {example.answer}"):
@@ -145,21 +147,21 @@ class ChatStyle:
         return True
 
     def without_question(self, before: str, after: str) -> str:
-        """A prompt whose last user message is empty: the instruction is left out, too."""
+        """Return a prompt with an empty last user message, also without the instruction."""
         return before[: before.rindex(INSTRUCTION)] + after
 
     def with_instruction(self, before: str, text: str) -> str:
-        """What stands before the question, with one more instruction behind the last one."""
+        """Return the text before the question, with a further instruction after the last one."""
         place = before.rindex(INSTRUCTION) + len(INSTRUCTION)
         return f"{before[:place]} {text}{before[place:]}"
 
     def message(self, text: str, tokenizer: Any) -> str:
-        """A text put to the model by itself, as a user's message."""
+        """Return the prompt for a text without a question, as a user's message."""
         return _render(tokenizer, [*self._turns(()), _user(text)])
 
     def closing(self, tokenizer: Any) -> str:
-        """What the template writes right after an assistant's turn; empty if nothing."""
-        for more in ([_user(_QUESTION)], []):  # some write nothing after the last turn
+        """Return the template's text right after an assistant's turn; empty without any."""
+        for more in ([_user(_QUESTION)], []):  # some templates write nothing after the last turn
             turns = [*self._turns(()), _user(_QUESTION), _assistant(_REPLY), *more]
             try:
                 text = _render(tokenizer, turns, open_turn=False)
@@ -207,7 +209,11 @@ STYLES: dict[str, Style] = {style.name: style for style in (PLAIN, FEW_SHOT, CHA
 
 
 def style_of(name: str) -> Style:
-    """The style of a name; raises AnchorscopeError: there is none."""
+    """Return the style of a name.
+
+    Raises:
+        AnchorscopeError: There is no such style.
+    """
     if name not in STYLES:
         what, do = f"unknown prompt style `{name}`", f"use one of {', '.join(STYLES)}"
         raise AnchorscopeError(what, "key prompt", do, see="config")
@@ -215,7 +221,7 @@ def style_of(name: str) -> Style:
 
 
 def natural(tokenizer: Any) -> Style:
-    """The style that suits a tokenizer: its chat template where it has one."""
+    """Return the style for a tokenizer: chat if it has a chat template, else few-shot."""
     return CHAT if getattr(tokenizer, "chat_template", None) else FEW_SHOT
 
 
@@ -223,7 +229,7 @@ def default_style(tokenizer: Any) -> str:
     """Return the name of the style for a tokenizer without a chat template.
 
     Raises:
-        AnchorscopeError: The tokenizer has one, which instruct models and some base models have.
+        AnchorscopeError: The tokenizer has one, as in instruct models and some base models.
     """
     if getattr(tokenizer, "chat_template", None):
         what = "the tokenizer has a chat template, and no `prompt` is given"
@@ -233,7 +239,7 @@ def default_style(tokenizer: Any) -> str:
 
 
 def gap(prompt: str) -> str:
-    """What stands between a prompt and its answer: a space behind a colon."""
+    """Return the text between a prompt and its answer: a space after a colon, else nothing."""
     return " " if prompt.endswith(":") else ""
 
 
@@ -260,10 +266,10 @@ def _render(
     open_turn: bool = True,
     begun: bool = False,
 ) -> str:
-    """The template's text of some turns, up to where the model goes on.
+    """Render turns with the template, up to the place where the model continues.
 
-    That is at the head of an assistant's turn (`open_turn`), or, where the last turn is the
-    assistant's own, `begun`, right behind its text.
+    That place is the start of an assistant's turn (`open_turn`), or the end of the text of the last
+    turn if that is an assistant's turn already `begun`.
     """
     check_template(tokenizer)
     template = tokenizer.chat_template

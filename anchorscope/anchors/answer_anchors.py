@@ -1,17 +1,17 @@
-r"""E_A: the answer proper inside a short reply, and whether the reply answers at all.
+r"""Finder of E_A, the answer proper inside a short reply, and of replies that give no answer.
 
-Nothing here sees a gold answer. One procedure for every reply: begin behind bullets, lead-ins and
-the question said again; then take
+The finder does not see gold answers. It uses one procedure for every reply: skip bullets, lead-ins
+and a repeated question, then take the first of these that applies:
 
-1. a first "yes" or "no" where the question asks for it;
+1. a "yes" or "no" at the start, if the question asks for it;
 2. the one date or number that the sentence adds to "when" or "how many";
-3. what follows the first is/was/are/were that has no new name or number before it, without "called"
-   or "born in" at its front, up to a relative clause or a preposition;
-4. else all up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
+3. the words after the first is/was/are/were that has no new name or number before it, without
+   "called" or "born in" at the front, up to a relative clause or a preposition;
+4. all up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
-Articles, quotation marks and closing punctuation go. Prompts show how short an answer is, so no
-more is done: `Anchor.sure` is False where more may have to go, such as in long answers, in clauses,
-and in what goes on with a preposition or repeats the question.
+Articles, quotation marks and closing punctuation are removed. Prompts show how short an answer
+should be, so nothing else is removed. `Anchor.sure` is False if the span may contain more than the
+answer: long answers, clauses, and spans that continue with a preposition or repeat the question.
 """
 
 import re
@@ -21,13 +21,13 @@ from functools import lru_cache
 from anchorscope.anchors import english
 from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
 
-MOST_WORDS = 8  # of an answer the finder is sure of
-MOST_OPTION = 4  # of one that only says words of the question: "Poor Old Lu"
-MOST_CUT = 5  # letters of a word that the reply's limit may have cut off
-MOST_LEAD_INS = 8  # one after the other: "Q: ...? A: The answer is: ..."
+MOST_WORDS = 8  # most words of an answer that the finder is sure of
+MOST_OPTION = 4  # the same for an answer that has only words of the question: "Poor Old Lu"
+MOST_CUT = 5  # a shorter last word may have been cut off by the length limit
+MOST_LEAD_INS = 8  # in a row: "Q: ...? A: The answer is: ..."
 REFUSAL, ECHO, UNFINISHED = REASONS = ("refusal", "echo of the question", "unfinished")
 
-# How models open their thoughts; an empty pair of tags, as some templates have it, is no thought.
+# Openings of a model's thoughts. Some templates write an empty pair of tags, which is no thought.
 _THINKS = re.compile(
     r"(?is:\s*(?!<(think\w*)>\s*</\1>)(?:</?\|?(?:\w+:)?(?:think|thought|reason|reflect|scratchpad)"
     r"|\[/?think|◁/?think|<\|channel\|>\s*(?:analysis|commentary)|<unused\d+>\s*thought))"
@@ -53,7 +53,7 @@ _LEAD_IN = re.compile(
     r"|(?:[Pp]robably|[Pp]ossibly|[Pp]erhaps|[Mm]aybe),?(?=\s)"
     r"|[Ii]t(?:['’]s(?=\s(?!an?\s[A-Z])[a-z])| is(?=\s[A-Z]))"
 )
-# "A. Paris" of a multiple choice, not "A. A. Milne"; nor "A. Milne" where a name is asked for.
+# "A. Paris" of a multiple choice, not "A. A. Milne", nor "A. Milne" if the question asks "who".
 _CHOICE = re.compile(r"\(?[A-E][.:]\s+(?=\w)(?![^\W\d_]\.)")
 _HAS_CHOICES = re.compile(r"\bA[.):].*\bB[.):]", re.DOTALL)
 _ASKS_WHO = re.compile(r"(?i)\bwho(?:m|se)?\b")
@@ -82,24 +82,24 @@ _TAIL = re.compile(
     r"before|after|for|as)\s"
 )
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
-# A title may begin so, too: "Maybe Baby", "I think we're alone now".
+# A title may also begin like this: "Maybe Baby", "I think we're alone now".
 _HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
 _LAST_BRACKET = re.compile(r"(?<=\S)\s*[(\[（［][^()\[\]（）［］]*[)\]）］]\W*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
-# "14/4/1912", "1990's" and "1951–52", which no pattern knows
+# "14/4/1912", "1990's" and "1951–52", which no other pattern matches
 _PARTED = re.compile(r"[/–-]\d|\W?\d+['’/–-]\w")
 _ASKS_DATE = re.compile(r"(?i:^when\b|\b(?:what|which) (?:year|date|day|month|decade)\b)")
 _ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
 _PAIRS = dict(zip("\"“„«「『'‘([{", "\"””»」』'’)]}", strict=True))
 _CLOSING = ".,;:!?…。．！？，،؛؟।-–—*_`\u200e\u200f"
 _PUNCTUATION = frozenset([*_CLOSING, *_PAIRS, *_PAIRS.values(), " "])
-# In small letters: what makes a text a clause, or speaks of whoever answers.
+# Words that make a text a clause, or refer to the speaker.
 _CLAUSE = re.compile(
     r"\b(?:is|was|are|were|be|been|has|had|have|will|would|can|could|did|does|do|not|who|which|"
     r"that|where|when|because|while|wrote|won|made|sang|became|began|[a-z]{2,}(?<!hundr)ed)\b"
     r"|n['’]t\b|^(?:I(?:['’][a-z]+)? [a-z]|Not\b|(?i:let)(?:['’]s| me| us)\b|(?i:okay|hmm+|well),)"
 )
-# What leads on to more than the answer proper.
+# Words and signs that introduce more than the answer proper.
 _MORE = re.compile(
     r"\s(?:in|on|at|by|from|for|with|before|during|after|as|since|until)\s|,\s(?:an?|the)\s"
     r"|\s(?:or|aka)\s|\s/\s|\sof course\b|\b(?:probably|perhaps|possibly)\b|[\\{}|=]"
@@ -128,17 +128,17 @@ _DENIES = re.compile(
 
 @dataclass(frozen=True)
 class Anchor:
-    """Where E_A stands: characters [start, end), no white space at either edge."""
+    """The place of E_A: characters [start, end), no white space at either edge."""
 
     start: int
     end: int
-    sure: bool  # False where more may have to go
+    sure: bool  # False if the span may contain more than the answer
 
 
 def locate(reply: str, question: str = "") -> Anchor | None:
-    """E_A in a reply, and whether the finder is sure of it; None: nothing left.
+    """Find E_A in a reply; return None if nothing is left.
 
-    Without the question, a sentence that says it again is kept whole.
+    Without the question, a sentence that repeats it is kept whole.
     """
     start = _begin(reply, question)
     first, last = _trim(reply, start, _cut(reply, start))
@@ -156,9 +156,9 @@ def locate(reply: str, question: str = "") -> Anchor | None:
 
 @lru_cache(maxsize=65536)
 def trimmed(gold: str, *, bracket: bool = True) -> tuple[int, int]:
-    """Characters [start, end) of a gold answer without what stands at the edges of no E_A.
+    """Trim a gold answer as the finder trims E_A; return its characters [start, end).
 
-    `bracket`: what stands in brackets behind it goes, too.
+    With `bracket`, a remark in brackets at the end is removed, too.
     """
     remark = _LAST_BRACKET.search(gold) if bracket else None
     start, end = _trim(gold, 0, remark.start() if remark else len(gold))
@@ -166,11 +166,16 @@ def trimmed(gold: str, *, bracket: bool = True) -> tuple[int, int]:
 
 
 def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) -> str | None:
-    """Why a reply is no answer to its question, one of `REASONS`; None where it answers.
+    """Return the reason why a reply is no answer to its question, or None if it is one.
 
     Args:
-        anchor: where its E_A stands, None where nothing is left.
-        finished: whether the reply ended by itself, not at its longest length.
+        reply: The reply of the model.
+        question: The question.
+        anchor: The place of E_A in the reply, or None if nothing is left.
+        finished: Whether the reply ended by itself, not at the length limit.
+
+    Returns:
+        One of `REASONS`, or None.
     """
     text = "" if anchor is None else reply[anchor.start : anchor.end]
     if anchor is None or thinks(reply):
@@ -193,14 +198,17 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
 
 
 def _refuses(sentence: str, text: str, question: str) -> bool:
-    """Whether the answer's sentence says that it is unknown, or only what the answer is not."""
+    """Return whether the answer's sentence is a refusal.
+
+    It says that the answer is unknown, or only what the answer is not.
+    """
     plain = _hidden(sentence)
     refused = _REFUSES.search(plain) or (not asks_yes_no(question) and _DENIES.search(plain))
     return bool(refused) and _in_small(text) and not _REFUSES.search(question)
 
 
 def _echoes(reply: str, start: int, anchor: Anchor, question: str) -> bool:
-    """Whether the answer's sentence asks the question again, or repeats it and adds nothing."""
+    """Return whether the answer's sentence repeats the question and adds nothing."""
     text, end = reply[anchor.start : anchor.end], sentence_end(reply, anchor.start)
     said, asked = _stems(reply[start:end]), _stems(question)
     asks = reply.startswith("?", end)
@@ -216,17 +224,17 @@ def _echoes(reply: str, start: int, anchor: Anchor, question: str) -> bool:
 
 
 def thinks(reply: str) -> bool:
-    """Whether a reply opens with the model's thoughts, which its answer would stand behind."""
+    """Return whether a reply opens with the model's thoughts."""
     return bool(_THINKS.match(reply))
 
 
 def asks_yes_no(question: str) -> bool:
-    """Whether a question opens with an auxiliary: "Is it ...?"."""
+    """Return whether a question opens with an auxiliary: "Is it ...?"."""
     return question.lower().lstrip().partition(" ")[0] in english.AUXILIARIES
 
 
 def _begin(reply: str, question: str) -> int:
-    """Where the answer's sentence begins, behind what leads to it."""
+    """Return the place where the answer's sentence begins, behind lead-ins."""
     before = _BEFORE.match(reply)
     start = before.end() if before else 0
     for _ in range(MOST_LEAD_INS):
@@ -242,7 +250,7 @@ def _begin(reply: str, question: str) -> int:
 
 
 def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
-    """The letter of a multiple choice before an answer."""
+    """Match the letter of a multiple choice before an answer."""
     letter = _CHOICE.match(reply, start) if question else None
     if letter is None or _HAS_CHOICES.search(question):
         return letter
@@ -251,7 +259,7 @@ def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
 
 
 def _behind_question(reply: str, start: int, question: str) -> int:
-    """Past the question said again, up to its mark, if more follows; else `start`."""
+    """Return the place behind a repeated question if more text follows, else `start`."""
     again = _AGAIN.match(reply, start) if question else None
     if again is None or _adds(again[0], question) or not reply[again.end() :].strip():
         return start
@@ -259,7 +267,7 @@ def _behind_question(reply: str, start: int, question: str) -> int:
 
 
 def _cut(reply: str, start: int) -> int:
-    """Where the answer that starts at a character ends at the latest."""
+    """Return the last possible end of the answer that begins at `start`."""
     end = sentence_end(reply, start)
     opening = re.compile(r"\W*").match(reply, start)  # "(What's the Story) Morning Glory?"
     cut = _CUT.search(_hidden(reply), min(opening.end() + 1, end) if opening else start, end)
@@ -267,7 +275,7 @@ def _cut(reply: str, start: int) -> int:
 
 
 def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
-    """The one date or number that a sentence adds to a question that asks for one."""
+    """Find the one date or number that a sentence adds to a question that asks for one."""
     end = sentence_end(reply, start)
     by_number = _ASKS_NUMBER.search(question) and _CLAUSE.search(reply, start, end)
     pattern = english.DATE if _ASKS_DATE.search(question) else english.NUMBER if by_number else None
@@ -284,7 +292,11 @@ def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
 
 
 def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
-    """What follows the first copula, if no name or number before it is new, and it adds a word."""
+    """Find the answer behind the first copula.
+
+    Return None if a name or number before the copula is new, or if the answer adds no word while
+    the words before the copula do.
+    """
     copula = _COPULA.search(_hidden(reply), start, sentence_end(reply, start))
     if copula is None or _WITHIN.search(reply, start, copula.start()):
         return None
@@ -308,7 +320,7 @@ def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without white space, articles, quotation marks, brackets and punctuation at the edges."""
+    """Trim white space, articles, quotation marks, brackets and punctuation from both edges."""
     before = None
     while start < end and before != (start, end):
         before = (start, end)
@@ -325,7 +337,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without a mark at an edge whose partner is at the other edge, or nowhere inside."""
+    """Trim a mark from an edge if its partner is at the other edge, or missing inside."""
     if start >= end:
         return start, end
     first, last, inside = text[start], text[end - 1], text[start + 1 : end - 1]
@@ -339,7 +351,7 @@ def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _sure(text: str, question: str, *, repeated: int = 1) -> bool:
-    """Whether E_A is short, no clause, and repeats no more than some words of the question."""
+    """Return whether E_A is short, is no clause, and repeats few words of the question."""
     n_words = len(text.split())
     clause = _CLAUSE.search(_hidden(text)) or _MORE.search(text)
     if n_words > MOST_WORDS or clause or asks_yes_no(question):
@@ -350,23 +362,23 @@ def _sure(text: str, question: str, *, repeated: int = 1) -> bool:
 
 
 def _in_small(text: str) -> bool:
-    """Whether a text is no title: most of the words behind the first are written small."""
+    """Return whether a text is no title: most words after the first have no capital."""
     words = text.split()
     return words[0].islower() or 2 * sum(w[0].isupper() for w in words[1:]) < len(words)
 
 
 def _hidden(text: str) -> str:
-    """The text with every quoted character as "x", so that places stay what they are."""
+    """Replace every quoted character by "x", so that places stay the same."""
     return _QUOTED.sub(lambda quotation: "x" * len(quotation[0]), text)
 
 
 def _adds(text: str, question: str) -> bool:
-    """Whether a text has a word that says something and that the question lacks."""
+    """Return whether a text has a content word that the question lacks."""
     return bool(_stems(text) - _stems(question, function=True))
 
 
 def _stems(text: str, *, function: bool = False) -> frozenset[str]:
-    """The words of a text without their endings; function words on request."""
+    """Return the words of a text without their endings, with function words on request."""
     words = [word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)]
     chosen = [word for word in words if function or word not in english.FUNCTION]
     return frozenset(_ENDING.sub("", part) for word in chosen for part in word.split("-"))

@@ -1,4 +1,4 @@
-"""What kind of answer a question asks for, as its question word tells, and of what kind one is."""
+"""The kind of answer that a question asks for, and the kind of a given answer."""
 
 import re
 from collections.abc import Sequence
@@ -7,12 +7,15 @@ from anchorscope.anchors.english import AUXILIARIES, TIMES, WH
 from anchorscope.anchors.words import Word
 
 KINDS = ("number", "yes/no", "name", "words")
-"""Sorts of answers that letters alone tell apart."""
+"""Kinds of answers that can be told apart by their characters alone."""
 _NUMBER = re.compile(r"\d")
 
 
 def kind_of(answer: str) -> str:
-    """The sort of an answer, one of `KINDS`: with a digit, yes or no, with a capital, or none."""
+    """Return the kind of an answer, one of `KINDS`.
+
+    An answer with a digit is a "number", one with a capital a "name".
+    """
     if _NUMBER.search(answer):
         return "number"
     if answer.strip(" .!,").lower() in ("yes", "no"):
@@ -21,7 +24,10 @@ def kind_of(answer: str) -> str:
 
 
 def question_word(words: Sequence[Word]) -> int | None:
-    """Index of the word that asks: among the first two words, else the last; None if none asks."""
+    """Return the index of the question word, or None without one.
+
+    A question word among the first two words goes first, else the last one counts.
+    """
     places = [i for i, word in enumerate(words) if word.lower in WH]
     if not places:
         return None
@@ -29,9 +35,9 @@ def question_word(words: Sequence[Word]) -> int | None:
 
 
 def answer_kind(words: Sequence[Word]) -> str | None:
-    """The kind of answer that a question of these words asks for; None where no word asks.
+    """Return the kind of answer that a question asks for, or None without a question word.
 
-    One of "yes/no", "who", "what", "when", "where", "why", "how" with the word behind it.
+    Kinds are "yes/no", "who", "what", "when", "where", "why", and "how" with the next word.
     """
     at = question_word(words)
     if words and words[0].lower in AUXILIARIES and (at is None or at > 1):

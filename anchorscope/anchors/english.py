@@ -1,9 +1,10 @@
-"""Short lists of English words that the finders of E_Q and E_A and the label read by."""
+"""Short lists of English words for the finders of E_Q and E_A and for the label."""
 
 import re
 
 
 def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
     return frozenset(words.split())
 
 
@@ -26,44 +27,44 @@ FUNCTION = WH | word_set("""
     however currently s t i'm i've i'll i'd you're you've you'll we're we've we'll they're they've
     they'll dont don't doesn't didn't isn't aren't wasn't weren't can't won't hasn't haven't
 """)
-# Words that carry no frame of their own in a question ("what is the name of the ...").
+# Words without a meaning of their own in a question ("what is the name of the ...").
 LIGHT = word_set("""
     name names named call called known kind kinds type types sort term word title get gets got
     getting give gave given take takes took taken make makes go goes went gone put located mean
     means associated often usually commonly famously said says tell following according apart
     including new now use list complete identify
 """)
-# Words with a capital only because a sentence begins with them.
+# Words that have a capital only at the start of a sentence.
 OPENERS = word_set("""
     according following name list complete identify give released born founded located known
     including excluding besides despite featuring being starring based formed situated originally
     today recently first one two three four five six seven eight nine ten
 """)
 ARTICLES = word_set("a an the")
-# Prepositions and conjunctions behind which another phrase begins.
+# Prepositions and conjunctions that begin another phrase.
 PREPOSITIONS = word_set("in on at by for from during as since until than that which whom whose per")
-# A title may open with one of these others.
+# The other words here may also open a title.
 SEPARATORS = PREPOSITIONS | word_set("""
     after before between under over against who when where while because through throughout within
     without via
 """)
-# What may follow a verb that nothing else follows: "come out", "take place".
+# Words that may follow a verb at the end of a phrase: "come out", "take place".
 PARTICLES = word_set("out up on off down away over back place about first last again to with being")
-# Light words at the edges of what they introduce: "what element is often called quicksilver".
+# Words at the edge of a name that they introduce: "what element is often called quicksilver".
 PASSIVES = word_set("called named known often usually commonly located said")
 NAMING = word_set("list name names kind kinds type types sort")  # before `of`
 SUBJECT_PRONOUNS = word_set("i you he she we they")
-# Words that a question hardly holds but in a title.
+# Words that hardly occur in a question except in a title.
 IN_TITLES = word_set("i i'm i'll i've me my mine don't dont ain't aint wanna gonna let's lets")
-# Words that a title follows to the end: "who sings take me home", "in the movie far and away".
+# Words before a title that ends the phrase: "who sings take me home", "in the movie far and away".
 TITLE_VERBS = word_set("sing sings sang sung wrote write writes")
-# Words by which `in` and `on` lead to a work: "who plays the beast in beauty and the beast".
+# Words after which `in` or `on` introduces a work: "who plays the beast in beauty and the beast".
 PERFORMING = word_set("""
     play plays played sing sings sang star stars starred voice voices voiced cast actor actress
     character characters judge judges guy girl host hosts
 """)
 TITLE_NOUNS = word_set("movie film song show series book novel album poem musical")
-# Irregular and short verbs that questions ask with; regular ones end in -ed.
+# Irregular and short verbs of questions. Regular ones end in -ed.
 VERBS = word_set("""
     come comes came play plays played win wins won sing sings sang sung write writes wrote written
     make makes made build builds built born die dies died begin begins began begun start starts
@@ -75,8 +76,8 @@ VERBS = word_set("""
     represents contain contains sign signs take takes took release air airs aired owns shot spend
     spent teach taught think thought keep kept send sent bring brought attend attends
 """)
-NO_VERBS = word_set("united hundred sacred")  # for all their ending
-# Verbs, and forms of them, that are nouns as well where a question is not a query in small letters.
+NO_VERBS = word_set("united hundred sacred")  # despite their ending
+# Verbs and forms of verbs. Outside queries in small letters they may be nouns as well.
 QUERY_VERBS = VERBS | word_set("""
     stop open close move go went change join reach sail serve work use stay score return describe
     develop cause pass pay paid turn stand stood sit belong break broke broken hit host star voice
@@ -86,16 +87,16 @@ CONNECTORS = word_set("""
     of the de la le les du des der den von van di da del della dos al el y e zu for & bin ibn ter
     af av og och und et
 """)
-# Small words that join two capitalised words to a title: "Pride and Prejudice", "Face to Face".
+# Small words that join two capitalised words into a title: "Pride and Prejudice", "Face to Face".
 JOINING = word_set("and to but with a an no not than")
-# Words whose full stop ends no sentence: in questions; and in answers, where more of them occur.
+# Words whose full stop ends no sentence, in questions and (more of them) in answers.
 ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 ANSWER_ABBREVIATIONS = word_set("""
     st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres jr sr bros
     mt ft ave blvd vs vol approx ca pop etc inc ltd co corp op feat dept univ mme mlle wm chas geo
     thos sq jan feb mar apr jun jul aug sep sept oct nov dec
 """)
-# Ranks and the like that go on with a name after a comma: "Adele Capell, Countess of Essex".
+# Ranks and the like that continue a name after a comma: "Adele Capell, Countess of Essex".
 RANKS = word_set("""
     jr sr esq king queen prince princess duke duchess earl count countess baron baroness marquess
     marquis marchioness viscount viscountess elector margrave landgrave archduke archduchess emperor
@@ -116,12 +117,12 @@ _DIGITS = r"(?<![\d,.])(?:(?<!\w)[-\u2212])?[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 TWO_SPELLINGS = re.compile(
     rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
 )
-# One number, spelt either way or both ways; "one of" counts nothing.
+# One number, spelt either way or both ways. "one of" is no number.
 NUMBER = re.compile(
     rf"{TWO_SPELLINGS.pattern}|{_DIGITS}(?:\s(?:hundred|thousand|[mb]illion)\b)?|{_SPELT}(?!\sof\b)"
 )
 _MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
-# "BC", "B.C.E.", also where a space parts the letters.
+# "BC", "B.C.E.", also with spaces between the letters.
 _ERA = r"(?:\s(?:(?:bc|ad|ce|bp)e?\b|b\.\s?c\.(?:\s?e\.)?|a\.\s?d\.|c\.\s?e\.))"
 # A date in any order, a month, a year, a decade or a century; never a part of a longer number.
 DATE = re.compile(
@@ -139,7 +140,7 @@ _DENIAL = re.compile(
     r"[Nn]obody|rather than|instead of)\b|(?<!\bDo)(?<!\bCa)(?<!\bWo)(?<!\bAi)n['’]t\b)"
     r"(?!\s(?:only|just|merely|simply|until|till|before|other)\b)"
 )
-# What stands between quotation marks; an apostrophe inside a word is none.
+# Text between quotation marks. An apostrophe inside a word is not a mark.
 _QUOTED = re.compile(
     r"\"[^\"]+\"|(?<!\w)[\"“][^\"“”]+$|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|[「『][^「」『』]+[」』]"
     r"|(?<!\w)['‘](?=\S)(?:[^'‘’]|(?<=\w)['’](?=\w))+(?<=\S)['’](?!\w)"
@@ -147,9 +148,9 @@ _QUOTED = re.compile(
 
 
 def without_quotations(text: str) -> str:
-    """The text with every quoted character as "x", so that places stay what they are.
+    """Replace every quoted character by "x", so that places stay the same.
 
-    A text that is one quotation from end to end is left as it is: it quotes nothing.
+    A text that is one quotation from end to end is returned unchanged: it quotes nothing.
     """
     if _QUOTED.fullmatch(text.strip()):
         return text
@@ -157,5 +158,8 @@ def without_quotations(text: str) -> str:
 
 
 def denial(text: str, start: int = 0, end: int | None = None) -> re.Match[str] | None:
-    """The first word of text[start:end] that denies what follows it, outside quotations."""
+    """Return the match of the first word in text[start:end] that denies the words after it.
+
+    Words in quotations do not count.
+    """
     return _DENIAL.search(without_quotations(text), start, len(text) if end is None else end)

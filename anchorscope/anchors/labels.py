@@ -1,10 +1,10 @@
-"""The label z: does an answer match a gold answer?
+"""The label z: whether an answer matches a gold answer.
 
-Both are normalised as SQuAD does, after what SQuAD does not know of: the order of a date, spaces
-between initials, accents, signs in numbers, a number spelt twice, and what `spelling` knows. Golds
-are trimmed like answers. What an answer denies does not count as said. Where a script puts no
-spaces between words, a word ends where the script changes, at punctuation, or at a function
-character.
+Both texts are normalised as in SQuAD. Further rules, which SQuAD lacks, cover the order of a date,
+spaces between initials, accents, signs in numbers, a number spelt twice, and the spellings of
+`spelling`. Gold answers are trimmed like answers. Words that an answer denies do not count. In a
+script without spaces between words, a word ends at a change of script, at punctuation, or at a
+function character.
 """
 
 import re
@@ -18,7 +18,7 @@ from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS, denial, without_q
 from anchorscope.anchors.spelling import SCALE, folded, keep_signs, respell
 from anchorscope.anchors.words import UNSPACED
 
-MIN_CONTAINED = 3  # characters; shorter golds (`US`, `no`, `W`) must be the whole answer
+MIN_CONTAINED = 3  # characters; a shorter gold (`US`, `no`, `W`) must be the whole answer
 MIN_IDEOGRAPHS = 2  # the same for Chinese and Japanese, whose names are short
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -31,7 +31,7 @@ _DATES = (
     re.compile(rf"\b{_MONTH}\s(?:the\s)?{_DAY}{_YEAR}\b", re.IGNORECASE),
     re.compile(r"\b(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>\d\d)\b"),
 )
-# "J. K." and "J K" are "J.K.": once punctuation goes, their letters stand together.
+# "J. K." and "J K" become "J.K.", so that without punctuation the letters stand together.
 _INITIAL = re.compile(
     r"(?<![\w'’])(?:([^\W\d_]\.)\s+(?=[^\W\d_]\.)|([A-Z]\.?)\s+(?=[A-Z](?!['’\w])))"
 )
@@ -39,10 +39,10 @@ _CLAUSE_END = re.compile(
     r"([,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b)"
 )
 _IDENTITY = re.compile(r"\b(?:is|was|are|were)\s?$")
-_DENIED = "¦"  # what the denied words leave; keeps the words beside them apart
+_DENIED = "¦"  # replaces denied words and separates the words beside them
 _WITHOUT_SPACES = re.compile(f"[{UNSPACED}]")
 _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
-# Runs in which a word of Chinese or Japanese lies: ideographs, hiragana, katakana.
+# Scripts of Chinese and Japanese words: ideographs, hiragana, katakana.
 _SCRIPTS = ("\u3400-\u4dbf\u4e00-\u9fff々", "\u3040-\u309f", "\u30a0-\u30ff")
 _SCRIPT = re.compile("|".join(f"([{script}])" for script in _SCRIPTS))
 # Characters that join words: copulas, prepositions, particles.
@@ -52,19 +52,19 @@ _PAUSES = re.compile("[、，。．！？；：,;:!?…「」『』《》〈〉�
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
-# Behind a number or date: makes it another one.
+# Words that change the value of the number or date before them.
 _OTHER_NUMBER = rf" {SCALE}\b|(?<=\d) bce?\b|(?<=century) bce?\b"
-_SPACES = re.compile(r" (?!\d)|(?<!\d) ")  # but those between two digits
+_SPACES = re.compile(r" (?!\d)|(?<!\d) ")  # spaces, except between two digits
 
 
 @lru_cache(maxsize=65536)
 def squad_normalise(text: str) -> str:
-    """Lower case, without punctuation, articles and superfluous whitespace.
+    """Convert to lower case and remove punctuation, articles and superfluous white space.
 
-    As SQuAD's evaluation script on ASCII text (its order, too: punctuation goes before articles).
-    Beyond ASCII: compatibility forms are folded (NFKC), every script's letters stay, and so do
-    accents; typographic quotes and dashes are punctuation; characters without a width (zero-width
-    spaces, marks of direction, soft hyphens) go.
+    On ASCII text, the result equals SQuAD's evaluation script, which also removes punctuation
+    before articles. Beyond ASCII, compatibility forms are folded (NFKC). Letters of every script
+    and accents stay. Typographic quotes and dashes are punctuation. Characters without a width
+    (zero-width spaces, marks of direction, soft hyphens) are removed.
     """
     return " ".join(_ARTICLES.sub(" ", _without_punctuation(text)).split())
 
@@ -74,13 +74,14 @@ def _without_punctuation(text: str) -> str:
     kept = "".join(
         c for c in folded if c not in _ASCII_SYMBOLS and not category(c).startswith(("P", "Cf"))
     )
-    return normalize("NFKC", kept)  # what stood between two marks may be gone
+    return normalize("NFKC", kept)  # characters may combine after a removal
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Whether an answer proper matches a gold answer, or its reply equals one.
+    """Return whether an answer proper matches a gold answer, or its reply equals one.
 
-    The reply counts as a whole, and from the answer proper on: "The answer is Rome (Lazio)."
+    Both the whole reply and its part from the answer proper on are compared, as in "The answer is
+    Rome (Lazio)."
     """
     golds = list(filter(says_something, golds))
     replies = (reply, reply[max(reply.find(proper), 0) :])
@@ -92,20 +93,21 @@ def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
 
 
 def judge(reply: str, question: str, golds: Iterable[str]) -> bool:
-    """Whether a whole reply to a question is right."""
+    """Return whether a whole reply to a question is right."""
     found = locate(reply, question)
     return is_right(reply[found.start : found.end] if found else reply, reply, golds)
 
 
 def matches(answer: str, golds: Iterable[str]) -> bool:
-    """Whether the answer equals a gold, or contains one of at least 3 characters as whole words.
+    """Return whether the answer equals a gold, or contains a long enough one as whole words.
 
-    Both sides are normalised first, and compared once more as `respell` writes them. A gold counts
-    as it stands and `trimmed` like an answer proper. A remark in brackets goes from the first
-    alone; in an alias it tells which of several is meant: "Jim Grant (author)". A gold that
-    normalises to nothing never matches.
-    What the answer denies ("not Paris", "never won the Nobel Prize") is not looked for golds,
-    unless the gold is such a phrase itself ("Not Fade Away").
+    A contained gold needs at least 3 characters, or 2 ideographs.
+
+    Both sides are normalised and compared, then compared again after `respell`. Each gold counts
+    both unchanged and `trimmed` like an answer proper. A remark in brackets is trimmed only from
+    the first gold. In an alias it tells several meanings apart: "Jim Grant (author)". A gold that
+    normalises to nothing never matches. Denied words of the answer ("not Paris", "never won the
+    Nobel Prize") match no gold, unless the gold is such a phrase itself ("Not Fade Away").
     """
     spans = ((gold, trimmed(gold, bracket=place == 0)) for place, gold in enumerate(golds))
     forms = ((gold, gold[slice(*span)]) for gold, span in spans)
@@ -120,12 +122,12 @@ def matches(answer: str, golds: Iterable[str]) -> bool:
 
 
 def says_something(gold: str) -> bool:
-    """Whether a gold answer has a letter or digit, or another sign that an answer can match."""
+    """Return whether anything is left of a gold answer after normalisation."""
     return bool(_normalise(gold))
 
 
 def _says(claimed: str, answer: str, gold: str) -> bool:
-    """Whether an answer is a normalised gold, or claims it within a longer text."""
+    """Return whether an answer equals a normalised gold, or claims it within a longer text."""
     readings = _readings(claimed)
     if any(_equal(text, gold) for text in (_normalise(answer), *readings)):
         return True
@@ -133,15 +135,15 @@ def _says(claimed: str, answer: str, gold: str) -> bool:
 
 
 def _equal(answer: str, gold: str) -> bool:
-    """Whether two normalised texts are the same but for spaces, and say anything."""
+    """Return whether two normalised texts are equal except for spaces, and not empty."""
     return bool(gold) and _SPACES.sub("", answer) == _SPACES.sub("", gold)
 
 
 @lru_cache(maxsize=65536)
 def _normalise(text: str) -> str:
-    """Normalise as SQuAD does; join initials, order dates, keep signs in numbers, drop accents.
+    """Normalise as SQuAD does, join initials, order dates, keep signs in numbers, drop accents.
 
-    Articles stay where nothing else is left: "The The", or the letter A of a multiple choice.
+    Articles stay if nothing else is left: "The The", or the letter A of a multiple choice.
     """
     text = folded(text)
     for pattern in _DATES:
@@ -152,7 +154,7 @@ def _normalise(text: str) -> str:
 
 
 def _day_first(date: re.Match[str]) -> str:
-    """ "4 july 1776" of a date in any order; the year may be missing."""
+    """Return a date in the form "4 july 1776"; the year may be missing."""
     month = date["month"]
     if month.isdecimal():
         name = MONTHS[int(month) - 1]
@@ -163,7 +165,7 @@ def _day_first(date: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _readings(answer: str) -> tuple[str, ...]:
-    """The normalised answer, and its variants where it spells a number twice: "twelve (12)"."""
+    """Return the normalised answer, and its variants if it spells a number twice: "twelve (12)"."""
     alone = (text for number in TWO_SPELLINGS.finditer(answer) for text in number.groups(""))
     inside = (TWO_SPELLINGS.sub(one, answer) for one in (r"\1\3", r"\2\4"))
     return tuple(map(_normalise, dict.fromkeys((answer, *alone, *inside))))
@@ -171,10 +173,10 @@ def _readings(answer: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _without_denials(answer: str) -> str:
-    """The answer without what it denies.
+    """Remove the words that an answer denies.
 
-    A denial reaches to the end of its clause; "X is not Y" denies X as well, since a model that
-    says so gives neither for an answer. What is quoted neither denies nor ends a clause.
+    A denial reaches to the end of its clause. "X is not Y" denies X as well, since a model that
+    says so gives neither as its answer. Quoted words neither deny nor end a clause.
     """
     plain = without_quotations(answer)
     borders = [place for end in _CLAUSE_END.finditer(plain) for place in end.span()]
@@ -189,19 +191,19 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    """Whether a text has some words as whole words, but not "1.5" in "1.5 million"."""
+    """Return whether a text contains whole words, but not "1.5" in "1.5 million"."""
     if f" {words} " not in f" {text} ":
         return False
     return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))
 
 
 def _long_enough(gold: str) -> bool:
-    """Whether a normalised gold says enough to be looked for inside a longer answer."""
+    """Return whether a normalised gold is long enough to be searched in a longer answer."""
     return len(gold) >= (MIN_IDEOGRAPHS if _IDEOGRAPHS.fullmatch(gold) else MIN_CONTAINED)
 
 
 def _contains_unspaced(answer: str, gold: str) -> bool:
-    """Whether the answer holds a normalised gold as a word of a script without spaces."""
+    """Return whether the answer contains a normalised gold as a word of a script without spaces."""
     if not _long_enough(gold) or not _WITHOUT_SPACES.search(answer):
         return False
     parts = map(_normalise, _PAUSES.split(answer))
@@ -213,9 +215,9 @@ def _contains_unspaced(answer: str, gold: str) -> bool:
 
 
 def _word_ends(text: str, place: int) -> bool:
-    """Whether a word may end, or begin, between two characters of a normalised text.
+    """Return whether a word may end, or begin, between two characters of a normalised text.
 
-    Thai, Lao, Khmer and Burmese tell no words apart: any letter may begin one, a mark may not.
+    Thai, Lao, Khmer and Burmese do not mark words: any letter may begin one, a mark may not.
     """
     if place in (0, len(text)):
         return True
@@ -231,14 +233,14 @@ def _word_ends(text: str, place: int) -> bool:
 
 
 def _script(char: str) -> int | None:
-    """Which of the scripts without spaces a character belongs to; None for all others."""
+    """Return the number of a character's script without spaces, or None for other scripts."""
     if divided := _SCRIPT.match(char):
         return divided.lastindex
     return _UNDIVIDED if _WITHOUT_SPACES.match(char) else None
 
 
 def repeats_subject(answer: str, subject: str | None) -> bool:
-    """Whether the answer says the question's subject again, as whole words; False if unknown."""
+    """Return whether the answer repeats the subject as whole words; False without a subject."""
     name = squad_normalise(subject or "")
     if not name:
         return False

@@ -1,4 +1,4 @@
-"""Which candidate spans of a question are kept, so that E_Q is at most half of its words."""
+"""Selection of candidate spans, so that E_Q is at most half of the words of a question."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -8,28 +8,31 @@ from dataclasses import replace
 from anchorscope.anchors.properties import LONGEST
 from anchorscope.anchors.words import PROPERTY, Span, Word, is_free, word_count, word_places
 
-PROPERTY_WORDS = 4  # more than these describe the question, not its property
-_CUT = ("asked words", "more words")  # rules whose spans are shortened where they do not fit
+PROPERTY_WORDS = 4  # a longer phrase describes the question, not its property
+_CUT = ("asked words", "more words")  # rules whose spans are shortened if they do not fit
 
 
 def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
-    """The best candidates that fit into half of the question's words, sorted, none overlapping.
+    """Return the best candidates that fit into half of the question's words.
 
-    A name is kept whole or not at all; the first of them even where it is more than half, up to
-    `LONGEST` of the words, beyond which it is thinned to its content words. Words that ask are cut
-    to their last ones, and to half of the question's tokens as well as they can be guessed, so that
-    a random knockout of as many other tokens is possible.
+    A name is kept whole or not at all. Only the first name may be more than half of the words, up
+    to the share `LONGEST`. A longer one is thinned to its content words. A phrase that asks for the
+    property keeps its last words that fit into half of the words and half of the estimated tokens,
+    so that a random knockout of as many other tokens is possible.
+
+    Returns:
+        Spans in order, none overlapping.
     """
     starts, ends = zip(*word_places(question), strict=True)
 
     def words_in(spans: Iterable[Span]) -> set[int]:
-        """Indices of the words that share a character with one of the spans."""
+        """Return the indices of the words that share a character with one of the spans."""
         runs = (range(bisect_right(ends, s.start), bisect_left(starts, s.end)) for s in spans)
         return {word for run in runs for word in run}
 
     total = word_count(question)
     most_words, most_pieces = total // 2, _pieces(question) // 2
-    # Which words of a query are its subject is a guess, so one word is kept for the property.
+    # The subject of a query is a guess, so one word is kept for the property.
     has_property = any(candidate.role == PROPERTY for candidate in candidates)
     reserved = 1 if most_words > 2 and has_property else 0
     chosen: list[Span] = []
@@ -62,7 +65,7 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
 
 
 def _precedence(candidate: Span) -> tuple[int, int]:
-    """The surest rule first; the phrases of a query come in their own order."""
+    """Return a sort key: the surest rule first, phrases of a query in their given order."""
     return candidate.rank, 0 if candidate.found_by == "query words" else candidate.start
 
 
@@ -73,9 +76,10 @@ def _inside(span: Span, words: Sequence[Word]) -> list[Word]:
 def _tail(
     question: str, span: Span, words: Sequence[Word], pieces: int, others: bool
 ) -> list[Span]:
-    """The span from the first of its last `words` whose tokens fit; its last word if none does.
+    """Return the longest end of a span that fits into `pieces` estimated tokens.
 
-    Empty then where there are `others`. English puts the head of a noun phrase at its end.
+    English puts the head of a noun phrase at its end. If not even the last word fits, return that
+    word, or nothing if there are `others`.
     """
     for word in words:
         if _pieces(question[word.start : span.end]) <= pieces:
@@ -84,7 +88,7 @@ def _tail(
 
 
 def _thinned(question: str, span: Span, words: Sequence[Word], room: int) -> list[Span]:
-    """Content words of a name that is longer than half of the question, as many as fit."""
+    """Return the first `room` content words of a name that is too long, as spans."""
     inside = _inside(span, words)
     kept = [w for w in inside if not w.function][:room] or inside[:room]
     parts: list[Span] = []
@@ -97,5 +101,5 @@ def _thinned(question: str, span: Span, words: Sequence[Word], room: int) -> lis
 
 
 def _pieces(text: str) -> int:
-    """A rough number of a text's subword tokens: long words break, punctuation counts."""
+    """Estimate the number of a text's subword tokens: long words break, punctuation counts."""
     return sum(1 + len(piece) // 8 for piece in re.findall(r"\w+|[^\w\s]", text))

@@ -16,27 +16,27 @@ _QUOTES = re.compile(
     r"|‘((?:[^‘’]|(?<=\w)’(?=\w))+)’(?!\w)"
     r"|(?<![\w'])['`](?=[^\s'])((?:[^']|(?<=\w)'(?=\w))+?)(?<=\S)'(?![\w'])"
 )
-_NEVER_ALONE = english.WH | {"i", "a", "not", "and", "or"}  # as names, although in capitals
+_NEVER_ALONE = english.WH | {"i", "a", "not", "and", "or"}  # no names, although capitalised
 _DEMONYM = re.compile(
     r"\w{3,}(?:ian|ish|ese)|\w+(?:ean|ican)|(?:afr|mor)\w+can|german|roman|cuban|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
 )
 
 
 def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
-    """Every name that a rule finds in a question, none overlapping, in the question's order."""
+    """Return every name that a rule finds in a question, in order, none overlapping."""
     titled, quoted = _titles(question, titles), _quoted(question)
     return united([*titled, *quoted, *_names(words, case_tells(words))])
 
 
 def is_aside(words: Sequence[Word], name: Span) -> bool:
-    """Whether a name only says where or when: `in Scotland`, `during the Great War`."""
+    """Return whether a name only gives a place or time: `in Scotland`, `during the Great War`."""
     before = [w.lower for w in words if w.end <= name.start and w.lower not in english.ARTICLES]
     return bool(before) and before[-1] in ("in", "at", "during", "on")
 
 
 def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
     for title in dict.fromkeys(titles):
-        # Encyclopedia titles carry a note in brackets that no question repeats.
+        # Encyclopedia titles have a note in brackets that no question repeats.
         for form in dict.fromkeys((title, re.sub(r"\s*\([^)]*\)$", "", title))):
             if places := occurrences(question, form):
                 if form.lower() not in english.FUNCTION:
@@ -46,7 +46,7 @@ def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
 
 def _quoted(question: str) -> Iterator[Span]:
     text, stripped = question, question.strip()
-    # A whole question in quotes is a leftover of a CSV file; what it quotes is doubled inside.
+    # A whole question in quotes comes from a CSV file, where quotes inside it are doubled.
     if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
         text = text.replace('"', " ", 1)
         if stripped[1:].endswith('"') and text.count('"') % 2:
@@ -59,7 +59,7 @@ def _quoted(question: str) -> Iterator[Span]:
 
 
 def _names(words: Sequence[Word], cased: bool) -> Iterator[Span]:
-    """Runs of capitalised words, joined over small words such as `of the`."""
+    """Yield runs of capitalised words, joined over small words such as `of the`."""
     last = -1
     for i in range(len(words) if cased else 0):
         if i > last and _begins_name(words, i):
@@ -82,12 +82,12 @@ def _begins_name(words: Sequence[Word], i: int) -> bool:
 
 
 def _titled(words: Sequence[Word], i: int) -> bool:
-    """Whether word i goes on with a capital, as in `When I Met U`."""
+    """Return whether a capitalised word follows word i, as in `When I Met U`."""
     return i + 1 < len(words) and words[i + 1].capital and not words[i + 1].breaks
 
 
 def _run_end(words: Sequence[Word], i: int) -> int:
-    """Index of the last word of the name that begins at word i."""
+    """Return the index of the last word of the name that begins at word i."""
     last = j = i
     while j + 1 < len(words):
         following = words[j + 1]
@@ -102,7 +102,10 @@ def _run_end(words: Sequence[Word], i: int) -> int:
 
 
 def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
-    """Whether a name goes on over small word j; `and` joins single words, not two persons."""
+    """Return whether a name continues after small word j.
+
+    The word `and` joins single words, not two persons.
+    """
     lower = words[j].lower
     if lower in english.CONNECTORS:
         return True
@@ -116,7 +119,7 @@ def _name(words: Sequence[Word], first: int, last: int) -> Span:
     run = words[first : last + 1]
     before = words[first - 1].lower if first else ""
     demonym = not run[0].possessive and _DEMONYM.fullmatch(run[0].lower)
-    # A noun follows that the word may qualify.
+    # The word may qualify a noun that follows.
     qualifies = not (last + 1 == len(words) or words[last + 1].breaks or words[last + 1].function)
     if all(w.number for w in run):
         rule = "number"

@@ -1,7 +1,7 @@
-"""The rest of a question: words that ask for the property, and phrases that no capitals mark.
+"""Words of a question that ask for the property, and phrases without capitals.
 
-In `who wrote pride and prejudice` a name goes on over the small words inside it. Where it begins
-and ends is told by the question's verb, by prepositions and by the words that announce a title.
+In `who wrote pride and prejudice`, the name includes the small word inside it. The question's verb,
+prepositions, and words that introduce a title show where such a name begins and ends.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,15 +10,15 @@ from itertools import pairwise
 from anchorscope.anchors import english
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
 
-LONGEST = 0.8  # share of a question's words that a phrase may be
+LONGEST = 0.8  # largest share of a question's words in one phrase
 
 
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[Span]:
-    """Runs of words outside the names `taken`: what asks for the property, and the rest.
+    """Return runs of words outside the names `taken`: the property's words, and the rest.
 
-    `with_subject`: the rest is the subject of a query without names, else mere filler.
+    With `with_subject`, the rest is the subject of a query without names, else it is filler.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
     property_words = _property_words(words, free)
@@ -41,7 +41,10 @@ def property_candidates(
 
 
 def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
-    """Words that name the property: the phrase after the question word, after `'s`, before `of`."""
+    """Return the words that name the property.
+
+    They stand after the question word, after `'s`, or before `of` or `for`.
+    """
     wh = _question_word(words)
     property_words = set() if wh is None else set(_phrase_after(words, free, wh))
     # "who is jack's mother", not "in assassin's creed"
@@ -57,7 +60,7 @@ def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
 
 
 def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
-    """Whether word i is a verb of the question, not one inside a title written in small letters."""
+    """Return whether word i is a verb of the question, not a word of a title in small letters."""
     if not verblike(words[i]):
         return False
     last = i + 1 == len(words)
@@ -65,16 +68,19 @@ def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
 
 
 def _question_word(words: Sequence[Word]) -> int | None:
-    """The word that asks: at the start (also after a preposition), else the last one."""
+    """Return the index of the question word, or None.
+
+    A question word at the start goes first (also after a preposition), else the last one.
+    """
     places = [i for i, word in enumerate(words) if word.lower in english.WH]
     opening = [i for i in places if i < 2 and all(w.function for w in words[:i])]
     return next(iter(opening or places[-1:]), None)
 
 
 def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list[int]:
-    """The noun phrase that the question word asks for: its last words, three at most."""
+    """Return the last words, at most three, of the noun phrase behind the question word."""
     following = words[wh + 1].lower if wh + 1 < len(words) else ""
-    # "When was X built", "What does X mean": the subject stands here, not the property.
+    # "When was X built", "What does X mean": the subject follows, not the property.
     if words[wh].lower in ("when", "where", "why") or following in ("do", "does", "did"):
         return []
     i = wh + 1
@@ -99,7 +105,10 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
 
 
 def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> bool:
-    """Whether the phrase behind `who is` is the subject: no `the` before it, no `of` behind."""
+    """Return whether the phrase behind `who is` is the subject.
+
+    Such a phrase has no `the` before it and no `of` behind it.
+    """
     between = [w.lower for w in words[wh + 1 : i]]
     bare = len(between) == 1 or between[1:] in (["a"], ["an"])
     if not (i in free and bare and between[0] in english.AUXILIARIES):
@@ -111,7 +120,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
-    """Longest stretches of neighbouring words of one rule, cut at punctuation."""
+    """Return the longest runs of neighbouring words of one rule, cut at punctuation."""
     runs: list[list[int]] = []
     for i in sorted(rules):
         if not words[i].breaks and rules.get(i - 1) == rules[i]:
@@ -122,28 +131,28 @@ def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
 
 
 def _counts(words: Sequence[Word], i: int) -> bool:
-    """Content words; `us` after `the` is the country, not the pronoun."""
+    """Return whether word i has content. `us` after `the` is the country, not the pronoun."""
     word = words[i]
     return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")
 
 
 def verblike(word: Word) -> bool:
-    """Whether a word may be a verb that a question asks with."""
+    """Return whether a word may be the verb of a question."""
     regular = len(word.lower) > 4 and word.lower.endswith("ed") and "-" not in word.lower
     return word.lower in english.VERBS or (regular and word.lower not in english.NO_VERBS)
 
 
 def acts(word: Word) -> bool:
-    """The same where a verb is likely: at its place in a query."""
+    """Return whether a word may be a verb, at a place in a query where a verb is likely."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
     return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
 
 
 def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
-    """Neighbouring indices of each phrase, and the indices of the verbs between them.
+    """Return the index range of each phrase, and the indices of the verbs between phrases.
 
-    The subjects of verbs come first, then the longest phrases, those over half of the words last.
-    Words whose indices are `taken` are in neither.
+    The subjects of verbs come first, then the other phrases from the longest to the shortest.
+    Phrases of more than half of the words come last. Words `taken` are left out.
     """
     subjects: list[range] = []
     others: list[range] = []
@@ -164,7 +173,7 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
 
 
 def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
-    """The subject of a stretch, its other phrases and the verbs between them."""
+    """Return the subject of a stretch, its other phrases and the verbs between them."""
     opening = _opening(words, start, end)
     verb = None if opening is None else _main_verb(words, opening, end)
     if opening is not None and verb is not None:
@@ -183,7 +192,7 @@ def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], lis
 
 
 def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Words [start, end) between punctuation and the words taken."""
+    """Yield the stretches [start, end) of words between punctuation and the words taken."""
     start = 0
     for i in range(len(words) + 1):
         if i == len(words) or i in taken or words[i].breaks:
@@ -193,15 +202,15 @@ def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[
 
 
 def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
-    """The first auxiliary of a stretch, where no title stands before it."""
+    """Return the index of the first auxiliary of a stretch that stands before any title."""
     title = _title(words, start, end)
     return next((i for i in range(start, title) if words[i].lower in english.AUXILIARIES), None)
 
 
 def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
-    """The verb behind the subject that an auxiliary opens, if there is any.
+    """Return the index of the main verb after an auxiliary and its subject, or None.
 
-    `released` in `when was how deep is your love released`.
+    Example: `released` in `when was how deep is your love released`.
     """
     lower = [w.lower for w in words[:end]]
     if lower[opening + 1 : opening + 2] and lower[opening + 1] in english.SUBJECT_PRONOUNS:
@@ -224,7 +233,7 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
 
 
 def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
-    """A stretch cut at prepositions, but not inside what a word announces as a title."""
+    """Cut a stretch at prepositions, but not inside an announced title."""
     title = _title(words, start, end)
     cuts = [i for i in range(start, title) if _cuts(words, i)]
     inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
@@ -235,7 +244,7 @@ def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
 
 
 def _title(words: Sequence[Word], start: int, end: int) -> int:
-    """Where a title begins that goes on to the end of the stretch; `end` where none does."""
+    """Return where a title begins that goes to the end of the stretch; `end` without one."""
     performs = False
     for i in range(start, end):
         before = words[i - 1].lower if i else ""
@@ -251,7 +260,7 @@ def _title(words: Sequence[Word], start: int, end: int) -> int:
 
 
 def _cuts(words: Sequence[Word], i: int) -> bool:
-    """Whether another phrase begins behind word i."""
+    """Return whether another phrase begins behind word i."""
     lower, before = words[i].lower, words[i - 1].lower if i else ""
     after = words[i + 1].lower if i + 1 < len(words) else ""
     if lower in english.SEPARATORS:  # "in when calls the heart"
@@ -265,7 +274,7 @@ def _cuts(words: Sequence[Word], i: int) -> bool:
 
 
 def _trimmed(words: Sequence[Word], run: range) -> range:
-    """A run without the small words at its ends that are no part of a title."""
+    """Trim the small words at both ends of a run that are no part of a title."""
     start, end = run.start, run.stop
     while start < end and _falls_off(words, start, run.start):
         start += 1
@@ -279,7 +288,7 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
 
 
 def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
-    """Whether word i at the front of a phrase is none of it: `the`, `name of`, `called the`."""
+    """Return whether to drop word i at the front of a phrase: `the`, `name of`, `called the`."""
     lower = words[i].lower
     joint = i == first > 0 and lower in english.SEPARATORS | english.WH
     if joint or lower in english.IN_TITLES or _says(words, i):
@@ -292,7 +301,7 @@ def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
 
 
 def _closes(words: Sequence[Word], i: int) -> bool:
-    """Whether word i may end a phrase: `world war one`, `darling buds of may`."""
+    """Return whether word i may end a phrase: `world war one`, `darling buds of may`."""
     lower = words[i].lower
     behind_of = words[i - 1].lower == "of" and lower not in english.WH
     if behind_of or lower in english.IN_TITLES | {"us", "one"}:
@@ -301,12 +310,12 @@ def _closes(words: Sequence[Word], i: int) -> bool:
 
 
 def _says(words: Sequence[Word], i: int) -> bool:
-    """Content words, and `us`, which in a query is the country."""
+    """Return whether word i has content. In a query, `us` is the country."""
     return words[i].content or words[i].lower == "us"
 
 
 def _short(words: Sequence[Word], run: range) -> list[range]:
-    """A run; one that is most of the question is cut at its first `of`, or the like, in two."""
+    """Cut a run in two at its first `of`, or the like, if it is most of the question."""
     if len(run) <= LONGEST * len(words):
         return [run]
     for joint in ("of", "to", "with", "and"):

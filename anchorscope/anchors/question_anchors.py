@@ -1,10 +1,10 @@
-"""E_Q: the words of a question that name its frame, as character spans.
+"""Finders of E_Q, the words of a question that name its frame, as character spans.
 
-The *metadata* finder is used where the dataset names the subject. The *offline* finder reads the
-question alone, with a short list of English function words and no model: quoted text, capitalised
-runs, titles that the row carries, phrases that capitals do not mark, and the words that ask for the
-property. A user's *own* anchors, the entries of a column, come before both. None of them sees gold
-answers, model answers or labels.
+The *metadata* finder is used if the dataset names the subject. The *offline* finder reads the
+question alone, with short lists of English words and no model. It marks quoted text, capitalised
+runs, titles of the row, phrases without capitals, and the words that ask for the property. A user's
+*own* anchors, the entries of a column, replace both. No finder sees gold answers, model answers or
+labels.
 """
 
 import re
@@ -28,7 +28,7 @@ from anchorscope.anchors.words import (
     words_of,
 )
 
-LONGEST = 2000  # words; nobody asks a longer question, and the finders' time grows with the square
+LONGEST = 2000  # words; the finders' time grows with the square of the length
 NOT_FOUND = "text not in the question"
 OUT_OF_RANGE = "characters out of range"
 UNREADABLE = "neither a text nor [start, end]"
@@ -42,18 +42,21 @@ def find(
     titles: Sequence[str] = (),
     own: Sequence[Any] | None = None,
 ) -> list[Span]:
-    """Character spans of E_Q, sorted, none overlapping, no whitespace or punctuation at an edge.
-
-    Empty where nothing is found, and in a question of more than `LONGEST` words without `own`.
+    """Find E_Q in a question.
 
     Args:
-        subject: its name as the dataset gives it: every occurrence is marked, and the property
-            asked for, whatever their length, since that is what E_Q means. Without it, or where it
-            does not occur, the offline finder keeps its best spans within half of the words.
-        property: its name, used where it occurs in the question.
-        titles: titles that the row carries, for instance of its supporting articles.
-        own: the user's own anchors, see `own_spans`. Where they are given, no others are
-            looked for, even if none of them marks anything.
+        question: The text of the question.
+        subject: Name of the subject in the dataset. All its occurrences and the property are
+            marked, whatever their length. Without a subject, or if it does not occur, the offline
+            finder keeps its best spans within half of the words.
+        property: Name of the property, used if it occurs in the question.
+        titles: Titles of the row, for instance of its supporting articles.
+        own: The user's own anchors, see `own_spans`. If they are given, no finder runs, even if
+            no anchor marks anything.
+
+    Returns:
+        Spans in order, none overlapping, without white space or punctuation at an edge. Empty if
+        nothing is found, and for a question of more than `LONGEST` words without `own`.
     """
     if own is not None:
         return own_spans(question, own)[0]
@@ -67,7 +70,7 @@ def find(
 
 def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
     places = occurrences(question, subject)
-    # "What was What built for?": the asking word is not the name where the name comes again.
+    # "What was What built for?": the question word is not the name if the name occurs again.
     if len(places) > 1 and words and words[0].function and places[0][0] == words[0].start:
         places = places[1:]
     return [Span(*trim(question, a, b), SUBJECT, "metadata") for a, b in places]
@@ -76,7 +79,7 @@ def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[S
 def _property_spans(
     question: str, property: str | None, words: Sequence[Word], taken: Sequence[Span]
 ) -> list[Span]:
-    """The property's name where it occurs outside the subject, else the words that ask for it."""
+    """Find the property's name outside the subject, else the words that ask for it."""
     spans = []
     for a, b in occurrences(question, property) if property else []:
         inside = [w for w in words if a <= w.start and w.end <= b and not w.function]
@@ -86,34 +89,36 @@ def _property_spans(
 
 
 def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Span]:
-    """All that the offline finder finds, before it keeps the best within half of the words."""
+    """Return all spans of the offline finder, before they are limited to half of the words."""
     names = name_candidates(question, words, titles)
     sure = [c for c in names if c.found_by not in ("restriction", "number")]
     named = not all(is_aside(words, c) for c in sure)
-    if not named:  # numbers and the like then belong to phrases: "2014 world cup"
+    if not named:  # then numbers and restrictions belong to phrases: "2014 world cup"
         names = sure
     spans = names + property_candidates(words, names, with_subject=not named)
     if not spans or any(span.role == SUBJECT for span in spans):
         return spans
-    last = spans[-1]  # where all ask for the property, the last is taken as the subject
+    last = spans[-1]  # without a subject, the last property span is the subject
     return [*spans[:-1], Span(last.start, last.end, SUBJECT, "query words")]
 
 
 def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple[str, Any]]]:
-    """Spans of a user's own anchors, and the entries that mark nothing.
+    """Find the spans of a user's own anchors.
 
-    An entry is a text, whose first occurrence not taken by an earlier entry is marked (as whole
-    words if it stands there so, else anywhere; in its own case if it stands there so, else in
-    any); or a pair [start, end] of characters; or a mapping with `text`, or `start` and `end`, and
-    `role` (`subject`, the default, or `property`). White space at edges is left out. Spans are in
-    order, those that overlap united under the first one's role; with each entry that marks nothing
-    comes the reason: (reason, entry).
+    An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
+    `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
+    its first occurrence that no earlier entry has taken. Whole words go before parts of words, then
+    equal case before any case. White space at edges is left out.
+
+    Returns:
+        The spans in order, overlapping ones united under the role of the first; and
+        (reason, entry) of each entry that marks nothing.
     """
     spans: list[Span] = []
     failed: list[tuple[str, Any]] = []
     for entry in own:
         target, role = entry, SUBJECT
-        if isinstance(entry, Mapping):  # in parquet files, a key that is left out holds None
+        if isinstance(entry, Mapping):  # parquet files store None for a missing key
             pair = (entry.get("start"), entry.get("end"))
             target = pair if entry.get("text") is None else entry["text"]
             role = entry.get("role") or SUBJECT
@@ -126,7 +131,7 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
 
 def _place(question: str, target: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
-    """The characters [start, end) that an entry means, or the reason why it means none."""
+    """Return the characters [start, end) of an entry, or the reason why it marks none."""
     if isinstance(target, str):
         places = _text_places(question, target.strip())
         return next((place for place in places if is_free(Span(*place, "", ""), taken)), NOT_FOUND)
@@ -140,7 +145,7 @@ def _place(question: str, target: Any, taken: Sequence[Span]) -> tuple[int, int]
 
 
 def _text_places(question: str, text: str) -> list[tuple[int, int]]:
-    """Where a text stands: as whole words, else anywhere; in its own case, else in any."""
+    """Find a text as whole words, else anywhere; in its own case, else in any case."""
     if places := occurrences(question, text):
         return places
     for flags in (0, re.IGNORECASE) if text else ():

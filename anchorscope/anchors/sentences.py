@@ -1,12 +1,12 @@
-"""Where sentences and lines end in what a model wrote.
+"""Ends of sentences and lines in the text of a model.
 
-A full stop ends a sentence where white space, a closing quote or the end of the text follows,
-unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
-a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
-then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
-where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
-"The" and "A" go on with a title, and so does anything after `!`, where all that follows them in the
-sentence has capitals ("Portugal. The Man", "Mamma Mia! Here We Go Again").
+A full stop ends a sentence if white space, a closing quote or the end of the text follows, unless
+it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."), a
+title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
+then it ends the sentence if a word such as "It" or "The" follows ("U.S. It is ..."), and always if
+a space stands before it. `!` and `?` end a sentence unless a small letter follows ("Panic! at
+the"). "The" and "A" after an abbreviation, and any word after `!`, continue a title if all words
+that follow in the sentence have capitals ("Portugal. The Man", "Mamma Mia! Here We Go Again").
 """
 
 import re
@@ -24,12 +24,12 @@ from anchorscope.anchors.english import (
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
 MARKS = FULL_STOPS + "!?！？؟…"
-_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
+_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence, whatever follows
 _KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
 SENTENCE_OPENERS = word_set(
     "The It He She This That These They There His Her Its Their However In On At As If"
 )
-# What may follow a full stop: base models run on with the next question ("Paris.Q: What").
+# Text that may follow a full stop. Base models continue with the next question ("Paris.Q: What").
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$|[QA]:|Question:)")
 _LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
@@ -37,31 +37,31 @@ _SMALL = "|".join(sorted(CONNECTORS | JOINING | ARTICLES | PREPOSITIONS))
 _CAPITAL = r"[A-Z0-9À-Þ][\w'’-]*"
 _WITH_SMALL = rf"(?:(?:{_SMALL}) ){{0,3}}{_CAPITAL}"
 _TO_THE_END = r"\s*(?:[.!?,:;()\[\]\"”\n]|$)"
-# Up to ten capitalised words that end a sentence or line, in the first with small ones before them.
+# Up to ten capitalised words that end a sentence or line. TITLED allows small words before each.
 TITLED = rf"{_WITH_SMALL}(?: {_WITH_SMALL}){{0,9}}{_TO_THE_END}"
 _REST_OF_TITLE = re.compile(rf"(?: {_CAPITAL}){{1,10}}{_TO_THE_END}")
 _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same line
 
 
 def closer(text: str, start: int) -> int | None:
-    """The first line break or sentence-ending full stop at or after a character, None without."""
+    """Return the place of the first line break or final full stop from `start` on, else None."""
     stops = NEWLINES + FULL_STOPS
     return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
 
 
 def sentence_end(text: str, start: int) -> int:
-    """Where the line or sentence that holds a character ends: its mark, or the text's end."""
+    """Return the place where the line or sentence at `start` ends: its mark, or the text's end."""
     return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
 
 
 def _ends(text: str, place: int) -> bool:
-    """Whether a line or sentence ends with the character at a place (rules above)."""
+    """Return whether a line or sentence ends with the character at a place (rules above)."""
     mark = text[place]
     if mark in NEWLINES + _UNSPACED_MARKS:
         return True
     if mark not in MARKS:
         return False
-    if not _AFTER_STOP.match(text, place + 1):  # only the first of the dots of "... " ends it
+    if not _AFTER_STOP.match(text, place + 1):  # the first dot of "... " ends it
         return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
     if mark in "!?":
         closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song
@@ -72,7 +72,7 @@ def _ends(text: str, place: int) -> bool:
 
 
 def _abbreviated(text: str, place: int) -> bool:
-    """Whether the full stop belongs to the word before it and the sentence goes on."""
+    """Return whether the full stop belongs to the word before it and the sentence continues."""
     following = _NEXT_WORD.match(text, place + 1)
     if following is None:
         return keeps_stop(text, place)
@@ -89,7 +89,7 @@ def _abbreviated(text: str, place: int) -> bool:
 
 
 def keeps_stop(text: str, place: int) -> bool:
-    """Whether the full stop is the spelling of the last word: "U.S.", "Jr."."""
+    """Return whether the full stop belongs to the spelling of the word: "U.S.", "Jr."."""
     word = _last_word(text, place)
     return bool(_DOTTED.fullmatch(word)) or word.casefold() in _KEEP_STOP
 

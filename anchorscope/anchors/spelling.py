@@ -1,4 +1,4 @@
-"""Spellings that mean the same, in one form: numbers, ordinals, "&", abbreviations."""
+"""One spelling for equal forms: numbers, ordinals, "&", abbreviations."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ _PLUS, _SHARP = "\u2295", "\u266f"
 _SIGNS = (
     (re.compile(_MINUS), "-"),
     (re.compile(r"(?<![\w.])\.(?=\d)"), f"0{_POINT}"),
-    # A comma before one or two digits is a decimal one; "1,000" has none.
+    # A comma before one or two digits is a decimal comma, unlike the one in "1,000".
     (re.compile(r"(?<=\d)(?:[.:](?=\d)|,(?=\d\d?(?![\d,])))"), _POINT),
     (re.compile(rf"(?<=\d)[/{_SLASH}](?=\d)"), _SLASH),
     (re.compile(r"(?<=\d)[-–—](?=\d)"), _DASH),
@@ -52,14 +52,14 @@ SCALE = either(_SCALES)
 
 
 def _number(words: re.Match[str]) -> str:
-    """Digits for a number in words up to 99; an ordinal is written "21th"."""
+    """Return the digits of a number in words up to 99. An ordinal becomes "21th"."""
     parts = re.split(r"[\s-]", words[0].lower())
     value = sum(_CARDINALS.get(part) or _ORDINALS.get(part, 0) for part in parts)
     return f"{value}th" if parts[-1] in _ORDINALS else str(value)
 
 
 def _scaled(number: re.Match[str]) -> str:
-    """Digits for a number with words such as "million"."""
+    """Return the digits of a number with words such as "million"."""
     value = Decimal(number[1].replace(",", ""))
     for word in re.findall(r"\w+", number[2].lower()):
         value *= _SCALES[word]
@@ -68,7 +68,7 @@ def _scaled(number: re.Match[str]) -> str:
 
 _WORDS = rf"{either(_TENS)}[\s-]{either([*_UNITS, *_NTH_UNITS])}|{either(_CARDINALS | _ORDINALS)}"
 _APPROXIMATELY = "about|around|approximately|circa|ca?\\.|by|in|on|at|from|during|since"
-# Pattern, in any case, and what is written for it; in this order.
+# Patterns (case-insensitive) and their replacements, applied in this order.
 _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\s?&\s?", " and "),
     (rf"\b({either(_FULL)})\b\.?", lambda short: _FULL[short[1].lower()]),
@@ -91,7 +91,7 @@ _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b(?:minus|negative)\s(?=\d)", "-"),
     (r"([$€£])\s?(\d[\d,]*(?:\.\d+)?)(?!\w)", lambda money: f"{money[2]} {_MONEY[money[1]]}"),
     (rf"^(?:{_APPROXIMATELY})\s(?=[$€£]?\d)", ""),
-    # A Roman number alone may be what is asked for.
+    # A Roman number that stands alone may be the answer.
     (
         r"(?<=\w\s)(?:[ivx]{2,}|(?-i:[IVX]))\b",
         lambda roman: str(_ROMAN.get(roman[0].upper(), roman[0])),
@@ -101,14 +101,14 @@ _COMPILED = [(re.compile(pattern, re.IGNORECASE), written) for pattern, written 
 
 
 def folded(text: str) -> str:
-    """Fold compatibility forms; "3½" is written "3 1⁄2", not "31⁄2"."""
+    """Fold compatibility forms. "3½" becomes "3 1⁄2", not "31⁄2"."""
     return normalize("NFKC", _FRACTION.sub(" ", text))
 
 
 def keep_signs(text: str) -> str:
-    """Write what makes a number another one (point, sign, slash) as a sign that is no punctuation.
+    """Replace the signs inside numbers (point, minus, slash) by signs that are no punctuation.
 
-    So "1.5", "-5" and "3/4" are still apart from "15", "5" and "34" once punctuation goes.
+    "1.5", "-5" and "3/4" then still differ from "15", "5" and "34" after punctuation is removed.
     """
     for pattern, sign in _SIGNS:
         text = pattern.sub(sign, text)

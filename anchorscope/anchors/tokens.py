@@ -1,8 +1,7 @@
-"""Characters and tokens: which tokens hold a span of text, and which characters a token holds.
+"""Mapping between the characters and the tokens of a text.
 
-Tokenizers report character offsets for text that they encode, and released ones have reported
-wrong offsets. So every span found by offsets is decoded back, and where that fails the offsets are
-rebuilt by decoding the tokens one after the other.
+Some released tokenizers report wrong character offsets. So the tokens of every span are decoded and
+compared with its text. If that fails, the offsets are rebuilt by decoding token by token.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 Offsets = Sequence[tuple[int, int]]
-_INCOMPLETE = "\ufffd"  # what decoders write for bytes that make no character (yet)
+_INCOMPLETE = "\ufffd"  # written by decoders for bytes that are no complete character
 
 
 @dataclass(frozen=True)
@@ -32,15 +31,15 @@ class Encoded:
 class SpanTokens:
     """The tokens of spans of one text."""
 
-    tokens: tuple[tuple[int, ...], ...]  # consecutive indices; empty where none was found
-    rebuilt: int = 0  # spans whose offsets from the tokenizer did not prove right
-    failed: int = 0  # spans whose tokens do not decode back to the span's text even so
+    tokens: tuple[tuple[int, ...], ...]  # consecutive indices; empty if none was found
+    rebuilt: int = 0  # spans for which the tokenizer's offsets were wrong
+    failed: int = 0  # spans whose tokens do not decode to the span's text even then
 
 
 def encode(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], *, add_special_tokens: bool
 ) -> list[Encoded]:
-    """Encode texts, with offsets; an end token that the tokenizer adds is left out again."""
+    """Encode texts with offsets, without an end token that the tokenizer adds."""
     if not texts:
         return []
     batch = tokenizer(
@@ -58,10 +57,10 @@ def encode(
 
 
 def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Offsets) -> SpanTokens:
-    """Token indices of the text's characters [start, end), each span checked by decoding it."""
+    """Return the token indices of character spans [start, end), each checked by decoding."""
 
     def hold(indices: Sequence[int], text: str) -> bool:
-        """Whether the tokens decode to a text that holds this one."""
+        """Return whether the tokens decode to a text that contains `text`."""
         ids = encoded.ids[indices[0] : indices[-1] + 1] if indices else ()
         return bool(text) and text in _plain(_decode(tokenizer, ids))
 
@@ -84,10 +83,10 @@ def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Off
 
 
 def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int, ...]:
-    """Indices of the tokens that hold a character of text[start:end] other than white space.
+    """Return the indices of the tokens with a non-space character of text[start:end].
 
-    A token that overlaps the span's edge belongs to it, and so do the tokens between its first and
-    its last, such as the second of two spaces.
+    A token that overlaps the span's edge is included. So are all tokens between the first and the
+    last, such as the second of two spaces.
     """
     inside = [
         index
@@ -100,11 +99,11 @@ def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int,
 def char_spans(
     tokenizer: PreTrainedTokenizerFast, ids: Sequence[int], context: Sequence[int] = ()
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Decode token by token: the text of `ids`, and the characters [start, end) of each token.
+    """Decode token by token; return the text of `ids` and the characters [start, end) of each.
 
-    A character whose bytes lie in several tokens belongs to each of them. `context` is the tokens
-    before `ids`, the last few are enough: with it, the first token keeps its leading space, which
-    decoders with a dummy prefix drop at the start of a text.
+    A character whose bytes lie in several tokens belongs to each of them. `context` holds the last
+    few tokens before `ids`. With it, the first token keeps its leading space, which decoders with
+    a dummy prefix drop at the start of a text.
     """
     every = [*context, *ids]
     done = len(context)  # tokens up to here are decoded to complete characters
@@ -131,9 +130,10 @@ def char_spans(
 
 
 def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
-    """Ids that add `text` to a text that ends in a word: no start token, no dummy prefix.
+    """Return the ids that append `text` to a word, without start token or dummy prefix.
 
-    A ValueError where the tokenizer has no tokens for the text.
+    Raises:
+        ValueError: The tokenizer has no tokens for the text.
     """
     anchor = tokenizer.encode("A:", add_special_tokens=False)
     both = tokenizer.encode("A:" + text, add_special_tokens=False)
@@ -145,9 +145,9 @@ def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ..
 
 
 def first_control(tokenizer: PreTrainedTokenizerFast, text: str) -> int | None:
-    """The added token, such as `<|im_end|>`, that a text begins with; None if it begins otherwise.
+    """Return the id of the added token, such as `<|im_end|>`, at the start of a text, or None.
 
-    White space in front does not count.
+    Leading white space is ignored.
     """
     ids = tokenizer.encode(text.lstrip(), add_special_tokens=False)
     added = [place for place, id_ in enumerate(ids) if id_ in tokenizer.added_tokens_decoder]
@@ -163,10 +163,10 @@ def cut(
     spans: Offsets,
     context: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Ids that decode to `text`, which is a beginning of what `ids` decode to.
+    """Shorten `ids` so that they decode to `text`, a prefix of their text.
 
-    Used where `text` ends inside a token: as few ids as possible are replaced at the end. None
-    where no ids decode to exactly `text`. `spans` and `context` are those of `char_spans`.
+    If `text` ends inside a token, as few ids as possible are replaced at the end. Return None if no
+    ids decode to exactly `text`. For `spans` and `context` see `char_spans`.
     """
     last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
     for first in range(last, -1, -1):  # not every tokenizer can begin anew inside a word
@@ -177,7 +177,7 @@ def cut(
 
 
 def _rebuilt(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
-    """Offsets found by decoding token by token; all empty where that does not give the text."""
+    """Rebuild offsets by decoding token by token; all are empty if that does not give the text."""
     decoded, spans = char_spans(tokenizer, encoded.ids)
     for text in (encoded.text, encoded.text.lstrip()):  # some decoders drop the first space
         if (place := decoded.find(text)) >= 0:  # special tokens stand before it
@@ -191,5 +191,5 @@ def _decode(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
 
 
 def _plain(text: str) -> str:
-    """White space normalised; composed, since some tokenizers compose what they read."""
+    """Normalise white space and compose characters, as some tokenizers do."""
     return " ".join(unicodedata.normalize("NFKC", text).split())

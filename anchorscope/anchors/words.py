@@ -10,7 +10,7 @@ from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
 
 SUBJECT, PROPERTY = ROLES = ("subject", "property")
 
-# Rules, the surest first; `found_by` holds their names.
+# Names of the rules, the surest first, as in `found_by`.
 RULES = (
     "column",  # a user's own
     "metadata",
@@ -21,7 +21,7 @@ RULES = (
     "query words",  # phrases of a question without names
     "asked words",
     "verb",
-    "restriction",  # "Which European city": restricts what is asked for
+    "restriction",  # "Which European city": restricts the answer
     "number",
     "more words",
 )
@@ -29,7 +29,7 @@ RULES = (
 
 @dataclass(frozen=True, order=True, slots=True)
 class Span:
-    """Characters [start, end) of a question, what they name, and which rule found them."""
+    """Characters [start, end) of a question, their role, and the rule that found them."""
 
     start: int
     end: int
@@ -38,12 +38,12 @@ class Span:
 
     @property
     def rank(self) -> int:
-        """Of the rule that found it; lower goes first where there is no room for all."""
+        """Rank of the rule that found the span; lower goes first if there is no room for all."""
         return RULES.index(self.found_by)
 
 
 def united(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, those that overlap as one, with the role and name of its surest rule."""
+    """Unite overlapping spans, with role and rule of the surest one, and return all in order."""
     merged: list[Span] = []
     for span in sorted(spans, key=lambda s: (s.start, s.rank)):
         if merged and span.start < merged[-1].end:
@@ -56,7 +56,7 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 
 def is_free(span: Span, taken: Iterable[Span]) -> bool:
-    """Whether a span shares no character with those taken."""
+    """Return whether a span shares no character with the spans taken."""
     return all(span.end <= t.start or t.end <= span.start for t in taken)
 
 
@@ -71,7 +71,7 @@ _SENTENCE_END = re.compile(r"[?!;]|\.[\"”']?\s|[.:]$|\s[-–—]+\s$|[-–—:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word without its edge punctuation and possessive, and what surrounds it."""
+    """A word without punctuation at its edges and possessive, with facts on its surroundings."""
 
     start: int
     end: int
@@ -79,36 +79,41 @@ class Word:
     capital: bool  # or a digit, or a script without case in a question that has case
     possessive: bool  # `'s` follows
     breaks: bool  # punctuation that ends a name stands before it
-    joins: bool  # that punctuation may stand inside a name: "Star Trek: First", "Palmer, Jr."
-    first: bool  # of its sentence
+    joins: bool  # that punctuation may be inside a name: "Star Trek: First", "Palmer, Jr."
+    first: bool  # in its sentence
 
     @property
     def function(self) -> bool:
+        """Return whether it is a function word."""
         return self.lower in FUNCTION
 
     @property
     def content(self) -> bool:
-        """Whether it says something of its own: neither a function word nor a light one."""
+        """Return whether it is neither a function word nor a light word."""
         return self.lower not in FUNCTION and self.lower not in LIGHT
 
     @property
     def number(self) -> bool:
+        """Return whether it begins with a digit."""
         return self.lower[:1].isdigit()
 
 
 def word_count(question: str) -> int:
-    """Number of words of `word_places` that hold a letter or digit."""
+    """Return the number of words of `word_places` that contain a letter or digit."""
     return sum(any(c.isalnum() for c in question[a:b]) for a, b in word_places(question))
 
 
 def word_places(question: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of what stands between white space, or of unspaced characters."""
+    """Return characters [start, end) of each word.
+
+    Words stand between white space. In scripts without spaces, each character is a word.
+    """
     return [chunk.span() for chunk in _CHUNK.finditer(question)]
 
 
-@lru_cache(maxsize=4096)  # the finders and the text models come back to the same texts
+@lru_cache(maxsize=4096)  # the finders and the text models read the same texts again
 def words_of(question: str) -> tuple[Word, ...]:
-    """The question's words in order; what holds neither letter nor digit is none of them."""
+    """Return the question's words in order, without those that have no letter or digit."""
     words: list[Word] = []
     mixed = any(c.isupper() or c.islower() for c in question)
     for chunk in _CHUNK.finditer(question):
@@ -134,14 +139,14 @@ def words_of(question: str) -> tuple[Word, ...]:
 
 
 def _joins(text: str, between: str) -> bool:
-    """Whether a name may go on with `text` after a colon, or after a comma with a rank."""
+    """Return whether a name may continue after a colon, or with a rank after a comma."""
     if between == ": ":
         return text[:1].isupper()
     return between == ", " and (text.lower() in RANKS or bool(_ORDINAL.fullmatch(text)))
 
 
 def _abbreviated(text: str) -> bool:
-    """Whether a full stop after `text` belongs to it: initials, `Mr`, `St`, `D.C`."""
+    """Return whether a full stop after `text` belongs to it: initials, `Mr`, `St`, `D.C`."""
     short = len(text) == 1 or (len(text) <= 3 and text[:1].isupper())
     return short or "." in text or text.lower() in ABBREVIATIONS
 
@@ -153,7 +158,10 @@ def _capital(text: str, mixed: bool) -> bool:
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Take whitespace, punctuation, symbols and a possessive off both ends, if anything is left."""
+    """Trim white space, punctuation, symbols and a possessive from both ends.
+
+    Nothing is trimmed if nothing would be left.
+    """
     a, b = start, end
     while True:
         while a < b and not _letterlike(text[a]):
@@ -173,13 +181,16 @@ def _letterlike(char: str) -> bool:
 
 
 def case_tells(words: Sequence[Word]) -> bool:
-    """Whether capitals mark names here: not in `who wrote hamlet`, nor in `Who Wrote Hamlet`."""
+    """Return whether capitals mark names in a question.
+
+    They do not in `who wrote hamlet`, nor in `Who Wrote Hamlet`.
+    """
     inner = [w for w in words if not w.first and any(c.isalpha() for c in w.lower)]
     return any(not w.capital for w in inner) or len(inner) < 2
 
 
 def occurrences(text: str, name: str) -> list[tuple[int, int]]:
-    """Whole-word places [start, end) of a name, in its own case if there are any, else in any."""
+    """Find a name as whole words, in its own case if possible; return places [start, end)."""
     for form in (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)):
         if not (pieces := form.split()):
             return []
@@ -193,5 +204,5 @@ def occurrences(text: str, name: str) -> list[tuple[int, int]]:
 
 
 def _spaced(char: str) -> bool:
-    """Whether words of this letter's script stand between spaces."""
+    """Return whether the script of this character puts spaces between words."""
     return char.isalnum() and not re.match(f"[{UNSPACED}]", char)

@@ -1,2 +1,4 @@
-"""What a user may set: every key of `config.yaml` with its type, default and meaning. Takes YAML;
-gives a checked, frozen `Config`, the JSON schema and the reference page."""
+"""All keys of `config.yaml` with their types, defaults and meanings.
+
+Takes YAML. Gives a checked, frozen `Config`, the JSON schema and the reference page.
+"""

@@ -1,6 +1,7 @@
-"""Read-outs: where in a block, and at which token, a hidden state is read. The one table of both.
+"""Read-outs: the site in a block and the token at which a hidden state is read.
 
-A site needs its module in `models.families.part`, a position its token in `passes.planning.TOKEN`.
+This is the only table of both. A site needs its module in `models.families.part`, and a position
+its token in `passes.planning.TOKEN`.
 """
 
 from __future__ import annotations
@@ -11,35 +12,36 @@ from typing import NamedTuple
 from anchorscope.storage.errors import AnchorscopeError
 
 SITES = ("attn", "mlp", "resid")
-"""Outputs of a block's attention, of its MLP, and of the block, in the order of computation."""
+"""Outputs of a block's attention, its MLP, and the block itself, in order of computation."""
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
-"""Tokens: the closing token, the one before E_A, the last of E_A, and the last of the prompt."""
+"""The closing token, the token before E_A, the last of E_A, and the last of the prompt."""
 READOUTS = tuple(f"{site}/{position}" for site in SITES for position in POSITIONS)
-"""Such as `mlp/final`, in the order of tables."""
+"""All read-outs, such as `mlp/final`, in the order of tables."""
 
 
 class Pair(NamedTuple):
-    """The two parts of a read-out, which tables hold in columns of these names."""
+    """Site and position of a read-out, as in the columns of tables."""
 
     site: str
     position: str
 
     @classmethod
     def of(cls, readout: str) -> Pair:
-        """Those of a read-out such as `mlp/final`."""
+        """Split a read-out such as `mlp/final` into site and position."""
         site, _, position = readout.partition("/")
         return cls(site, position)
 
 
 def before_answer(readout: str) -> str:
-    """The read-out of the same site at the end of the prompt, where no answer has been read."""
+    """Return the read-out of the same site at the end of the prompt, before any answer."""
     return f"{Pair.of(readout).site}/prompt_end"
 
 
 def parse(readouts: Sequence[str]) -> list[Pair]:
-    """Site and position of each read-out such as `mlp/final`.
+    """Return the site and position of each read-out such as `mlp/final`.
 
-    Raises AnchorscopeError: there is no such read-out.
+    Raises:
+        AnchorscopeError: There is no such read-out.
     """
     if unknown := [name for name in readouts if name not in READOUTS]:
         what = f"there is no read-out {unknown[0]!r}"

@@ -1,4 +1,4 @@
-"""Every key of the config: its type, its default and what it is for, as `config_docs` writes it."""
+"""All keys of the config with their types, defaults and meanings, as in the reference page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,9 +33,9 @@ from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
 BATCH_TOKENS = 8192
-"""Most rows × padded length of a pass through a model, unless the config says otherwise."""
+"""Default limit of a pass through a model: rows × padded length, in tokens."""
 RECIPE_VERSION = 3
-"""Raise it when the code of world, curriculum or training changes what a recipe gives."""
+"""Increase it when the code of world, curriculum or training changes a recipe's result."""
 
 
 class Plain(Section):
@@ -235,43 +235,43 @@ class Config(Section):
 
     @property
     def root(self) -> str:
-        """Where the products lie that `limit` changes."""
+        """Folder of the products that depend on `limit`."""
         return self.results if self.limit is None else f"{self.results}/limit-{self.limit}"
 
     @property
     def answer_readouts(self) -> list[str]:
-        """The read-outs with pictures of their own: `prompt_end` is drawn beside the probes."""
+        """The read-outs with their own pictures; `prompt_end` is drawn beside the probes."""
         return [name for name in self.readouts if not name.endswith("/prompt_end")]
 
     @property
     def prompting(self) -> dict[str, Any]:
-        """The keys that decide prompts and exact answers, for whoever asks questions again."""
+        """The keys that determine prompts and exact answers, for asking questions again."""
         keys = {"anchors", "finder", "generation", "max_prompt_tokens", "no_answer"}
         return self.model_dump(mode="json", include=keys)
 
     def cells(self, figure: str) -> list[tuple[str, str]]:
-        """(model, dataset) of each cell of a figure, in the order of panels and legend."""
+        """Return (model, dataset) of each cell of a figure, in the order of panels and legend."""
         entry = self.figures[figure]
         return [(model, dataset) for model in entry.models for dataset in entry.datasets]
 
     def labels_of(self, cells: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
-        """The names that a figure shows, apart from what its numbers depend on."""
+        """Return the labels of models and datasets in a figure, on which no number depends."""
         return {
             "models": {name: self.models[name].label for name, _ in cells},
             "datasets": {name: self.datasets[name].label for _, name in cells},
         }
 
     def readouts_of(self, model: str, dataset: str) -> list[str]:
-        """The read-outs of the figures that show a cell."""
+        """Return the read-outs of the figures that show a cell."""
         figures = (one for one in self.figures.values() if model in one.models)
         return sorted({one.readout for one in figures if dataset in one.datasets})
 
     def sample_size_of(self, dataset: str) -> int:
-        """Questions sampled from a dataset."""
+        """Return the number of questions sampled from a dataset."""
         return self.datasets[dataset].sample_size or self.sample_size
 
     def shows_examples(self, dataset: str) -> bool:
-        """Whether a model that a target measures on the dataset is shown worked examples."""
+        """Return whether any model measured on the dataset is shown worked examples."""
         cells = {cell for figure in self.figures for cell in self.cells(figure)}
         cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
         cells |= set(self.calibrated())
@@ -280,12 +280,12 @@ class Config(Section):
         return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
 
     def local_of(self, dataset: str) -> str | None:
-        """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
+        """Return the path of a dataset's local rows: `local`, from `data_folder` on if given."""
         local = self.datasets[dataset].local
         return local and str(Path(self.data_folder or "", local))
 
     def calibrated(self) -> list[tuple[str, str]]:
-        """(model, dataset) of the calibration's cells, of those that the catalogues hold."""
+        """Return (model, dataset) of the calibration's cells that the catalogues contain."""
         return [
             (model, dataset)
             for model in self.calibration.models
@@ -294,7 +294,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Models trained here: those that a figure or the calibration needs, and all others."""
+        """Return the models trained here: those of a figure or the calibration, and the rest."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]
@@ -302,16 +302,16 @@ class Config(Section):
         return used, [name for name in names if name not in needed]
 
     def recipe_hash(self, model: str) -> str:
-        """Hash of all that decides the weights of a model trained here."""
+        """Return the hash of all settings that determine the weights of a model trained here."""
         train = self.models[model].train
         assert train is not None, f"the model {model} has no recipe"
         datasets = []
         for name in train.datasets:
             entry = self.datasets[name]
-            # The sample decides what is learned of real rows; a world is always learned whole.
+            # The sample determines which real rows are learned. A world is always learned whole.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
-        # Checkpoints of recipes without these keys are those of recipes in which they are 0.
+        # Recipes without these keys give the same checkpoints as recipes in which they are 0.
         without = {key for key in ("embedded_numbers", "settle_bare") if not getattr(train, key)}
         recipe = train.model_dump(mode="json", exclude=without)
         return identity({"version": RECIPE_VERSION, "train": recipe, "data": datasets})

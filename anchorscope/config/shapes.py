@@ -24,7 +24,7 @@ def config_of(model: str) -> dict[str, Any]:
     They are arguments of `transformers.AutoConfig.for_model`, `model_type` among them.
 
     Raises:
-        AnchorscopeError: no shape is known under this key.
+        AnchorscopeError: No shape is known for this key.
     """
     if model not in shapes():
         what = f"no shape is known for the model `{model}`"

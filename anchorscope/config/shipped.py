@@ -1,4 +1,4 @@
-"""The catalogue that comes with the library: every run has it, below its own keys."""
+"""The catalogue of the library, which every run has in addition to its own keys."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,12 +8,12 @@ from typing import Any
 import yaml
 
 FILES = ("catalogue.yaml", "calibration.yaml")
-"""In this folder; no two of them hold the same entry."""
+"""Files of the catalogue in this folder. No entry is in two of them."""
 
 
 @cache
 def catalogue() -> dict[str, Any]:
-    """Models, datasets, figures and null controls by key, as in a config file."""
+    """Return models, datasets, figures and null controls by key, as in a config file."""
     whole: dict[str, Any] = {}
     for name in FILES:
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
@@ -22,9 +22,10 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's own keys, which come first and win, and the catalogue.
+    """Add the catalogue to a run's own keys, which come first and take precedence.
 
-    A figure of the catalogue is left out if the run lacks a model, a dataset or the read-out of it.
+    A figure of the catalogue is left out if the run lacks one of its models or datasets or its
+    read-out.
     """
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
@@ -38,7 +39,7 @@ def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
-    """`above`, and behind it what only `below` holds; mappings that both hold are merged."""
+    """Add the keys that only `below` has to `above`, and merge mappings that both have."""
     both = dict(above)
     for key, value in below.items():
         if key not in both:
@@ -49,7 +50,7 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
 
 
 def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
-    """Whether a config holds all that a figure needs; it is not checked yet."""
+    """Return whether a config, not yet checked, has all that a figure needs."""
     for kind in ("models", "datasets"):
         held = whole[kind] if isinstance(whole[kind], Mapping) else {}
         if not held.keys() >= set(figure[kind]):

@@ -1,3 +1,4 @@
-"""Any dataset or invented world as one table of questions, its folds, and the prompts made of it.
-Takes rows of the hub, of local files or of a world's recipe; gives tables with documented
-columns."""
+"""Tables of questions from any dataset or invented world, with their folds and prompts.
+
+Takes rows of the hub, of local files or of a world's recipe. Gives tables with documented columns.
+"""

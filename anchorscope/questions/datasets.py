@@ -1,4 +1,4 @@
-"""One dataset of the catalogue as a sampled table of questions, and its few-shot candidates."""
+"""Preparation of a dataset: a sampled table of questions, and few-shot candidates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Prepared:
     """A dataset ready for prompts."""
 
     sampled: pd.DataFrame  # the questions' table
-    few_shot: pd.DataFrame  # candidates, same columns; empty where examples are never needed
+    few_shot: pd.DataFrame  # candidates, same columns; empty for worlds
     counts: Counts
     revision: str | None  # commit of a hub dataset
 
@@ -26,12 +26,18 @@ class Prepared:
 def prepare(
     dataset: Mapping[str, Any], *, sample_size: int, seed: int, hold_back: bool = False
 ) -> Prepared:
-    """Load, normalise and sample one dataset, an entry of the catalogue; a world is taken whole.
+    """Load, normalise and sample one dataset. A world is taken whole.
 
-    `hold_back`: few-shot examples are wanted, for which rows are kept out of the sample where too
-    few would be left outside.
+    Args:
+        dataset: Entry of the catalogue.
+        sample_size: Number of questions to sample.
+        seed: Seed of the sample.
+        hold_back: Whether to keep rows for few-shot examples out of the sample if too few would be
+            left outside.
 
-    Raises AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
+    Raises:
+        AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is
+            no usable question.
     """
     if dataset.get("world"):
         return whole(world.facts(WorldSettings.model_validate(dataset["world"])), seed)
@@ -57,9 +63,9 @@ def prepare(
 
 
 def whole(facts: pd.DataFrame, seed: int) -> Prepared:
-    """Prepare all rows of a world: what a model was taught decides what it can be asked.
+    """Prepare all rows of a world, since a model is asked exactly what it was taught.
 
-    Columns of `facts` are named like the fields of a dataset; those of `world.facts` and others.
+    `facts` has the columns of `world.facts`, and may have others that are fields of a dataset.
     """
     fields = {name: name for name in facts.columns if name != "planned"}
     rows: list[Any] = facts.to_dict("records")
@@ -74,7 +80,7 @@ def whole(facts: pd.DataFrame, seed: int) -> Prepared:
 def _questions(
     dataset: Mapping[str, Any], split: str | None
 ) -> tuple[pd.DataFrame, Counts, str | None]:
-    """The questions of a split, and the commit they were read from, None for the user's rows."""
+    """Return the questions of a split, their counts, and the commit (None for local rows)."""
     rows, commit = reading.load_rows(dataset, split)
     source = dataset.get("hub") or dataset["local"]
     return (*questions.normalise(rows, dataset["fields"], split=split, source=source), commit)

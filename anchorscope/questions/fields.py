@@ -1,4 +1,4 @@
-"""Fields: the cells of a dataset's row by the names of the schema, checked for their types."""
+"""Cells of a dataset's row by the names of the schema, with checked types."""
 
 import ast
 import hashlib
@@ -18,10 +18,10 @@ from anchorscope.anchors.labels import says_something
 from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
-NAMED = 5  # own anchors without a place that are named, for each reason
+NAMED = 5  # own anchors without a place that are listed, per reason
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
-# A bracket with a quotation behind it; brackets round commas, numbers side by side, `key: value` or
+# A bracket before a quotation; brackets around commas, numbers side by side, `key: value` or
 # nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series.
 _COLLECTION = re.compile(
     r"[\[{]\s*['\"].*|[\[{](?:[^,]*,.*|\s*[-+.\d]+(?:\s+[-+.\d]+)+\s*)[\]}]|\{(?:[^,]*:.*|\s*)\}"
@@ -37,45 +37,51 @@ _MISSING = object()
 
 
 class RowCells:
-    """The cells of one row by the names of the schema; raises AnchorscopeError for a wrong type.
+    """The cells of one row by the names of the schema.
 
-    `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
-    left out or taken in another shape.
+    Methods raise an AnchorscopeError for a cell of a wrong type.
+
+    Attributes:
+        row: Column → cell.
+        fields: Name in the schema → dotted path of a column.
+        where: Name of the row in errors.
+        notes: Counts of cells that are left out or converted.
     """
 
     def __init__(self, row: Row, fields: Fields, where: str, notes: Counter[str]) -> None:
+        """Keep the row; see the attributes of the class."""
         self.row, self.fields, self.where, self.notes = row, fields, where, notes
 
     def value(self, name: str) -> Any:
-        """The cell as it stands; None where the dataset has no such column."""
+        """Return the cell unchanged, or None if the dataset has no such column."""
         path = self.fields.get(name)
         return _plain(value_at(self.row, path)) if path else None
 
     def text(self, name: str, *, number: bool = False) -> str | None:
-        """The cell's text, or number, without white space around it; None where it is empty."""
+        """Return the cell's text, or with `number` also a number, stripped; None if it is empty."""
         return self._text(name, self._unwrapped(name), number)
 
     @property
     def question(self) -> str | None:
-        """The question as it stands."""
+        """The question, unchanged."""
         return self._verbatim("question", self._unwrapped("question"))
 
     @property
     def titles(self) -> list[str]:
-        """The different titles that the row carries."""
+        """The different titles of the row."""
         texts = (self._text("titles", item) for item in self._items("titles", self.value("titles")))
         return list(dict.fromkeys(filter(None, texts)))
 
     @property
     def golds(self) -> list[str]:
-        """The different gold answers, texts or numbers; those that cannot be used are counted."""
+        """The different gold answers, texts or numbers. Unusable ones are counted in `notes`."""
         paths = [path for name, path in column_paths(self.fields) if name == "answers"]
         answers: dict[str, None] = {}
         values = (value_at(self.row, path) for path in paths)
         for item in (item for value in values for item in self._items("answers", value)):
             text = self._text("answers", item, number=True)
             if text is None:
-                # No list at all is a row without answers, not an empty gold.
+                # None is a row without answers, not an empty gold.
                 self.notes["empty golds left out"] += int(item is not None)
             elif not says_something(text):
                 self.notes["golds that normalise to nothing left out"] += 1
@@ -85,6 +91,7 @@ class RowCells:
 
     @property
     def popularity(self) -> float | None:
+        """The popularity, or None if it is empty."""
         text = self.text("popularity", number=True)
         try:
             return None if text is None else float(text)
@@ -94,7 +101,7 @@ class RowCells:
 
     @property
     def label(self) -> int | None:
-        """0, 1, or None where there is none."""
+        """The label, 0 (right) or 1 (wrong), or None if it is empty."""
         value = self.value("label")
         text = str(value) if isinstance(value, bool) else self.text("label", number=True)
         if text is None:
@@ -106,7 +113,7 @@ class RowCells:
         return LABELS[text.lower()]
 
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
-        """The user's own anchors as places in the question; None if there are none."""
+        """Return the user's own anchors as places in the question, or None without any."""
         value = self.value("anchors")
         entries = self._parsed("anchors", value) if isinstance(value, str) else value
         if not isinstance(entries, list):  # a single entry, or nothing
@@ -122,7 +129,7 @@ class RowCells:
         return [{"start": span.start, "end": span.end, "role": span.role} for span in spans]
 
     def _unwrapped(self, name: str) -> Any:
-        """The cell, or the text that it is a list of."""
+        """Return the cell, or its only text if it is a list of one text."""
         value = self.value(name)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
             self.notes[UNWRAPPED] += 1
@@ -130,14 +137,14 @@ class RowCells:
         return value
 
     def _items(self, name: str, value: Any) -> Iterator[Any]:
-        """The single values of a value that may be a list, a string, or a string with a list."""
+        """Return the single values of a list, a string, or a string that spells a list."""
         if isinstance(value, list) and any(isinstance(item, tuple) for item in value):
-            return iter(value)  # the entries of a Parquet map, which are no answers
+            return iter(value)  # entries of a Parquet map, which are no answers
         items = self._parsed(name, value) if isinstance(value, str) else _plain(value)
         return _flat(items) if isinstance(items, list) else iter([value])
 
     def _parsed(self, name: str, text: str) -> list[Any] | None:
-        """The list that a string spells; None if it is a plain text."""
+        """Return the list that a string spells, or None for plain text."""
         items = _parsed_list(text.strip())
         if items is None and _is_collection(text.strip()):
             what = f"field `{name}` looks like a list, but cannot be read as one: {text!r:.80}"
@@ -150,7 +157,7 @@ class RowCells:
         return text and text.strip()
 
     def _verbatim(self, name: str, value: Any, number: bool = False) -> str | None:
-        """A text as it stands, or a number's; None where there is none."""
+        """Return a text unchanged, or with `number` a number as text; None if the cell is empty."""
         if _is_empty(value):
             return None
         if number and isinstance(value, int | float) and not isinstance(value, bool):
@@ -171,14 +178,17 @@ class RowCells:
 
 
 def column_paths(fields: Fields) -> Iterator[tuple[str, str]]:
-    """Name in the schema and dotted path of every column that is read."""
+    """Yield the name in the schema and the dotted path of every column that is read."""
     for name, paths in fields.items():
         for path in [paths] if isinstance(paths, str) else paths or []:
             yield name, path
 
 
 def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
-    """A column that no row has is a mistake; one that some rows lack is empty there."""
+    """Refuse a dataset without rows, or with a column that is missing in all rows.
+
+    A column that only some rows lack is empty there.
+    """
     if not rows:
         do = "check the file, or the split"
         raise AnchorscopeError("the dataset has no rows", source, do, see="rows-of-a-file")
@@ -209,7 +219,7 @@ def _has(row: Row, path: str) -> bool:
 
 
 def value_at(row: Any, path: str, missing: Any = None) -> Any:
-    """Value at a dotted path; lists of records give the list of their values."""
+    """Return the value at a dotted path. A list of records gives the list of their values."""
     if isinstance(row, list):
         return [value_at(item, path, missing) for item in row]
     if not isinstance(row, Mapping):
@@ -221,7 +231,7 @@ def value_at(row: Any, path: str, missing: Any = None) -> Any:
 
 
 def digest(*parts: str) -> str:
-    """SHA-256 of texts, which names rows and orders them whatever order they came in."""
+    """Return the SHA-256 of texts, for ids and for an order that does not depend on the input."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -230,19 +240,19 @@ def _is_empty(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and numbers of numpy as Python's own."""
+    """Convert numpy arrays and numbers, and tuples, to Python lists and numbers."""
     value = value.tolist() if hasattr(value, "tolist") else value
     return list(value) if isinstance(value, tuple) else value
 
 
 def _flat(items: list[Any]) -> Iterator[Any]:
-    """The single values of nested lists."""
+    """Yield the single values of nested lists."""
     for item in map(_plain, items):
         yield from _flat(item) if isinstance(item, list) else [item]
 
 
 def _parsed_list(text: str) -> list[Any] | None:
-    """The list that a string spells in JSON, as in PopQA, or in Python, as in pandas' CSV files."""
+    """Parse a list in JSON, as in PopQA, or in Python, as in CSV files of pandas; else None."""
     if text.startswith("[") and text.endswith("]"):
         for parse in (json.loads, _python):
             with suppress(*UNREADABLE):
@@ -252,9 +262,11 @@ def _parsed_list(text: str) -> list[Any] | None:
 
 
 def _python(text: str) -> Any:
-    """The value of a Python literal; ValueError where two strings have no comma between them.
+    """Return the value of a Python literal.
 
-    numpy writes lists so, and Python would join the strings.
+    Raises:
+        ValueError: Two strings have no comma between them. numpy writes lists like that, and Python
+            would join the strings.
     """
     kinds = [token.type for token in tokenize.generate_tokens(StringIO(text).readline)]
     kinds = [kind for kind in kinds if kind != tokenize.NL]
@@ -264,9 +276,9 @@ def _python(text: str) -> Any:
 
 
 def _is_collection(text: str) -> bool:
-    """Whether a text looks like a tuple, set, dict or array, or like a list without quotes.
+    """Return whether a text looks like a collection that is no readable list.
 
-    Or like a list that was encoded twice.
+    Examples are a tuple, set, dict or array, a list without quotes, or a list encoded twice.
     """
     if _COLLECTION.fullmatch(text):
         return True

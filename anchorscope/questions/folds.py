@@ -1,4 +1,4 @@
-"""Folds, cut between connected components of questions and subjects, never between rows."""
+"""Folds of samples. Samples linked by equal questions or subjects share a fold."""
 
 import hashlib
 import unicodedata
@@ -10,12 +10,15 @@ import pandas as pd
 from anchorscope.storage.errors import AnchorscopeError
 
 MOST_SALTS = 1000
-"""Ways to draw folds that are tried."""
+"""Maximum number of salts that are tried."""
 
 
 def key(text: object) -> str | None:
-    """What two texts must share to count as equal: letters and digits, folded; None if empty."""
-    if text is None or text is pd.NA or text != text:  # NaN is what differs from itself
+    """Return the key by which texts are compared: letters and digits, case-folded.
+
+    Return None for an empty text.
+    """
+    if text is None or text is pd.NA or text != text:  # NaN differs from itself
         return None
     folded = unicodedata.normalize("NFKC", str(text)).casefold()
     words = "".join(c if c.isalnum() else " " for c in folded).split()
@@ -23,8 +26,11 @@ def key(text: object) -> str | None:
 
 
 def components(*columns: Sequence[object]) -> np.ndarray:
-    """Connected components of rows, int64 [n], linked where they are equal in a column (`key`)."""
-    from scipy.sparse import coo_array  # here: many jobs that cut no folds import this module
+    """Return the connected component of each row, int64 [n].
+
+    Two rows are linked if they have the same `key` in a column.
+    """
+    from scipy.sparse import coo_array  # here: many jobs import this module but cut no folds
     from scipy.sparse.csgraph import connected_components
 
     n = len(columns[0])
@@ -41,7 +47,7 @@ def components(*columns: Sequence[object]) -> np.ndarray:
 
 
 def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
-    """Clusters of the bootstrap, int64 [n]: the subject where known, else the question."""
+    """Return the bootstrap cluster of each row, int64 [n]: by subject, or question if unknown."""
     subject, question = (
         pd.Series([key(text) for text in texts], dtype="str") for texts in (subjects, questions)
     )
@@ -59,10 +65,10 @@ def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
 
 
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
-    """The connected component of each row, by the smallest of its texts (`key`), object [n].
+    """Name the connected component of each row by the smallest `key` of its texts, object [n].
 
-    Rows are linked as by `components` of all columns. Equal texts link rows, so that no two
-    components share a name.
+    Rows are linked as by `components` of all columns. Equal texts link rows, so no two components
+    share a name.
     """
     linked = components(texts, *columns)
     keys = [key(text) or "" for text in texts]
@@ -75,20 +81,31 @@ def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
 def assign(
     component: np.ndarray, z: np.ndarray, n_folds: int, seed: int | str, where: str = "all samples"
 ) -> tuple[np.ndarray, int]:
-    """The fold of each sample, int64 [n], and the salt that drew them.
+    """Assign a fold to each sample.
 
-    Takes the name of the component and the label z (0 or 1) of each sample, [n]. A fold is a hash
-    of seed, salt and name, whoever else there is. The salt is the first by which every fold holds
-    right and wrong answers, and leaves both outside to learn from. Where there are too few for
-    that, the first by which every fold leaves both outside, and holds any.
+    A fold is a hash of seed, salt and component name, so it does not depend on other samples. The
+    salt is the first one for which every fold contains right and wrong answers and leaves both
+    outside for training. If there are too few components for that, it is the first one for which
+    no fold is empty and every fold leaves both classes outside.
 
-    Raises AnchorscopeError, which names `where`: one class only, too few samples or components, or
-    a fold that would leave only one class to learn from.
+    Args:
+        component: Name of each sample's component, [n].
+        z: Label of each sample, 0 or 1, [n].
+        n_folds: Number of folds.
+        seed: Seed of the hash.
+        where: Name of the samples in errors.
+
+    Returns:
+        The fold of each sample, int64 [n], and the salt.
+
+    Raises:
+        AnchorscopeError: There is one class only, there are too few samples or components, or a
+            fold would leave only one class for training.
     """
     groups, names = pd.factorize(np.asarray(component))
     _check(groups, z, n_folds, where)
     counts = np.stack([np.bincount(groups, weights=z == label) for label in (0, 1)], axis=1)
-    holders = (counts > 0).sum(0)  # components with an answer of either class
+    holders = (counts > 0).sum(0)  # number of components with an answer of each class
     second: tuple[np.ndarray, int] | None = None
     for salt in range(MOST_SALTS if holders.min() > 1 else 0):
         fold_of = _hashed(names, n_folds, f"{seed}/{salt}")
@@ -110,7 +127,7 @@ def assign(
 
 
 def _hashed(names: np.ndarray, n_folds: int, seed: str) -> np.ndarray:
-    """The fold of each component, int64 [components]."""
+    """Return the fold of each component, int64 [components]."""
     digests = (hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest() for name in names)
     return np.array([int.from_bytes(digest, "big") % n_folds for digest in digests])
 

@@ -1,7 +1,7 @@
-"""Calls to the hub: one clear message for each error.
+"""Calls to the hub, with one clear message for each error.
 
-Errors are told apart by type, never by their text. The cause is cut off, since a header or a URL
-may hold the user's token.
+Errors are distinguished by type, never by their text. The cause is removed, since a header or a URL
+may contain the user's token.
 """
 
 import time
@@ -15,15 +15,26 @@ from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Result = TypeVar("Result")
 PAUSE = 2.0  # seconds between two tries
-PASSING = ("hub-unreachable", "hub-status")  # errors that may be gone at the next try
+PASSING = ("hub-unreachable", "hub-status")  # errors that may not recur at the next try
 SILENCE = 60.0  # seconds without a byte after which an attempt has failed
 
 
 def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> Result:
-    """The result of a call to the hub's client, tried again where the hub is silent or busy.
+    """Call the hub's client, and try again if the hub is silent or busy.
 
-    The client itself tries downloads again, but not the look-up of a commit before them. `where` is
-    the id and what else says where it was looked for; for what is raised, see `errors`.
+    The client itself repeats downloads, but not the look-up of a commit before them.
+
+    Args:
+        call: The call.
+        kind: `model` or `dataset`.
+        where: The id and further details for the error, such as the revision.
+        tries: Maximum number of calls.
+
+    Returns:
+        The result of the call.
+
+    Raises:
+        AnchorscopeError: See `errors`.
     """
     try:
         with errors(kind, where):
@@ -36,29 +47,29 @@ def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> 
 
 
 def place(hub_id: str, revision: str | None) -> str:
-    """A repository at a revision, in words."""
+    """Describe a repository at a revision in words."""
     return f"{hub_id} at revision {revision}" if revision else hub_id
 
 
 @contextmanager
 def errors(kind: str, where: str) -> Iterator[None]:
-    """Turn what fails in fetching a `model` or `dataset` from the hub into an AnchorscopeError.
+    """Turn errors on fetching a `model` or `dataset` from the hub into an AnchorscopeError.
 
-    Offline or not reached, gated, no such id or revision, disk, anything else that the clients
-    raise; other errors pass as they are.
+    They cover an unreachable hub, a gated repository, an unknown id or revision, the disk, and all
+    others of the hub's clients. Other errors pass unchanged.
     """
-    get_session().timeout = SILENCE  # by itself the client waits for ever
+    get_session().timeout = SILENCE  # the client's default is to wait forever
     try:
         yield
     except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
-        # "Not in the cache" comes last: another error of the chain may say why.
+        # "Not in the cache" comes last, since another error of the chain may give the reason.
         chain = sorted(_chain(error), key=lambda e: isinstance(e, client.LocalEntryNotFoundError))
         translated = (_translated(cause, kind, where) for cause in chain)
         raise next(filter(None, translated), _unexpected(error, kind, where)) from None
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """The error and its causes, the outermost first."""
+    """Return the error and its causes, the outermost first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)
@@ -71,14 +82,14 @@ def _status(error: BaseException) -> int | None:
 
 
 def _silent(error: BaseException) -> bool:
-    """Whether no answer came: no route, a timeout, or the client's offline mode."""
+    """Return whether no answer came: no route, a timeout, or the client's offline mode."""
     if isinstance(error, client.HTTPError):
         return getattr(error, "response", None) is None
     return isinstance(error, ConnectionError | TimeoutError)
 
 
 def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
-    """The message for one error of a chain, by its type or status; None for types not known."""
+    """Return the AnchorscopeError for one error of a chain, or None for an unknown type."""
     status, gated = _status(error), isinstance(error, client.GatedRepoError)
     missing = isinstance(error, client.RepositoryNotFoundError) and not gated
     if isinstance(error, client.RevisionNotFoundError):

@@ -1,4 +1,4 @@
-"""Prompts: the text a model reads for each question, and where E_Q stands in it."""
+"""Prompts: the text that a model reads for each question, and the places of E_Q in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COLUMNS = {
     "shown": "answers of the worked examples before the question",
     "dropped": "why the question is not asked, or null",
 }
-"""Column of the table → what it holds."""
+"""Column of the table → its meaning."""
 
 
 def build(
@@ -55,20 +55,27 @@ def build(
     seed: int = 0,
     around: Mapping[str | None, Around] | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    """One prompt per question, with character spans of the question and of E_Q in it.
+    """Build one prompt per question, with character spans of the question and of E_Q in it.
 
-    A style (`anchorscope.styles`) that shows worked examples shows at most `examples` of the
-    candidates `few_shot` (`questions.candidates`), chosen by the seed; in a chat those of other
-    relations than the question's first. `around`: the text around questions as it stands, by
-    relation, in place of what the style would write; the first serves for relations that are not
-    there. E_Q is `subject+property` or `subject`, as `anchors` says.
+    Args:
+        questions: Table of questions, see `questions.COLUMNS`.
+        few_shot: Candidates for worked examples, see `questions.candidates`.
+        style: Name of a style, see `anchorscope.styles`.
+        tokenizer: Tokenizer with the chat template; needed for the style `chat` only.
+        anchors: Parts of E_Q, `subject+property` or `subject`.
+        examples: Maximum number of worked examples, if the style shows any. In a chat, examples of
+            other relations than the question's come first.
+        seed: Seed of the choice of examples.
+        around: Text around questions by relation, instead of the style's. The first one serves for
+            relations that are missing.
 
-    The table has the columns `COLUMNS` and all questions (`dropped` holds the reason or None);
-    `shown` the answers of its worked examples; `notes` of its counts say how many questions each
-    rule found spans in.
+    Returns:
+        A table with the columns `COLUMNS` and all questions, and its counts, whose notes give the
+        number of questions in which each rule found spans.
 
-    Raises AnchorscopeError: unknown style, no example to show, no chat template, or one that
-    refuses or alters the turns.
+    Raises:
+        AnchorscopeError: The style is unknown, there is no example to show, there is no chat
+            template, or the template refuses or alters the turns.
     """
     how = style_of(style)
     if not how.shows_examples or around is not None:
@@ -91,7 +98,7 @@ def build(
 
 
 def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
-    """E_Q in a question: `subject+property` or `subject`, as `anchors` says."""
+    """Find E_Q in a question; `anchors` is `subject+property` or `subject`."""
     spans = question_anchors.find(
         entry["question"],
         subject=entry["subject"],
@@ -103,7 +110,7 @@ def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
-    """The questions of a run: the first `limit`, and with the finder `offline` their text alone."""
+    """Return the first `limit` questions, with their text alone if the finder is `offline`."""
     questions = sampled.head(limit) if limit else sampled
     if finder == "offline":
         unknown: dict[str, Any] = dict.fromkeys(("subject", "property", "anchors"))
@@ -112,20 +119,20 @@ def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFram
 
 
 def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.DataFrame:
-    """The examples to show: short answers first, spread over relations, in an order of the seed."""
+    """Choose examples: short answers first, spread over relations, ordered by the seed."""
     is_long = few_shot["answers"].map(lambda golds: len(golds[0].split()) > SHORT_ANSWER)
     shuffled = few_shot["id"].map(lambda name: digest(str(seed), name))
     order = few_shot.assign(_long=is_long, _order=shuffled).sort_values(["_long", "_order"])
-    # The first of every relation, then the second; without a relation, all count as different.
+    # The first of every relation, then the second. Rows without a relation count as different ones.
     number = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
     return order[few_shot.columns].iloc[number.argsort(kind="stable")[:examples]]
 
 
 def apart(ordered: pd.DataFrame, examples: int, relation: str | None) -> pd.DataFrame:
-    """The first examples, those of other relations than a question's before those of its own.
+    """Choose the first examples, with other relations than the question's before its own.
 
-    No two have the same answer. A chatty model likes to give an example's answer again, most of all
-    to a question of its kind.
+    No two have the same answer. Chat models tend to repeat an example's answer, especially for a
+    question of the same relation.
     """
     own = ordered["relation"].notna() & (ordered["relation"] == relation)
     chosen = ordered.iloc[own.to_numpy().argsort(kind="stable")]
@@ -134,7 +141,7 @@ def apart(ordered: pd.DataFrame, examples: int, relation: str | None) -> pd.Data
 
 
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
-    """The candidates for worked examples; raises AnchorscopeError if there is none."""
+    """Return the candidates for worked examples, or raise an AnchorscopeError without any."""
     if few_shot is None or few_shot.empty:
         what = "no few-shot example is left: they may share no question or subject with the sample"
         where = "the rows outside the sample"
@@ -144,7 +151,7 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
-    """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`."""
+    """Read few-shot examples from a YAML file, as rows with the fields `EXAMPLE_FIELDS`."""
     try:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -160,7 +167,7 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
 def _shown(
     pool: pd.DataFrame | None, style: Style, examples: int, seed: int, relation: str | None
 ) -> tuple[Example, ...]:
-    """The worked examples that a question of some relation is shown."""
+    """Return the worked examples for questions of a relation."""
     if pool is None:
         return ()
     if style.apart:
@@ -169,26 +176,26 @@ def _shown(
 
 
 def _lines(examples: pd.DataFrame) -> tuple[Example, ...]:
-    """Worked examples in one line each, or one with a newline in it would look like two turns."""
+    """Return worked examples in one line each, since a newline would look like another turn."""
     pairs = zip(examples["question"], examples["answers"].str[0], strict=True)
     return tuple(Example(*(" ".join(text.split()) for text in pair)) for pair in pairs)
 
 
 def without_question(row: Mapping[Any, Any], style: str) -> str:
-    r"""The prompt of a row of `build`'s table with its question left out.
+    r"""Return the prompt of a row of `build`'s table without its question.
 
-    `plain`: `Q: A:`; `few_shot`: the worked examples, then `Q:\nA:`; `chat`: the last user message
-    is empty, so that its instruction is left out, too.
+    The style `plain` leaves `Q: A:`, and `few_shot` the worked examples and `Q:\nA:`. In a `chat`,
+    the last user message is empty, so its instruction is left out, too.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
     return style_of(style).without_question(before, after)
 
 
 def with_instruction(prompts: pd.DataFrame, text: str, style: str) -> pd.DataFrame:
-    """`build`'s table with one more instruction in every prompt, and the spans moved along.
+    """Add an instruction to every prompt of `build`'s table, and move the spans along.
 
-    It stands in a line of its own before everything (`plain`: in the prompt's line), in a `chat`
-    behind the last instruction to answer shortly.
+    It stands before the prompt, in a line of its own, or for `plain` in the same line. In a `chat`
+    it follows the last instruction to answer shortly.
     """
     rows = []
     for row in prompts[list(COLUMNS)].to_dict("records"):

@@ -1,4 +1,4 @@
-"""Questions: rows of any QA dataset in one schema, equal questions folded, sampled by the seed."""
+"""Questions: rows of any QA dataset in one schema, with equal questions merged, and samples."""
 
 import json
 import logging
@@ -33,10 +33,10 @@ COLUMNS = {
     "anchors": "the exact question tokens that came with the dataset: start, end, role",
     "component": "names the rows that share a fold, linked by equal subjects or questions",
 }
-"""Column of the table → what it holds."""
+"""Column of the table → its meaning."""
 SHARED_ID = "rows whose id is not theirs alone, which get a hash"
 CANDIDATES = 200  # few-shot candidates kept beside a sample
-HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
+HELD_BACK = 20  # rows kept out of a sample that would leave fewer; at most a tenth of all
 log = logging.getLogger(__name__)
 
 
@@ -48,24 +48,33 @@ def normalise(
     source: object = "the dataset",
     unlabelled: bool = False,
 ) -> tuple[pd.DataFrame, Counts]:
-    """Rows in the schema of the questions' table, one row for each different question and response.
+    """Convert rows to the questions' table: one row for each different question and response.
 
-    Two questions are equal if their text is the same after Unicode NFC and with every run of
-    whitespace taken as one space; case counts. The fold keeps the row with the smallest id, whose
-    text stays verbatim, and unites answers and titles; `popularity` is that of the most popular;
-    `folded` counts the other rows. Responses of the user's own to one question stay rows of their
-    own, which share its answers, titles and popularity.
+    Two questions are equal if their text is the same after Unicode NFC and with every run of white
+    space replaced by one space. Case counts. Of equal rows, the one with the smallest id is kept,
+    with its text verbatim. Its answers and titles are united with the others', `popularity` is the
+    largest one, and `folded` counts the other rows. Different responses to one question stay
+    separate rows, which share answers, titles and popularity.
 
-    An id is the dataset's where it is not empty and occurs once, else a hash of the question, and
-    of the response where there are several. A row without a usable gold answer is dropped, unless
-    it brings its own response and label, or rows are kept `unlabelled`. A user's own question
-    anchors become entries of `start`, `end` and `role` in the kept text: None where a row gives
-    none, an empty list where nothing of what it gives is in the question. `component` names the
-    rows that a chain of equal subjects and questions links: they will share a fold. The table has
-    the columns `COLUMNS`; notes of the counts say what is replaced.
+    A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
+    the question, and of the response if there are several. A row without a usable gold answer is
+    dropped, unless it has its own response and label. A user's own anchors become entries of
+    `start`, `end` and `role` in the kept text. They are None if a row gives none, and an empty list
+    if none of them is in the question. `component` names rows that are linked by a chain of equal
+    subjects and questions; they share a fold.
 
-    Raises AnchorscopeError, which calls the dataset `source`: a column is missing, or a cell is not
-    of the kind that its field takes.
+    Args:
+        rows: Rows of the dataset.
+        fields: Name in the schema → column.
+        split: Split of the dataset.
+        source: Name of the dataset in errors.
+        unlabelled: Whether to keep rows without gold answers.
+
+    Returns:
+        A table with the columns `COLUMNS`, and its counts, whose notes list replacements.
+
+    Raises:
+        AnchorscopeError: A column is missing, or a cell has a wrong type.
     """
     check_columns(rows, fields, source)
     dropped, notes = Counter[str](), Counter[str]()
@@ -93,7 +102,7 @@ def sample(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Draw `size` questions (None: all), and few-shot `candidates` from the rest.
 
-    The draw depends on ids and seed only, not on the order of rows; a smaller sample is the
+    The draw depends on ids and seed only, not on the order of rows. A smaller sample is the
     beginning of a larger one with the same seed. `hold_back` leaves at least `HELD_BACK` rows (at
     most a tenth of all) outside the sample.
     """
@@ -105,11 +114,12 @@ def sample(
 
 
 def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Rows of `pool` that may serve as few-shot examples: none shares a question or a subject.
+    """Return rows of `pool` for few-shot examples, in an order of the seed.
 
-    Questions and subjects are compared as folds compare them, by letters and digits only. A row's
-    subjects are its `subject` and `titles`; without a `subject`, also what the offline finder
-    takes for one. A row without gold answers has nothing to show.
+    A candidate shares no question or subject with the sample, and no question with another
+    candidate. Texts are compared by letters and digits only, as for folds. A row's subjects are its
+    `subject` and `titles`, and without a `subject` also the names that the offline finder marks.
+    Rows without gold answers are left out.
     """
     questions = {key(text) for text in sampled["question"]}
     subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}
@@ -146,13 +156,13 @@ def _entry(cells: RowCells, own_id: str | None) -> dict[str, Any]:
 def _unusable(entry: Mapping[str, Any], unlabelled: bool) -> str | None:
     if entry["question"] is None:
         return "no question"
-    # A response with its own label is taken as it is: nothing is left to compare.
+    # A response with its own label needs no gold answer.
     labelled = entry["response"] is not None and entry["label"] is not None
     return None if entry["answers"] or labelled or unlabelled else "no answers"
 
 
 def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | None]:
-    """The id of each row, None where it has none or shares it; those are counted."""
+    """Return the id of each row, or None if it is missing or shared, and count these rows."""
     ids = [cell.text("id", number=True) for cell in cells]
     times = Counter(ids)
     if missing := times.pop(None, 0):
@@ -164,7 +174,7 @@ def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | No
 
 
 def shared_ids(notes: Mapping[str, int]) -> str | None:
-    """Say which ids several rows share, by the notes of `normalise`; None if there are none."""
+    """Describe ids that several rows share, from the notes of `normalise`; None without any."""
     if not (rows := notes.get(SHARED_ID)):
         return None
     named = {note.removeprefix(f"{SHARED_ID}: "): n for note, n in notes.items()}
@@ -178,12 +188,13 @@ def _hashed_id(question: str, *response: str) -> str:
 
 
 def folded_text(text: str) -> str:
+    """Return a text in Unicode NFC with single spaces, for comparison."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str, Any]]:
-    """The rows that are left of one question, one for each response to it."""
-    # By id, so that the result does not depend on the order of rows.
+    """Merge the rows of one question into one row for each response to it."""
+    # Sorted by id, so that the result does not depend on the order of rows.
     group = sorted(group, key=lambda entry: (entry["id"], json.dumps(entry, sort_keys=True)))
     popularity = [e["popularity"] for e in group if e["popularity"] is not None]
     shared = {
@@ -201,12 +212,12 @@ def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str
 def _merged(
     group: Sequence[dict[str, Any]], shared: dict[str, Any], several: bool, notes: Counter[str]
 ) -> dict[str, Any]:
-    """The row that equal rows make; `several` if there are other responses to its question."""
+    """Merge equal rows; `several` says whether the question has other responses, too."""
     first = group[0] | shared | {"folded": len(group) - 1}
     question, response = first["question"], first["response"]
     if several and response and first["id"] == _hashed_id(question):
         first["id"] = _hashed_id(question, response)
-    # Anchors are places in the text that is kept.
+    # Anchors are places in the kept text.
     anchored = [e for e in group if e["anchors"] is not None]
     first["anchors"] = next((e["anchors"] for e in anchored if e["question"] == question), None)
     if other_anchors := sum(e["anchors"] != first["anchors"] for e in anchored):

@@ -1,4 +1,4 @@
-"""Reading the rows of a dataset, from the hub or from local files, with errors one can act on."""
+"""Rows of a dataset, from the hub or from local files, with errors that the user can act on."""
 
 import csv
 import io
@@ -16,17 +16,23 @@ from anchorscope.questions.fields import check_columns, column_paths
 from anchorscope.storage.errors import AnchorscopeError
 
 Rows = list[dict[str, Any]]
-# Records that libraries keep beside the data of a dataset's folder.
+# Records that libraries keep beside the data in a dataset's folder.
 _NOT_DATA = re.compile(
     r"\..*|.*\.provenance\.json|dataset_infos?\.json|dataset_dict\.json|state\.json"
 )
 
 
 def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
-    """Rows of a split with the columns of its fields, and their commit (None for local rows).
+    """Read the rows of a split with the columns of its fields.
 
-    In a local folder, `config` names a subfolder, if there is one, and the split is the files
-    `<split>*`. Raises AnchorscopeError: the hub, a file, a row or a column cannot be read.
+    In a local folder, `config` names a subfolder, if it exists, and a split consists of the files
+    `<split>*`.
+
+    Returns:
+        The rows, and their commit (None for local rows).
+
+    Raises:
+        AnchorscopeError: The hub, a file, a row or a column cannot be read.
     """
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
@@ -36,7 +42,7 @@ def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str 
         configured = dataset.get("revision")
         commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, configured))
         data = hub_split(hub, config, split, commit)
-        # Before the others are left out, so that the error lists every column there is.
+        # Checked before columns are dropped, so that the error lists all of them.
         check_columns([dict.fromkeys(data.column_names)], fields, hub)
         rows = data.select_columns([n for n in data.column_names if n in columns]).to_list()
         check_columns(rows, fields, hub)
@@ -52,8 +58,12 @@ def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str 
 
 
 def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -> Any:
-    """A split of a hub dataset, as a `datasets.Dataset`; errors as `hub.errors`."""
-    # Imported here: it takes seconds, and a run on local files does without it.
+    """Read a split of a hub dataset, as a `datasets.Dataset`.
+
+    Raises:
+        AnchorscopeError: See `hub.errors`.
+    """
+    # Imported here: it takes seconds, and a run on local files does not need it.
     import datasets
     from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES as READERS_OF_FILES
     from huggingface_hub import auth_check
@@ -65,13 +75,13 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     def load() -> Any:
         try:
-            # A commit's rows never change; which configuration is the default, the hub says.
+            # Rows of a commit never change, but only the hub knows the default configuration.
             ask = config is None and not constants.HF_HUB_OFFLINE
             if not ask and (folders := prepared(hub_id, config, commit)):
                 return _cached(folders, hub_id).as_dataset(split=split)
             return datasets.load_dataset(hub_id, config, split=split, revision=commit)
         except datasets.exceptions.DatasetNotFoundError:
-            # The library says "gated" in words alone; this says it by its type.
+            # The library says "gated" only in words. This call raises an error of its own type.
             auth_check(hub_id, repo_type="dataset")
             raise
         except datasets.exceptions.DatasetsError as error:
@@ -79,7 +89,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
     rows = the_hub.fetch(load, "dataset", where)
-    # If the hub is down the library takes the newest rows it has; their folder bears the commit.
+    # If the hub is down, the library takes its newest rows. Their folder is named by the commit.
     commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
     if others := [name for name in commits if revisions.pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
@@ -89,9 +99,9 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
 
 def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
-    """The folders in the cache that hold rows of a commit, which can be read without the hub.
+    """Return the cached folders with rows of a commit, which can be read without the hub.
 
-    One for each configuration that was read before, if `config` names none.
+    Without `config`, there is one for each configuration that was read before.
     """
     from datasets.config import HF_DATASETS_CACHE
     from datasets.naming import camelcase_to_snakecase
@@ -102,7 +112,7 @@ def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
 
 
 def _cached(folders: list[Path], hub_id: str) -> Any:
-    """The rows in the only one of these folders, or in that of the default configuration."""
+    """Return the builder for the only folder, or for the default configuration's folder."""
     from datasets.packaged_modules.cache.cache import Cache
 
     found = {folder.parts[-3]: folder.parts[-2:] for folder in folders}
@@ -117,10 +127,11 @@ def _cached(folders: list[Path], hub_id: str) -> Any:
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
-    """The data files of a path: itself, or in a folder those of the config and split.
+    """Return the data files of a path: the file itself, or a folder's files of config and split.
 
-    Raises AnchorscopeError: nothing there, more than one way to take it, or a link that leads out
-    of the folder (other than into the hub's cache).
+    Raises:
+        AnchorscopeError: There is nothing, the choice is ambiguous, or a link leads out of the
+            folder (other than into the hub's cache).
     """
     if path.is_file():
         return [path]
@@ -149,7 +160,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
 
 
 def data_files(folder: Path) -> list[Path]:
-    """The data files in a folder, or where it has none those below it."""
+    """Return the data files in a folder, or without any, the data files below it."""
     for pattern in ("*", "**/*"):
         files = (p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS)
         if data := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):
@@ -158,7 +169,11 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def file_rows(path: Path) -> Rows:
-    """Rows of one file, by its ending; raises AnchorscopeError naming a broken line."""
+    """Read the rows of one file by its suffix.
+
+    Raises:
+        AnchorscopeError: The file cannot be read. The error names a broken line.
+    """
     if reader := READERS.get(path.suffix.lower()):
         return reader(path)
     what = f"files ending in `{path.suffix}` are not read"
@@ -181,7 +196,7 @@ def _text(path: Path) -> str:
 
 
 def _json(text: str, where: object, kind: type, expected: str) -> Any:
-    """What JSON says, refused if it is of another kind than expected."""
+    """Parse JSON, and refuse a value of another type than expected."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -192,7 +207,7 @@ def _json(text: str, where: object, kind: type, expected: str) -> Any:
 
 
 def _jsonl(path: Path) -> Rows:
-    # On \n only: str.splitlines() also cuts at U+0085 and U+2028, which occur inside questions.
+    # Split at \n only: str.splitlines() also splits at U+0085 and U+2028, which occur in questions.
     lines = [(f"{path}, line {n}", line) for n, line in enumerate(_text(path).split("\n"), 1)]
     row = 'a row such as {"question": ..., "answers": [...]}'
     return [_json(line, where, dict, row) for where, line in lines if line.strip(" \t\r")]

@@ -1,6 +1,6 @@
-"""Which commit of the hub a run uses: the configured one, else the newest at the first fetch.
+"""The commit of the hub that a run uses: the configured one, else the newest at the first fetch.
 
-`revisions.lock.yaml` at the project's root remembers that commit, so that a later run, or another
+`revisions.lock.yaml` at the project's root records that commit, so that a later run, or another
 machine with the same file, reads the same weights and rows.
 """
 
@@ -18,19 +18,24 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
 LOCK = Path("revisions.lock.yaml")
-"""In the folder of the run."""
+"""Path of the lock file, in the folder of the run."""
 
 
 def pinned(revision: str | None) -> TypeGuard[str]:
-    """Whether a revision is a commit, and no branch or tag."""
+    """Return whether a revision is a commit, not a branch or tag."""
     return revision is not None and re.fullmatch(r"[0-9a-f]{40}", revision) is not None
 
 
 def wanted(kind: str, hub: str, configured: str | None) -> str | None:
-    """The revision to fetch: the commit in the lock file, else the configured one; None: newest.
+    """Return the revision to fetch: the commit in the lock file, else `configured`.
 
-    `kind` is `models` or `datasets`; `configured` is the entry's `revision`: where that is a
-    commit, it is fetched whatever the lock file says.
+    Args:
+        kind: `models` or `datasets`.
+        hub: Id on the hub.
+        configured: The `revision` of the entry. A commit goes before the lock file.
+
+    Returns:
+        A commit, branch or tag, or None for the newest commit.
     """
     if pinned(configured):
         return configured
@@ -38,7 +43,7 @@ def wanted(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> None:
-    """Write the commit of a configured branch or tag into the lock file, unless one is there."""
+    """Write the commit of a configured branch or tag into the lock file, unless it has one."""
     if pinned(configured):
         return
     with FileLock(f"{LOCK}.guard"):
@@ -50,16 +55,19 @@ def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> Non
 
 
 def unpinned(kind: str, hub: str, configured: str | None) -> str | None:
-    """A warning where neither the config nor the lock file names a commit; None where one does."""
+    """Return a warning if neither the config nor the lock file names a commit, else None."""
     if pinned(wanted(kind, hub, configured)):
         return None
     return f"no commit of {hub} is pinned (`revision`): the newest is used and noted in {LOCK}"
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
-    """Commit that a branch, tag or commit of a hub dataset stands for; None is the main branch.
+    """Return the commit of a branch or tag of a hub dataset; None is the main branch.
 
-    Where the hub cannot be reached, as the cache knows it. Errors as `hub.errors`.
+    If the hub cannot be reached, the cache's commit is used.
+
+    Raises:
+        AnchorscopeError: See `hub.errors`.
     """
     if pinned(revision):
         return revision
@@ -76,13 +84,13 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
 
 
 def known_commit(kind: str, hub: str, configured: str | None) -> str | None:
-    """The commit that a run without the hub would read, None where it would stop; see `wanted`."""
+    """Return the commit that a run without the hub would read, or None if it would stop."""
     revision = wanted(kind, hub, configured)
     return revision if pinned(revision) else _cached(kind, hub, revision)
 
 
 def cache_of(kind: str, hub: str) -> Path:
-    """The folder of a model or dataset in the cache of the hub's client."""
+    """Return the folder of a model or dataset in the cache of the hub's client."""
     return Path(constants.HF_HUB_CACHE) / f"{kind}--{hub.replace('/', '--')}"
 
 
@@ -91,7 +99,7 @@ def _lock_key(hub: str, configured: str | None) -> str:
 
 
 def _cached(kind: str, hub: str, revision: str | None) -> str | None:
-    """The commit that a branch or tag stood for when the hub's client last asked."""
+    """Return the commit of a branch or tag at the last request of the hub's client, or None."""
     ref = cache_of(kind, hub) / "refs" / (revision or "main")
     commit = ref.read_text(encoding="utf-8").strip() if ref.is_file() else ""
     return commit if pinned(commit) else None

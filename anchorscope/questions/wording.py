@@ -1,4 +1,4 @@
-"""Subject and relation by a question's own words alone, for datasets that name neither."""
+"""Subject and relation from a question's words alone, for datasets that name neither."""
 
 import re
 from collections.abc import Sequence
@@ -11,16 +11,18 @@ from anchorscope.anchors.question_anchors import LONGEST, candidates
 from anchorscope.anchors.words import SUBJECT, Span, Word, words_of
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
-_HEADS = ("asked words", "verb", "more words")  # rules that name the property, the best first
+_HEADS = ("asked words", "verb", "more words")  # rules that mark the property, the best first
 
 
 def proxies(questions: pd.DataFrame) -> pd.DataFrame:
-    """What stands in for each question's subject and relation, by the columns id and question.
+    """Derive a subject and a relation for each question, from the columns id and question.
 
-    Two questions of one `relation` ask for the same sort of answer by the same property word:
+    Two questions of one `relation` ask for the same kind of answer by the same property word:
     "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
-    `subject` is the text of all names in the question, or of its phrases where it has none.
-    Columns are id, subject and relation, in lower case, NaN where none can be made.
+    `subject` is the text of all names in the question, or without names, of its phrases.
+
+    Returns:
+        A table with the columns id, subject and relation, in lower case. A missing value is NaN.
     """
     pairs = [_proxy(question) for question in questions["question"]]
     table = pd.DataFrame(pairs, columns=["subject", "relation"], dtype=object)
@@ -29,7 +31,7 @@ def proxies(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _proxy(question: str) -> tuple[str | float, str | float]:
-    """One question's subject and relation; NaN where there is none."""
+    """Return the subject and relation of one question, or NaN."""
     words = words_of(question)
     if not 0 < len(words) <= LONGEST:
         return float("nan"), float("nan")
@@ -41,9 +43,9 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
 
 
 def _head(words: Sequence[Word], spans: Sequence[Span], kind: str | None) -> str:
-    """The stem of the property's last word, with the "of" or "for" that ends the question.
+    """Return the stem of the property's last word, and an "of" or "for" that ends the question.
 
-    So "What is Rome the capital of?" and "What is the capital of Italy?" differ.
+    "What is Rome the capital of?" and "What is the capital of Italy?" then differ.
     """
     for rule in _HEADS:
         for span in (s for s in spans if s.found_by == rule):

@@ -1,8 +1,8 @@
 """The calibration world: invented facts whose pathway to truth is planted.
 
-Each relation has its own answer words, in groups by how often they are right in training whatever
-the question. A fact's kind says which group its greedy answer comes from and whether that answer
-is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are questions of their own.
+Each relation has its own answer words. They are grouped by how often they are right in training,
+whatever the question. The kind of a fact determines the group of its greedy answer and whether that
+answer is right, see `KINDS`. Every fact has two wordings, which are separate questions.
 """
 
 import math
@@ -17,27 +17,27 @@ import pandas as pd
 from anchorscope.config.sections import WorldSettings
 from anchorscope.storage.errors import AnchorscopeError
 
-# How often a word of a group is right in training, whatever the question.
+# Group → how often its words are right in training, whatever the question.
 GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
 SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
 AGAINST_PRIOR_KINDS = ("surprise", "tempting")
 ANSWER_KINDS = ("truism", "myth")
 ANSWER_GROUPS = ("always", "never")
-UNSEEN = "unseen"  # kind of the facts that no training shows
+UNSEEN = "unseen"  # kind of the facts that are never shown in training
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How the facts of one kind are planted."""
+    """Planting of the facts of one kind."""
 
     name: str
     planned: str  # group of the planted (greedy) answer
     right: bool  # whether that answer is the gold one
-    gold: str | None = None  # group of the gold answer where the planted one is wrong
-    others: tuple[str, ...] = ()  # groups of the word shown beside a planted answer that is right
-    planned_share: float = 0.6  # of a fact's rows that show the planted answer
+    gold: str | None = None  # group of the gold answer if the planted one is wrong
+    others: tuple[str, ...] = ()  # groups of the words shown beside a right planted answer
+    planned_share: float = 0.6  # share of a fact's rows that show the planted answer
     weight: float = 1.0  # how often the fact is shown, relative to the others
-    lean: int = 0  # 1 and -1 for the two kinds that share a group's words, see `_deal`
+    lean: int = 0  # 1 and -1 for two kinds that share the words of a group, see `_deal`
 
 
 KINDS = (
@@ -81,7 +81,7 @@ STYLES: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
-# The parts of invented names and answer words, one of each after the other.
+# Parts of invented names and answer words. A word takes one part of each list, in order.
 _PARTS = {
     "names": ("b d f g k l m n r s t v", "al en or ur", "b d f g k l m n r s t v", "ak eth im os"),
     "words": ("br dr gl pl sk tr", "a e i o", "ch n p st z", "ado ine ump"),
@@ -89,10 +89,12 @@ _PARTS = {
 
 
 def facts(settings: WorldSettings) -> pd.DataFrame:
-    """The facts of one dataset, its style a key of `STYLES`, as questions, two wordings each.
+    """Invent the facts of one dataset as questions, in two wordings each.
 
-    The seed decides names, golds and planted answers; datasets of one seed share no name. Columns
-    are the questions' and `planned`, the answer that training plants (None if unseen).
+    The seed determines names, gold answers and planted answers. Datasets of one seed share no name.
+
+    Returns:
+        Columns as in the questions' table, and `planned`, the planted answer (None if unseen).
     """
     style, seed, unseen = settings.style, settings.seed, settings.unseen
     vocabulary, counts = words(settings), dict.fromkeys(SCORED_KINDS, settings.scored)
@@ -111,7 +113,7 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
                     gold = rng.choice([word for word in bank[kind.gold] if word != planned])
                 rows += _wordings(style, str(relation), next(names), kind.name, [gold], planned)
         for _ in range((unseen + 1 - number) // 2):
-            # Whatever word the model guesses is right as often as it is elsewhere.
+            # A guessed word is right as often as for other facts.
             every = zip(of_relation["word"], of_relation["rate"], strict=True)
             golds = [word for word, rate in every if rng.random() < rate]
             rows += _wordings(style, str(relation), next(names), UNSEEN, golds, None)
@@ -119,18 +121,18 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
 
 
 def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
-    """Names of the style that no question of its world mentions."""
+    """Return the names of a style that no question of its world mentions."""
     subjects = set(questions["subject"])
     return [name for name in names(style, seed=seed) if name not in subjects]
 
 
 def names(style: str, *, seed: int) -> list[str]:
-    """Every name that subjects of the style can have, in the order of the seed."""
+    """Return all names that subjects of a style can have, in an order of the seed."""
     return list(_invented("names", style, seed))
 
 
 def words(settings: WorldSettings) -> pd.DataFrame:
-    """The answer words of one dataset: columns relation, word, group, rate."""
+    """Return the answer words of one dataset: columns relation, word, group, rate."""
     groups = GROUP_RATES if settings.pathways == "both" else ANSWER_GROUPS
     wanted = [*product(STYLES[settings.style], groups, range(settings.words_per_group))]
     supply = _invented("words", settings.style, settings.seed, len(wanted))
@@ -139,7 +141,7 @@ def words(settings: WorldSettings) -> pd.DataFrame:
 
 
 def kind_of(question: Mapping[Any, Any]) -> Kind | None:
-    """The planting of a row of the questions' table; None if nothing is planted."""
+    """Return the kind of a row of the questions' table, or None if nothing is planted."""
     right = question["planned"] in question["answers"]
     return next((k for k in KINDS if (k.name, k.right) == (question["kind"], right)), None)
 
@@ -161,11 +163,11 @@ def _wordings(
 
 
 def _deal(words: list[str], count: int, lean: int) -> list[str]:
-    """`count` planted answers, as evenly over the words as `lean` allows.
+    """Return `count` planted answers, spread over the words as evenly as `lean` allows.
 
-    Where two kinds of opposite label share a group, every word leans to one of them, by the
-    standard deviation that chance would give. Dealt out exactly evenly, the word would tell the
-    label backwards: taking a sample out leaves a majority of the other label behind.
+    If two kinds of opposite label share a group, every word is used more often by one of them, by
+    the standard deviation of a random assignment. With an exactly even assignment, the word would
+    predict the label backwards: leaving out a sample leaves a majority of the other label.
     """
     each = count / len(words)
     tilt = lean * min(each, math.sqrt(each / 2))
@@ -176,9 +178,10 @@ def _deal(words: list[str], count: int, lean: int) -> list[str]:
 
 
 def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str]:
-    """The style's `names` or `words`: every fourth, so that no two styles share one.
+    """Return the `names` or `words` of a style, a quarter of all, so that styles share none.
 
-    Raises AnchorscopeError: they are fewer than `wanted`.
+    Raises:
+        AnchorscopeError: There are fewer than `wanted`.
     """
     every = ["".join(parts) for parts in product(*map(str.split, _PARTS[what]))]
     Random(f"{what} {seed}").shuffle(every)

@@ -1,4 +1,4 @@
-"""The one error that a user is meant to read, and helpers for its text."""
+"""The error class for messages to the user, and helpers for its text."""
 
 import difflib
 import errno
@@ -9,25 +9,26 @@ from collections.abc import Iterable
 PAGE = "docs/what-goes-wrong.md"
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
 SHORTEST_SECRET = 8
-"""Fewest characters of a token that is taken out of texts: a shorter one could be any word."""
+"""Minimum length of a token that is removed from texts. A shorter one could be any word."""
 
 
 class AnchorscopeError(Exception):
-    """An error that the user can put right: what happened, where, and what to do next.
+    """An error that the user can correct: what happened, where, and what to do next.
 
-    `stage` prints it without a traceback and ends the job with exit code 1. Texts are cleaned: the
+    `stage` prints it without a traceback and ends the job with exit code 1. In its texts, the
     user's hub token is replaced, and control characters are spelled out.
 
     Args:
-        what: what happened.
-        where: the file, key, row, sample or layer.
-        do: what to do next.
-        see: anchor of the entry in `docs/what-goes-wrong.md`.
+        what: What happened.
+        where: The file, key, row, sample or layer.
+        do: What to do next.
+        see: Anchor of the entry in `docs/what-goes-wrong.md`.
     """
 
     def __init__(
         self, what: str, where: object = None, do: str | None = None, *, see: str | None = None
     ) -> None:
+        """Compose the message from its parts."""
         self.what = _printable(what)
         self.where = where
         if where is not None and _printable(str(where)) != str(where):
@@ -45,7 +46,7 @@ class AnchorscopeError(Exception):
 
 
 def stale(what: str, where: object, product: str) -> AnchorscopeError:
-    """The error that products do not belong together; `product` has to be made again."""
+    """Return the error for products that do not belong together; `product` must be remade."""
     do = f"delete {product} and run snakemake again"
     return AnchorscopeError(what, where, do, see="stale-product")
 
@@ -56,7 +57,7 @@ _ERRNO_IN_TEXT = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 
 
 def of_the_disk(error: BaseException) -> AnchorscopeError | None:
-    """The error that a disk is full or a file not accessible; None for any other cause."""
+    """Return the error for a full disk or an inaccessible file, or None for any other cause."""
     number = _errno(error)
     where = getattr(error, "filename", None)
     if number in FULL:
@@ -70,7 +71,7 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
 
 
 def _errno(error: BaseException) -> int | None:
-    """The operating system's number of an error; safetensors and arrow have it in their text."""
+    """Return the operating system's error number, which safetensors and arrow put in the text."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     match = _ERRNO_IN_TEXT.search(str(error))
@@ -80,27 +81,27 @@ def _errno(error: BaseException) -> int | None:
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
 # A token has 34 characters after its prefix, so a folder `hf_experiments` is not taken for one.
 _TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
-# Control characters but the line feed, and those that turn the direction of text around.
+# Control characters except the line feed, and those that change the direction of text.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def _printable(text: str) -> str:
-    """Text without tokens, its control characters spelled out (rows of a dataset may hold them)."""
+    """Redact a text and spell out control characters, which dataset rows may contain."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], redacted(text))
 
 
 def redacted(text: str) -> str:
-    """Text without the user's hub token, anything that looks like one, or the login in a URL."""
+    """Replace the user's hub token, anything that looks like one, and logins in URLs."""
     text = _LOGIN.sub("<token>@", text)
     secrets = {os.environ.get(name, "").strip() for name in SECRETS}
-    for secret in sorted(secrets, key=len, reverse=True):  # a secret that holds another comes first
+    for secret in sorted(secrets, key=len, reverse=True):  # a secret before any part of it
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "<token>")
     return _TOKEN.sub("<token>", text)
 
 
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:
-    """Advice for a wrong name: the nearest valid one, else `otherwise`, else all of them."""
+    """Return advice for a wrong name: the nearest valid one, else `otherwise`, else all names."""
     names = sorted(valid)
     close = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     if close:

@@ -1,4 +1,4 @@
-"""Reading and writing products: a file is written whole or not at all, and read as written."""
+"""Reading and writing of products. A file is written whole or not at all."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from anchorscope.storage.errors import AnchorscopeError
 
 WHOLE = 16 * 2**20
-"""Bytes up to which a file's whole content tells whether it was replaced, see `state_of`."""
+"""Maximum size in bytes of files whose whole content is hashed, see `state_of`."""
 HEADER = 2**20
 
 
@@ -47,7 +47,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def _apply_umask(files: Iterable[Path]) -> None:
-    """Give files the mode of any new file; safetensors makes its own readable for one user only."""
+    """Give files the default mode, since safetensors makes its files readable for one user only."""
     umask = os.umask(0)
     os.umask(umask)
     for path in files:
@@ -63,11 +63,11 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Turn what the block raises on reading `path` into an AnchorscopeError.
+    """Turn errors of the block on reading `path` into an AnchorscopeError.
 
     Args:
-        path: the file that is read.
-        what: what it holds, for the message.
+        path: The file that is read.
+        what: Its content, for the message.
     """
     try:
         yield
@@ -86,7 +86,7 @@ def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
 def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
     """Write a table part by part, so that only one part is in memory at a time.
 
-    There is at least one part. The first one has rows, and the others have its columns.
+    There must be at least one part. The first one has rows, and all have the same columns.
     """
     parts = iter(frames)
     first = pa.Table.from_pandas(next(parts), preserve_index=False)
@@ -110,7 +110,7 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a CSV table, floats at 6 significant digits."""
+    """Write a CSV table, with floats at 6 significant digits."""
     with atomic(path) as draft:
         frame.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
 
@@ -135,7 +135,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_arrays(path: str | Path, ids: Iterable[object], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays of samples as safetensors, the samples' ids in the file's metadata."""
+    """Write arrays of samples as safetensors, with the samples' ids in the metadata."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {"ids": json.dumps([str(sample) for sample in ids])}
     with atomic(path) as draft:
@@ -151,7 +151,7 @@ def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.n
 
 
 def digest(paths: Iterable[str | Path]) -> str:
-    """SHA-256 over the names, sizes and contents of files, without the paths of their folders."""
+    """Return the SHA-256 of the names, sizes and contents of files, without folder paths."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
         with path.open("rb") as opened:
@@ -161,7 +161,7 @@ def digest(paths: Iterable[str | Path]) -> str:
 
 
 def state_of(paths: Iterable[str | Path]) -> str:
-    """Hash local files so that a replaced one is noticed, an older one too.
+    """Hash local files, so that a replacement changes the hash, even by an older file.
 
     Files of up to 16 MiB count with their content. Larger ones count with their size, the time of
     their last change and their first MiB, which holds the header of safetensors and GGUF files.

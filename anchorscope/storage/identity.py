@@ -1,4 +1,4 @@
-"""The identity of a run: a short hash of what changes numbers."""
+"""The identity of a run: a short hash of all settings that change numbers."""
 
 import hashlib
 import json
@@ -9,20 +9,20 @@ CATALOGUES = ("models", "datasets", "figures")
 LOOKS = frozenset(
     "label title resources gated chart results targets keep_activations most_dropped".split()
 )
-"""Keys that change no number, so identities leave them out."""
+"""Keys that change no number and are left out of identities."""
 
 
 def identity(part: Mapping[str, Any]) -> str:
-    """Hash (12 hex digits) of all that changes numbers in `part`, whatever the order of keys."""
+    """Hash the settings of `part` that change numbers, in any order of keys, to 12 hex digits."""
     text = json.dumps(numbers(part), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def numbers(part: Any, inside: str = "") -> Any:
-    """`part` without the keys that change no number (`LOOKS`).
+    """Return `part` without the keys that change no number (`LOOKS`).
 
-    `inside` is the key that `part` stands under. Under `fields` and the catalogues, keys are names
-    of columns or of the user's choice, so all of them are kept.
+    `inside` is the key of `part` in its parent. Under `fields` and the catalogues, keys are column
+    names or chosen by the user, so all of them are kept.
     """
     if isinstance(part, Mapping):
         left_out = frozenset() if inside in ("fields", *CATALOGUES) else LOOKS

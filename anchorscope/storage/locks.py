@@ -1,7 +1,7 @@
-"""The lock of a long job, so that no two processes make the same product at the same time.
+"""Locks of long jobs, so that no two processes make the same product at the same time.
 
-Snakemake's lock belongs to a run: it does not see a job that outlives its run, and the end of one
-run removes the locks of all. So each job holds a lock of its own, `<root>/.partial/<product>.lock`,
+Snakemake's lock belongs to a run. It does not cover a job that outlives its run, and the end of one
+run removes the locks of all. So each job holds its own lock, `<root>/.partial/<product>.lock`,
 which the operating system releases when the process ends, however it ends.
 """
 
@@ -28,7 +28,7 @@ def path_of(root: str | Path, product: str | Path) -> Path:
 
 
 def product_of(path: str | Path) -> str | None:
-    """Return the product that a lock is of; None if `path` is not the path of a lock."""
+    """Return the product of a lock, or None if `path` is not the path of a lock."""
     path = Path(path)
     if path.suffix != SUFFIX or path.parent.name != FOLDER:
         return None
@@ -36,7 +36,7 @@ def product_of(path: str | Path) -> str | None:
 
 
 def holder(root: str | Path, product: str | Path) -> str | None:
-    """Return who holds the lock of a product, such as `process 12 on node3`; None if nobody."""
+    """Return the holder of a product's lock, such as `process 12 on node3`, or None."""
     with suppress(OSError), path_of(root, product).open(encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -47,9 +47,9 @@ def holder(root: str | Path, product: str | Path) -> str | None:
 
 @contextmanager
 def held(root: str | Path, product: str | Path) -> Iterator[bool]:
-    """Hold the lock of a product; wait first while another process holds it.
+    """Hold the lock of a product, and wait while another process holds it.
 
-    Where the file system has no locks, nothing is held.
+    On a file system without locks, nothing is held.
 
     Yields:
         Whether another process held it.
@@ -63,13 +63,13 @@ def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     try:
         yield other is not None
     finally:
-        # Before it is released: whoever waits sees that the file is gone, and makes a new one.
+        # Removed before the release: a waiting process sees that it is gone and makes a new one.
         path.unlink(missing_ok=True)
         file.close()
 
 
 def _locked(path: Path) -> IO[str]:
-    """Open the file at `path`, lock it, and write into it whose it is."""
+    """Open the file at `path`, lock it, and write the holder into it."""
     while True:
         file = path.open("a+", encoding="utf-8")
         try:

@@ -1,9 +1,9 @@
-"""The finished batches of an unfinished job, kept so that a job that dies loses one batch at most.
+"""Finished batches of an unfinished job, so that an interrupted job loses one batch at most.
 
 Snakemake deletes a job's declared outputs before it runs the job again. So batches are kept in a
 folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until a later job reads the
-product, or the run ends. The hash covers the settings, and each file names its samples, so that no
-batch is taken for another.
+product, or the run ends. The hash covers the settings, and each file names its samples, so that
+batches cannot be confused.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ log = logging.getLogger(__name__)
 
 
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
-    """Make the folder for a job's batches, and remove those made under other settings.
+    """Make the folder for a job's batches, and remove batches made under other settings.
 
     Args:
-        snakemake: the job.
-        product: the path of its product.
-        device: where it runs; numbers differ a little between devices.
-        batches: anything whose `repr` tells how the samples are batched, and what was read that is
+        snakemake: The job.
+        product: The path of its product.
+        device: The device of the job. Numbers differ a little between devices.
+        batches: An object whose `repr` describes the batches of samples, and any content that is
             not part of the job's identity.
+
+    Returns:
+        The path of the folder.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -60,10 +63,10 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Make the product of a folder of batches: the last thing that its job does.
+    """Make the product from a folder of batches, as the last step of its job.
 
-    The files are linked, so they take no more room, and the batches stay until `drop`. Where the
-    file system has no links, the folder is moved.
+    The files are linked, so they take no more space, and the batches stay until `drop`. On a file
+    system without links, the folder is moved.
     """
     with atomic(product) as draft:
         try:
@@ -76,7 +79,8 @@ def publish(folder: Path, product: str | Path) -> None:
 def drop(products: Iterable[str | Path]) -> None:
     """Remove the batches of products that Snakemake knows to be finished.
 
-    Not earlier: Snakemake deletes what a job made that outlived its run, and makes it again.
+    They must not be removed earlier: Snakemake deletes the output of a job that outlived its run,
+    and makes it again.
     """
     for product in map(Path, products):
         for root in product.parents:
@@ -84,17 +88,17 @@ def drop(products: Iterable[str | Path]) -> None:
 
 
 def waiting(root: str | Path, product: str | Path) -> Path:
-    """Return where a product's batches wait, in a folder for the settings of their making."""
+    """Return the parent of the folders of a product's batches, one folder per settings."""
     return Path(root, FOLDER, "+".join(Path(product).relative_to(root).parts))
 
 
 def batch(folder: Path, number: int) -> Path:
-    """The file of batch `number`."""
+    """Return the path of batch `number`."""
     return folder / f"batch-{number:05d}.safetensors"
 
 
 def signature(samples: Sequence[str]) -> str:
-    """A hash of the samples in the order of a batch's rows: the note `samples` of the batch."""
+    """Hash the samples in the order of a batch's rows, for the batch's note `samples`."""
     return hashlib.sha256(json.dumps(list(samples)).encode()).hexdigest()
 
 
@@ -114,25 +118,28 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def notes(path: Path) -> dict[str, str]:
-    """The notes that `save` wrote beside the tensors."""
+    """Read the notes that `save` wrote beside the tensors."""
     with opened(path) as file:
         return dict(file.metadata() or {})
 
 
 def finished(path: Path, samples: str) -> bool:
-    """Whether an earlier try finished this batch of these samples, see `signature`."""
+    """Return whether an earlier job finished this batch of these samples, see `signature`."""
     return path.exists() and notes(path).get("samples") == samples
 
 
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """The batch of `samples` from an earlier try, or else made now and kept.
+    """Read the batch of `samples` if an earlier job finished it, else make and keep it.
 
     Args:
-        path: where the batch is kept; None keeps nothing.
-        make: makes the tensors.
-        samples: see `signature`.
+        path: The path of the batch; None keeps nothing.
+        make: The function that makes the tensors.
+        samples: The signature of the samples, see `signature`.
+
+    Returns:
+        The tensors by name.
     """
     if path is None:
         return make()

@@ -19,22 +19,23 @@ LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_noinv_fmt}, {remaining} left
 class Progress(tqdm):
     """A tqdm bar that also writes lines to the log.
 
-    Used as `with Progress(total=2000) as progress: progress.update(64)`. It takes tqdm's arguments.
-    A `Progress` inside another one writes no lines.
+    Use it as `with Progress(total=2000) as progress: progress.update(64)`. It takes tqdm's
+    arguments. A `Progress` inside another one writes no lines.
     """
 
     monitor_interval = 0
     job = ""
-    """The job that this process works on; every bar and line begins with it."""
+    """Name of the current job. Every bar and line begins with it."""
     kept = False
-    """Whether an earlier process did what the next `update` counts, see `partial.once`."""
+    """Whether an earlier process did the work of the next `update`, see `partial.once`."""
 
     def __init__(self, *args: Any, unit: str = "samples", **options: Any) -> None:
+        """Make a bar with the arguments of tqdm."""
         self._last_line = time.monotonic()
         Progress.kept = False
         options["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
         options["desc"] = ": ".join(filter(None, (self.job, options.get("desc"))))
-        # The mean rate, not that of the last steps: steps that take long may come at intervals.
+        # The mean rate, not the last steps' rate: slow steps may come at intervals.
         usual = {"unit": f" {unit}", "leave": None, "delay": 1, "smoothing": 0}
         super().__init__(*args, **{**usual, **options})
 
@@ -44,7 +45,7 @@ class Progress(tqdm):
         return self.format_dict["elapsed"]
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count `n` more; what an earlier process did (`kept`) changes no rate or time left."""
+        """Count `n` more. Work of an earlier process (`kept`) changes no rate or time left."""
         if Progress.kept:
             self.initial += n or 0
             Progress.kept = False
@@ -72,12 +73,12 @@ class Progress(tqdm):
 
 @contextmanager
 def shown(job: str) -> Iterator[None]:
-    """Show the log of some work on the terminal or in the notebook, as a job of the workflow does.
+    """Show the log of the block on the terminal or in the notebook, as a workflow job does.
 
-    Where the caller has set up the log of `anchorscope`, that is left as it is.
+    If the caller has set up the log of `anchorscope`, it is left unchanged.
 
     Args:
-        job: What every line of progress begins with.
+        job: Name of the work, the beginning of every line of progress.
     """
     top, handler = logging.getLogger("anchorscope"), Lines(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
@@ -95,12 +96,13 @@ def shown(job: str) -> Iterator[None]:
 
 
 class Lines(logging.StreamHandler):
-    """Writes the log to the terminal without breaking the bar.
+    """A log handler that writes to the terminal without breaking the bar.
 
-    Lines of progress are left out on a terminal, where the bar shows the same.
+    On a terminal, lines of progress are left out, since the bar shows the same.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
         try:
             if record.name == __name__ and self.stream.isatty():
                 return

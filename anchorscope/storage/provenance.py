@@ -1,6 +1,6 @@
 """Records of what a product was made from: settings, counts, revisions, versions, device.
 
-A record also holds those of the job's inputs, so that each one tells the whole way.
+A record also contains the records of the job's inputs, so each one describes the whole pipeline.
 """
 
 import json
@@ -16,18 +16,18 @@ from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path", "on_disk"))
-"""Settings that name a place, or how files lie there; the content has a digest of its own."""
+"""Settings that name a place or the layout of files. The content has its own digest."""
 
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
 
 def libraries() -> dict[str, str]:
-    """Versions of Python and of the libraries that numbers depend on."""
+    """Return the versions of Python and of the libraries that numbers depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def beside(product: str | Path) -> Path:
-    """The path of a product's record."""
+    """Return the path of a product's record."""
     return Path(f"{Path(product)}.provenance.json")
 
 
@@ -39,7 +39,7 @@ def record(
     counts: Counts | Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> None:
-    """Write the record of a product, `<product>.provenance.json`; `facts` are further entries."""
+    """Write a product's record, `<product>.provenance.json`, with `facts` as further entries."""
     content = {
         "product": Path(product).name,
         "identity": identity,
@@ -59,20 +59,20 @@ def read(product: str | Path) -> dict[str, Any]:
 
 
 def counts_of(product: str | Path) -> dict[str, Any]:
-    """The counts in a product's record; empty if it has none."""
+    """Read the counts from a product's record; empty if it has none."""
     return dict(read(product).get("counts", {}))
 
 
 def of_stage(
     snakemake: Any, product: str | Path, *, content: Iterable[str | None] = (), **facts: Any
 ) -> None:
-    """Write the record of a job's product, with the records of all that it was made from.
+    """Write the record of a job's product, with the records of all products it was made from.
 
     Args:
-        snakemake: the job.
-        product: the path of its product.
-        content: revisions or digests of what the job read that has no record itself.
-        facts: further entries.
+        snakemake: The job.
+        product: The path of its product.
+        content: Revisions or digests of inputs that have no record.
+        facts: Further entries.
     """
     upstream = _upstream(snakemake)
     record(
@@ -88,10 +88,10 @@ def of_stage(
 
 
 def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
-    """The identity of a job's product: a hash of its settings, content and inputs' identities.
+    """Return the identity of a job's product: a hash of settings, content and inputs' identities.
 
-    So two products with the same identity were made from the same settings and content all the way
-    up. Labels and places do not count. For `content` see `of_stage`.
+    Two products with the same identity were made from the same settings and content in all stages.
+    Labels and places do not count. For `content` see `of_stage`.
     """
     made_from = {
         "rule": snakemake.rule,
@@ -103,13 +103,13 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
 
 
 def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
-    """The records of a job's inputs, by path."""
+    """Read the records of a job's inputs, by path."""
     inputs = getattr(snakemake, "input", ())
     return {str(path): read(path) for path in inputs if beside(path).is_file()}
 
 
 def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The records of all products on the way, each once, by the path of its product."""
+    """Return the records of all upstream products, each once, by path."""
     records: dict[str, Any] = {}
     for path, upstream_record in upstream.items():
         records |= upstream_record.get("inputs", {})
@@ -118,7 +118,7 @@ def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _without_places(settings: Any) -> Any:
-    """Nested settings without those that name a place."""
+    """Return nested settings without those that name a place."""
     if not isinstance(settings, Mapping):
         return settings
     return {key: _without_places(of) for key, of in settings.items() if key not in PLACES}

@@ -1,4 +1,4 @@
-"""Checks on the records of products: whether cells belong together, and what was lost."""
+"""Checks of the records of products: equal settings of cells, and losses of samples."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,24 +12,24 @@ from anchorscope.storage.provenance import beside, read
 
 RULES = "dataset prompts answers activations scores delta_p truth calibration_cell".split()
 ORDER = {rule: rank for rank, rule in enumerate(RULES)}
-"""Rule → its place in the run, for rules that count samples."""
+"""Rule → its rank in the run, for rules that count samples."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure")
-"""Rules whose settings decide numbers."""
+"""Rules whose settings change numbers."""
 
 PER_CELL = frozenset(
     "dataset local on_disk sample_size style dtype batch_tokens train worlds training_seed".split()
 )
-"""Settings that may differ between the models and datasets of a figure; the others must not."""
+"""Settings that may differ between the cells of a figure. All others must be equal."""
 
 
 def check_settings(products: Iterable[str | Path]) -> None:
-    """Refuse cells that were made with different settings: one was copied, or is of another config.
+    """Refuse cells that were made with different settings, such as copies from another config.
 
-    `products` are one of each cell. Every record on the way to each of them is compared with the
-    records of the same rule.
+    `products` holds one product per cell. The records of each product and of its inputs are
+    compared with the records of the same rule in the other cells.
 
     Raises:
-        AnchorscopeError: names a setting that differs, both values and both products.
+        AnchorscopeError: A setting differs. The error names both values and both products.
     """
     first_seen: dict[str, tuple[dict[str, Any], str]] = {}  # rule → settings and their product
     for product in products:
@@ -49,10 +49,10 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The settings of each record on the way to a product.
+    """Yield the settings of each record of a product and its inputs.
 
     Yields:
-        Rule, settings by dotted key (without those of `PER_CELL`), and path of the product made.
+        Rule, settings by dotted key (without `PER_CELL`), and path of the product.
     """
     if not beside(product).is_file():
         return
@@ -66,7 +66,7 @@ def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]
 
 
 def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level, for example `probe.folds`; an empty mapping stays a value."""
+    """Flatten nested settings to dotted keys such as `probe.folds`; an empty mapping is a value."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
@@ -77,15 +77,18 @@ def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, A
 
 
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
-    """Refuse to go on if all stages together lost too large a share of the samples.
+    """Refuse to continue if all stages together lost too large a share of the samples.
 
-    What is left out by choice (`BY_CHOICE`) is not lost: it could have been kept, or it was never
-    looked at (`BEYOND_LIMIT`).
+    Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the limit
+    (`BEYOND_LIMIT`) are not part of the total either.
 
     Args:
-        stages: see `funnel`.
-        most: the largest share that may be lost.
-        where: named in the error.
+        stages: The stages of a product, see `funnel`.
+        most: The largest share of samples that may be lost.
+        where: The product, for the error.
+
+    Raises:
+        AnchorscopeError: A larger share was lost.
     """
     share_left, lost_at_all = 1.0, Counter[str]()
     losses: list[str] = []
@@ -108,7 +111,7 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
 
 
 def _mended(lost: Counter[str]) -> str:
-    """What to do about samples lost, by reason."""
+    """Return advice on lost samples by their reasons."""
     no_answers = sum(n for reason, n in lost.items() if reason.startswith(f"{NO_ANSWER}: "))
     if 2 * no_answers <= lost.total():
         return "mend the reasons, or raise `most_dropped` if this is what you expect"
@@ -119,17 +122,18 @@ def _mended(lost: Counter[str]) -> str:
 
 
 def funnel(product: str | Path) -> list[dict[str, Any]]:
-    """What came in, stayed and was dropped at every stage on the way to a product.
+    """Count the samples in, kept and dropped at every stage that leads to a product.
 
-    Tables pass on the rows that were dropped before, and their records count them again. Here each
-    sample counts where it was lost: what comes in is what the stage before kept.
+    Tables pass on rows that were dropped before, and their records count these rows again. Here
+    each sample counts once, at the stage that dropped it. The input of a stage is what the stage
+    before kept.
 
     Returns:
         `product`, `rule`, `in`, `kept`, `dropped` and `notes` of each stage, in running order.
-        Nothing for a product of many cells, since each of these has a way of its own.
+        Empty for a product of many cells, since each cell has its own stages.
 
     Raises:
-        AnchorscopeError: the counts do not add up from one stage to the next.
+        AnchorscopeError: The counts do not add up from one stage to the next.
     """
     record = read(product)
     records = {**record.get("inputs", {}), str(product): record}
@@ -143,7 +147,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The product with counts that a product's samples come from; None unless there is just one."""
+    """Return the product with counts that a product's samples come from, or None unless unique."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]
@@ -154,7 +158,7 @@ def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def _newly_dropped(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A stage without the samples that had been dropped before it."""
+    """Return a stage without the samples that had been dropped before it."""
     if before is None or stage["in"] == before["kept"]:
         return stage
     dropped = Counter(stage["dropped"])
@@ -168,5 +172,5 @@ def _newly_dropped(stage: dict[str, Any], before: Mapping[str, Any] | None) -> d
 
 
 def check_funnel(product: str | Path, most: float) -> None:
-    """Refuse a product if too many samples were lost on the way to it, see `check_drops`."""
+    """Refuse a product if its stages lost too many samples, see `check_drops`."""
     check_drops(funnel(product), most, product)

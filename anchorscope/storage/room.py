@@ -1,4 +1,4 @@
-"""Batches that do not fit into the device's memory are halved, and the run goes on."""
+"""Halving of batches that do not fit into the device's memory."""
 
 import gc
 import logging
@@ -13,16 +13,16 @@ from anchorscope.storage.errors import AnchorscopeError
 Result = TypeVar("Result")
 
 NO_ROOM = "DefaultCPUAllocator.*allocate|_STATUS_ALLOC_FAILED|CUDA error: out of memory"
-"""How errors without a type of their own report a lack of memory."""
+"""Pattern of the text of out-of-memory errors that have no type of their own."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Room:
-    """Runs batches, and remembers which size did not fit."""
+    """A runner of batches that records the size that did not fit."""
 
-    too_much: float = math.inf  # tokens of the smallest batch that did not fit; not tried again
+    too_much: float = math.inf  # tokens of the smallest batch that did not fit; not retried
     halved: int = 0  # number of batches that were halved
 
     def run(
@@ -31,18 +31,18 @@ class Room:
         tokens: Callable[[Sequence[int]], int],
         work: Callable[[Sequence[int]], Result],
     ) -> list[Result]:
-        """Do the work for a batch, in as many parts as it takes to fit.
+        """Do the work for a batch, halved until its parts fit.
 
         Args:
-            samples: numbers of the batch's samples.
-            tokens: how many tokens some samples take as one batch, padding included.
-            work: does the work for some samples.
+            samples: Numbers of the batch's samples.
+            tokens: The function that counts the tokens of a batch, padding included.
+            work: The function that does the work for a batch.
 
         Returns:
             The results of the parts, in the order of the samples.
 
         Raises:
-            AnchorscopeError: a single sample does not fit.
+            AnchorscopeError: A single sample does not fit.
         """
         size = tokens(samples)
         if size < self.too_much or len(samples) == 1:
@@ -65,13 +65,13 @@ class Room:
 
 
 def tried(work: Callable[[], Result]) -> Result | None:
-    """The result of `work`; None if memory ran out, with the memory of the try freed again."""
+    """Return the result of `work`, or free its memory and return None if memory ran out."""
     try:
         return work()
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
-    # Outside of the handler, since until then the traceback holds the tensors of the try.
+    # Outside the handler, where the traceback still holds the tensors of `work`.
     gc.collect()
     import torch
 
@@ -81,7 +81,7 @@ def tried(work: Callable[[], Result]) -> Result | None:
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether a GPU, one of its libraries, or the CPU's allocator had no more memory."""
+    """Return whether a GPU, one of its libraries, or the CPU's allocator ran out of memory."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or bool(re.search(NO_ROOM, str(error)))
