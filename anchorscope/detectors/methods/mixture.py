@@ -38,7 +38,7 @@ class RandomGate:
 
 @dataclass(frozen=True)
 class MixtureScorer:
-    """The probabilities of two experts, weighted by that of the first expert's pathway."""
+    """The probabilities of two experts, weighted by the gate's probability."""
 
     gate: LinearScorer | RandomGate  # logits of Q-Anchored
     experts: tuple[LinearScorer, LinearScorer]  # of Q- and of A-Anchored samples

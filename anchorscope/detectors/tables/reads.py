@@ -1,4 +1,4 @@
-"""What each detector reads: `crossing` splits its logit into question, answer and pair."""
+"""Split of each detector's logit into question, answer and pair, as in `crossing`."""
 
 from __future__ import annotations
 
