@@ -145,7 +145,7 @@ def held_out(
 
 
 def threshold(train: Training) -> float:
-    """Return the logit at the training prior above which the figures count a sample as wrong."""
+    """Return the logit at the training prior above which the figures call an answer wrong."""
     return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 
