@@ -1,4 +1,4 @@
-"""Measure one cell, every condition's hidden states at the read-out positions."""
+"""Measure one cell's hidden states at the read-out positions, under every condition."""
 
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_parquet
@@ -14,7 +14,8 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = read_parquet(path)
     check_tokens(loaded.tokenizer, answers, path)
-    # Not in `params` but for the partners: other folds need no new passes otherwise.
+    # Of these settings, `params` holds only the folds that partners depend on: other changes of
+    # the probe need no new passes.
     probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
     planned = fitting.plan_passes(
         loaded, answers, path, conditions=chosen.conditions, probe=fitting.Settings(**probe)

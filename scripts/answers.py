@@ -1,4 +1,4 @@
-"""Generate, anchor and label one cell's answers."""
+"""Generate, anchor and label the answers of one cell."""
 
 from dataclasses import asdict
 

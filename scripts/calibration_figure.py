@@ -1,4 +1,4 @@
-"""Draw the calibration: where the instrument can be trusted and where it cannot."""
+"""Draw the calibration figure: where the method can be trusted and where it cannot."""
 
 from pathlib import Path
 

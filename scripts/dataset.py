@@ -1,4 +1,4 @@
-"""Prepare one dataset: questions in one schema, sampled, and few-shot candidates."""
+"""Prepare one dataset: sampled questions in one schema, and few-shot candidates."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import digest, write_parquet

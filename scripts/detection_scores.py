@@ -1,4 +1,4 @@
-"""Fit every method of detection in one cell, and score its samples out of fold."""
+"""Fit every detection method in one cell, and score its samples out of fold."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import digest, read_parquet, write_parquet

@@ -1,4 +1,4 @@
-"""Fit methods to each dataset of a model, and try them on the others."""
+"""Fit detection methods to each dataset of a model, and test them on the others."""
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.storage import provenance

@@ -1,4 +1,4 @@
-"""Write what a paper says of a figure, and its references."""
+"""Write the methods text of a figure for a paper, and its references."""
 
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage import provenance

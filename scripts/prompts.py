@@ -1,4 +1,4 @@
-"""Build one cell's prompts."""
+"""Build the prompts of one cell."""
 
 from anchorscope.questions.prompts import build, of_run
 from anchorscope.storage import provenance

@@ -1,4 +1,4 @@
-"""Write the report of a run: one page."""
+"""Write the report of a run as one page."""
 
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage import provenance

@@ -1,4 +1,4 @@
-"""Fit one cell's probes and score every condition, out of fold."""
+"""Fit the probes of one cell and score every condition out of fold."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet

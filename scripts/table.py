@@ -1,4 +1,4 @@
-"""Make the tables of a rule, one cell's or those of many, from its inputs."""
+"""Make the tables of a rule from its inputs, for one cell or for many."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import write_csv

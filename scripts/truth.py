@@ -1,4 +1,4 @@
-"""Find which pathway each sample of one calibration cell really uses."""
+"""Determine which pathway each sample of one calibration cell really uses."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_parquet

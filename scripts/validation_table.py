@@ -1,4 +1,4 @@
-"""Make the tables of a rule that holds results against what must come out."""
+"""Make the tables of a rule that compares results with expected ones."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import write_csv

@@ -1,6 +1,7 @@
-"""Detectors: methods that say of each answer how likely it is wrong, and what they are worth.
+"""Detectors: methods that predict whether an answer is wrong, and their evaluation.
 
-A method is fitted to labelled answers and gives a scorer of others; see `method`. `registry` lists
-those of `methods/`, `out_of_fold` scores a cell with each, `tables/` and `pictures/` compare them.
-`export` makes a `detector` of a cell's stored probes, to use elsewhere.
+A method is fitted to labelled answers and returns a scorer of other answers (`method`). `registry`
+lists the methods of `methods/`. `out_of_fold` scores a cell with each of them. `tables/` and
+`pictures/` compare them. `export` turns the stored probes of a cell into a `detector` that can be
+used elsewhere.
 """

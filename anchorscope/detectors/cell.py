@@ -1,4 +1,4 @@
-"""A cell as detection sees it: its samples, and what each outer fold learns from."""
+"""A cell as input of detection: its samples, and the training data of each outer fold."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from anchorscope.probes.stored import Stored
 from anchorscope.storage.errors import AnchorscopeError
 
 LEAST_SAMPLES = 50
-"""Fewer say nothing of a detector."""
+"""Smallest number of samples with which a detector is evaluated."""
 
 
 @dataclass(frozen=True)
 class DetectionCell:
-    """A cell at one read-out, the samples in the order of the design."""
+    """One cell at one read-out. Samples are in the order of the design."""
 
     design: Design  # the folds of the stored probes
     answers: pd.DataFrame  # with labels and partners, see `activations.measured`
     clean: Samples
-    crossed: Samples  # those with a partner, behind its question
+    crossed: Samples  # samples with a partner, each behind the partner's question
     knockout: Features | None = None  # states of the read-out, [layers, n, width]
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
-    """Read-out → the stored probes, [layers, folds]; none where these are not calibrated."""
+    """Read-out → the stored probes, [layers, folds]; empty if the probes are not calibrated."""
     device: str = "cpu"
 
     def __len__(self) -> int:
+        """Return the number of samples."""
         return len(self.clean)
 
     def lacks(self, method: Method) -> str | None:
-        """What a method needs and the cell does not have, in words; None if it has all."""
+        """Return a message that names what a method needs and was not measured, or None."""
         measured = {
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
@@ -52,13 +53,13 @@ class DetectionCell:
         return f"`{missing[0]}` was not measured" if missing else None
 
     def training(self, fold: int) -> Training:
-        """The samples outside an outer fold, with the probes that were fitted to them."""
+        """Return the samples outside an outer fold, with the probes that were fitted to them."""
         train = self._training(self.design.inner[fold])
         fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
         return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
     def whole(self) -> Training:
-        """All samples, for a detector of other answers."""
+        """Return all samples as training data, for a detector of other answers."""
         where = f"{self.design.where}, all samples"
         return self._training(fitting.inner_folds(self.answers, self.design.settings, where))
 
@@ -68,7 +69,7 @@ class DetectionCell:
 
 
 def of_fold(fitted: Fitted, fold: int) -> Fitted:
-    """The probes of one outer fold, [layers, 1]."""
+    """Return the probes of one outer fold, [layers, 1]."""
     arrays = (getattr(fitted, name)[:, [fold]] for name in fitting.ARRAYS)
     return Fitted(fitted.probes.part(slice(None), slice(fold, fold + 1)), *arrays)
 
@@ -82,22 +83,25 @@ def read(
     outputs: pd.DataFrame | None = None,
     device: str = "cpu",
 ) -> DetectionCell:
-    """The cell that a folder of activations holds.
+    """Read a cell from a folder of activations.
 
     Args:
-        answers: of the cell, see `activations.measured`.
-        probes: those of the clean pass, whose folds serve every method.
-        settings: of the probes.
-        outputs: the table of token probabilities, `id` and `condition` first; None without.
+        folder: Folder of activations.
+        answers: Answers of the cell, see `activations.measured`.
+        probes: Stored probes of the clean pass. Every method uses their folds.
+        settings: Settings of the probes.
+        readout: Read-out, such as `mlp/final`.
+        outputs: Table of token probabilities with `id` and `condition` first, or None.
+        device: Device on which methods are fitted.
 
     Raises:
-        AnchorscopeError: products of different samples, a read-out that was not measured, too few
-            samples.
+        AnchorscopeError: The products have different samples, the read-out was not measured, or
+            there are too few samples.
     """
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
     design = probes.design(kept(answers), settings, where)
-    if not calibrated:  # the same outer folds, and inner ones, which stored probes are without
+    if not calibrated:  # the same outer folds, with the inner ones that such probes lack
         design = fitting.design(design.in_order(kept(answers)), settings, where)
     both = dict.fromkeys((readout, before_answer(readout)))
     names = [name for name in both if name in probes.fitted]
@@ -127,14 +131,18 @@ def _samples(
     readouts: Sequence[str],
     outputs: pd.DataFrame | None,
 ) -> Samples:
-    """What was measured of these samples under a condition."""
+    """Return what was measured of these samples under a condition."""
     ids = text["id"].astype(str).to_numpy(dtype=object)
     states = {name: _states(folder, name, condition, ids) for name in readouts if len(ids)}
     return Samples(text, readouts[0], states, _outputs(outputs, condition, ids))
 
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
-    """States of these samples in this order; of another condition than clean those measured."""
+    """Return the states of these samples under a condition, in their order.
+
+    Raises:
+        AnchorscopeError: Some of the samples were not measured.
+    """
     measured, states = activations.read(folder, readout, condition)
     places = _places(measured, ids, f"{condition} states", folder, "folder of activations")
     return Reordered(states, torch.as_tensor(places))
@@ -143,7 +151,11 @@ def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -
 def _places(
     measured: Iterable[object], ids: np.ndarray, what: str, where: object, product: str
 ) -> np.ndarray:
-    """The places of samples among those measured, int64 [ids]; raises AnchorscopeError: not all."""
+    """Return the places of samples among the measured ids, int64 [ids].
+
+    Raises:
+        AnchorscopeError: Some samples were not measured.
+    """
     places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]
@@ -153,7 +165,7 @@ def _places(
 
 
 def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> pd.DataFrame | None:
-    """The rows of a condition in the order of the samples."""
+    """Return the token probabilities under a condition, in the order of the samples."""
     if outputs is None:
         return None
     rows = outputs[outputs["condition"] == condition]
@@ -163,7 +175,7 @@ def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> p
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
-    """The text of the answers that have a partner, behind its question."""
+    """Return the text of the answers with a partner, each behind the partner's question."""
     rows = answers[answers["crossed_partner"].notna()]
     of_question = ["question", "subject", "relation"]
     partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]

@@ -24,15 +24,17 @@ def tables(
     bootstrap: Bootstrap,
     seed: int,
 ) -> Mapping[str, pd.DataFrame]:
-    """The tables named in `COLUMNS`, of every read-out.
+    """Build the tables named in `COLUMNS`, with the rows of all read-outs.
 
     Args:
-        detection: rows of `out_of_fold.scores`, and given ones.
-        predicted: rows of `self_awareness.predictions`.
-        answers: of the cell; those without scores were not measured.
+        detection: Rows of `out_of_fold.scores`, and given scores.
+        predicted: Rows of `self_awareness.predictions`.
+        answers: Answers of the cell. Answers without scores were not measured.
+        bootstrap: Settings of the bootstrap.
+        seed: Seed of the bootstrap draws.
 
     Raises:
-        AnchorscopeError: they are not of the same samples.
+        AnchorscopeError: The tables have different samples.
     """
     parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
     for readout, rows in detection.groupby("readout", sort=False, observed=True):

@@ -1,4 +1,4 @@
-"""A detector of wrong answers: a probe of one layer, with its model and its prompt, in a folder."""
+"""A detector of wrong answers: a probe of one layer, with its model and prompt, in a folder."""
 
 from __future__ import annotations
 
@@ -34,25 +34,30 @@ FILE = "detector.json"
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
-"""Largest change of the references' logits (median), in their standard deviations."""
+"""Largest median change of the references' logits, in standard deviations of these logits."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The model that a detector reads, and how it is asked."""
+    """The model that a detector reads, and its prompt."""
 
-    model: str | None  # hub id or folder; None where it is not known
+    model: str | None  # hub id or folder; None if unknown
     revision: str | None  # commit of a hub model
     dtype: str
     shape: tuple[str, int, int]  # see `shape_of`
     style: str  # of the prompts
-    # relation and the text around its questions, worked examples included; None: unknown
+    # relation (None if unknown) and the text around its questions, worked examples included
     around: tuple[tuple[str | None, Around], ...]
     settings: Mapping[str, Any]  # see `Config.prompting`
 
     @classmethod
     def of(cls, loaded: Loaded, *asked: Any) -> Self:
-        """Describe a model in memory, and how it was `asked`: the last three fields."""
+        """Describe a model in memory.
+
+        Args:
+            loaded: The model.
+            *asked: The last three fields: `style`, `around` and `settings`.
+        """
         model = loaded.model
         name, commit = (
             getattr(model, "name_or_path", None),
@@ -64,7 +69,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Reference:
-    """An answer, and the logit that it got when the detector was made."""
+    """An answer, and its logit when the detector was made."""
 
     row: Mapping[str, str | None]
     logit: float
@@ -72,7 +77,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Detector:
-    """Scores answers of one model.
+    """Score answers of one model.
 
     The logit, `weights` · state + `bias`, is the log-odds of *wrong* at the share of wrong answers
     that the probes were fitted to.
@@ -88,12 +93,14 @@ class Detector:
     references: tuple[Reference, ...]
 
     def __post_init__(self) -> None:
+        """Refuse weights or a layer that do not fit the model's shape."""
         _, layers, width = self.origin.shape
         if len(self.weights) != width or not 0 <= self.layer < layers:
             what = f"{len(self.weights)} weights of layer {self.layer}"
             raise ValueError(f"{what} do not fit {_named(self.origin.shape)}")
 
     def __repr__(self) -> str:
+        """Name the model, the read-out, the layer and the number of fitted answers."""
         return (
             f"Detector of {self.origin.model or self.origin.shape[0]}: {self.readout}, "
             f"layer {self.layer}, fitted to {self.n:,} answers"
@@ -112,22 +119,24 @@ class Detector:
         source: object = TABLE,
         batch_tokens: int = BATCH_TOKENS,
     ) -> pd.DataFrame:
-        """Say how likely each answer is wrong.
+        """Predict the probability that each answer is wrong.
 
         Args:
-            model, tokenizer: those that the detector was made for.
-            rows: `question`, and `response` where the model does not answer itself; what is known
-                of `subject`, `property` and `relation`. Labels and gold answers change nothing.
-            source: what errors call the rows.
-            batch_tokens: most tokens in a batch.
+            model: The model that the detector was made for.
+            tokenizer: Its tokenizer.
+            rows: `question`, `response` unless the model is to answer itself, and `subject`,
+                `property` and `relation` where known. Labels and gold answers change nothing.
+            source: Name of the rows in error messages.
+            batch_tokens: Largest number of tokens in a batch.
 
         Returns:
-            A row for each row given, in their order: `COLUMNS`. `p_wrong` is the probability at the
+            One row per given row, in their order: `COLUMNS`. `p_wrong` is the probability at the
             share of wrong answers that the probes were fitted to, `p_balanced` at one half. Both
-            are blank where `dropped` says why.
+            are blank if the answer was dropped. `dropped` then holds the reason.
 
         Raises:
-            AnchorscopeError: another model, tokenizer or chat template; rows that cannot be read.
+            AnchorscopeError: The model, tokenizer or chat template is another one, or the rows
+                cannot be read.
         """
         loaded = loading.wrapped(model, tokenizer, batch_tokens=batch_tokens)
         loading.check_attention(model)
@@ -139,12 +148,16 @@ class Detector:
         return table.assign(**p)[list(COLUMNS)]
 
     def save(self, folder: str | Path) -> None:
-        """Write `FILE` to a folder, which is made if it is not there."""
+        """Write `FILE` to a folder, which is created if necessary."""
         write_json(asdict(self), Path(folder) / FILE)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read the folder of a detector; raises AnchorscopeError: it holds none."""
+        """Read a detector from its folder.
+
+        Raises:
+            AnchorscopeError: The folder holds no detector.
+        """
         try:
             return TypeAdapter(cls).validate_json((Path(folder) / FILE).read_bytes())
         except OSError as error:
@@ -175,7 +188,7 @@ class Detector:
     def _scored(
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
     ) -> pd.DataFrame:
-        """Ask and pass rows; a row for each with `logit` and `COLUMNS` but for probabilities."""
+        """Answer and score rows. Return one row per given row: `logit`, and `COLUMNS` without p."""
         origin = self.origin
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
@@ -186,7 +199,7 @@ class Detector:
         return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:
-        """Pass every answer once, float64 [n]; NaN where the answer was dropped."""
+        """Pass every answer once and return its logit, float64 [n]; NaN if it was dropped."""
         logits = pd.Series(np.nan, index=answers["id"])
         usable = answers[answers["dropped"].isna()]
         if len(usable):
@@ -203,7 +216,11 @@ load = Detector.load
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
-    """Family, number of layers and width of a model; raises AnchorscopeError: see `families`."""
+    """Return family, number of layers and width of a model.
+
+    Raises:
+        AnchorscopeError: The family or the sizes are unknown, see `families`.
+    """
     return families.family_of(config, where).model_type, *families.sizes(config, where)
 
 
@@ -212,7 +229,7 @@ def _named(shape: tuple[str, int, int]) -> str:
 
 
 def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a row for each row given, from answers whose ids number them; equal rows share one."""
+    """Return one row per given row, from answers numbered by their ids. Equal rows share one."""
     rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
     texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
     keys = [texts["question"].map(folded_text), texts["response"].str.strip()]

@@ -1,4 +1,4 @@
-"""Export: the mean of a cell's fold probes as one detector."""
+"""Export of the mean of a cell's fold probes as one detector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCES = 8
 FIELDS = {"answer": "response"} | {
     name: name for name in ("question", "subject", "property", "relation")
 }
-"""Column of an answer → the field of a row that is scored."""
+"""Column of an answer → field of a row that is scored."""
 
 
 def export(
@@ -27,14 +27,14 @@ def export(
     """Average the calibrated logits of the probes of all outer folds at the headline layer.
 
     Args:
-        fitted: the probes of the read-out, [layers, folds].
-        readout: such as `mlp/final`.
-        answers: those that the probes were fitted to, n rows.
-        states: clean states of the answers, [layers, n, width].
-        origin: the model and its prompt.
+        fitted: The probes of the read-out, [layers, folds].
+        readout: Read-out, such as `mlp/final`.
+        answers: The answers that the probes were fitted to, n rows.
+        states: Clean states of the answers, [layers, n, width].
+        origin: The model and its prompt.
 
     Raises:
-        AnchorscopeError: the probes are not calibrated.
+        AnchorscopeError: The probes are not calibrated.
     """
     if np.isnan(fitted.inner_auc).any():
         what, do = "the probes are not calibrated", "set `probe.scoring` to `calibrated`"

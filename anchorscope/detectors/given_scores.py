@@ -1,4 +1,4 @@
-"""Scores that something else gave, such as semantic entropy: they join the tables by id."""
+"""Scores from elsewhere, such as semantic entropy, which join the tables by id."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ FIELDS = ("id", "detector", "score")
 
 
 def read(path: str, taken: Collection[str]) -> pd.DataFrame:
-    """The rows of a file that a dataset could be: `FIELDS`; scores higher for *wrong*.
+    """Read given scores from a file in any format of a dataset.
 
-    Raises AnchorscopeError: it cannot be read, lacks a field, gives an answer two scores by one
-    detector, a score that is no number, or a detector the name of one of ours (`taken`).
+    Args:
+        path: The file. Its rows have the fields `FIELDS`. Scores are higher for *wrong*.
+        taken: Names of the methods, which no given detector may have.
+
+    Raises:
+        AnchorscopeError: The file cannot be read, a field is missing, a score is no number, a
+            detector has two scores for one answer or the name of a method.
     """
     rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:
@@ -43,10 +48,15 @@ def read(path: str, taken: Collection[str]) -> pd.DataFrame:
 def scores(
     cell: DetectionCell, rows: pd.DataFrame, where: str
 ) -> tuple[pd.DataFrame, Mapping[str, int]]:
-    """The scores of a cell's samples, calibrated on the other folds: `out_of_fold.COLUMNS`.
+    """Calibrate given scores of a cell's samples, each fold on the other folds.
 
-    And how many of the rows matched, and did not, by what. Raises AnchorscopeError: none did, or
-    some detector's scores are all the same or leave a fold one class only.
+    Returns:
+        The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, matched a
+        sample, and matched none.
+
+    Raises:
+        AnchorscopeError: No row matches, or the scores of a detector are all equal or leave only
+            one class outside a fold.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
     matching = rows.assign(place=places)[places >= 0]
@@ -67,7 +77,7 @@ def scores(
 
 
 def _calibrated(cell: DetectionCell, detector: str, rows: pd.DataFrame, where: str) -> pd.DataFrame:
-    """One detector's rows; `place` is that of the sample in the design."""
+    """Calibrate the scores of one detector. `place` is the sample's index in the design."""
     places, score = rows["place"].to_numpy(), rows["score"].to_numpy(dtype=np.float64)
     if np.ptp(score) == 0:
         raise _broken(f"all scores of the detector {detector} are {score[0]:g}", where)

@@ -24,18 +24,18 @@ class LinearScorer:
     bias: float
 
     def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
+        """Return the logits of *wrong*, float64 [n]."""
         states = samples.states[self.readout]
         return self.of_states([states[layer : layer + 1][0] for layer in self.layers])
 
     def of_states(self, states: Sequence[np.ndarray | torch.Tensor]) -> np.ndarray:
-        """The same of the states of its layers, [n, width] each."""
+        """Return the logits from the states of each layer, [n, width] each."""
         terms = [as_array(x) @ weights for x, weights in zip(states, self.weights, strict=True)]
         return np.sum(terms, axis=0) + self.bias
 
 
 def as_array(states: np.ndarray | torch.Tensor) -> np.ndarray:
-    """States as float64, whatever holds them."""
+    """Return states as a float64 array."""
     if not isinstance(states, np.ndarray):  # a tensor, maybe bfloat16 on a GPU
         return states.detach().double().cpu().numpy()
     return states.astype(np.float64)

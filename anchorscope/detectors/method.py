@@ -1,6 +1,6 @@
-"""What a method of detection is: fitted to labelled answers, it gives a scorer of others.
+"""The interface of a detection method: fitted to labelled answers, it returns a scorer of others.
 
-A scorer never gets a label, so that nothing it decides can depend on one of an answer it scores.
+A scorer never sees a label, so its scores cannot depend on the label of an answer that it scores.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ if TYPE_CHECKING:
     from anchorscope.probes.fitting import Fitted, Settings
 
 Need = Literal["before", "knockout", "p-true"]
-"""What a method reads that not every cell has:
+"""Measurements that a method may need and that some cells lack:
 
 - `before`: the clean states at the same site at the prompt's end.
 - `knockout`: the training answers' states of the read-out under the knockout.
 - `p-true`: the model's own verdict on its answer.
 """
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
-"""Columns of an answer that a method may see. Labels and what decides them are not among them."""
+"""Columns of an answer that a method may see. They exclude labels and all that decides them."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What a method may see of n answers."""
+    """The input of a method: n answers."""
 
     answers: pd.DataFrame  # `TEXT_COLUMNS`, n rows; see `text_columns`
-    readout: str  # the read-out of the figure, such as `mlp/final`
+    readout: str  # read-out of the figure, such as `mlp/final`
     states: Mapping[str, Features] = field(default_factory=dict)
-    """Read-out → states [layers, n, width]: that of the figure, and `before`."""
+    """Read-out → states [layers, n, width], for the read-out of the figure and `before`."""
     outputs: pd.DataFrame | None = None
-    """Features of the token probabilities, and `p_true`, n rows; None where not measured."""
+    """Features of the token probabilities, and `p_true`, n rows; None if not measured."""
 
     def __len__(self) -> int:
+        """Return the number of samples."""
         return len(self.answers)
 
     @property
@@ -51,7 +52,7 @@ class Samples:
         return before_answer(self.readout)
 
     def rows(self, places: np.ndarray) -> Samples:
-        """Some of the samples, by their places, int64 [rows]."""
+        """Return some of the samples, given their indices, int64 [rows]."""
         outputs = None if self.outputs is None else self.outputs.iloc[places]
         return Samples(
             self.answers.iloc[places].reset_index(drop=True),
@@ -63,29 +64,31 @@ class Samples:
 
 @dataclass(frozen=True)
 class Training:
-    """Labelled answers to fit a method to; what it chooses, it chooses by the inner folds."""
+    """Labelled answers to fit a method to. A method makes its choices on the inner folds."""
 
     samples: Samples
     label: np.ndarray  # 1 for a wrong answer, int64 [n]
     inner: np.ndarray  # inner fold of each sample, int64 [n]; linked samples share one
-    settings: Settings  # how probes are fitted: penalties, seed
+    settings: Settings  # settings of the probes: penalties, seed
     knockout: Features | None = None  # states of the read-out under the knockout
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
-    """Read-out → probes of these very samples and labels, [layers, 1], at balanced prior, where
-    they are known; others are fitted when they are needed."""
+    """Read-out → probes of these samples and labels, [layers, 1], at balanced prior. Probes that
+    are not here are fitted when a method needs them.
+    """
     device: str = "cpu"
 
     def __len__(self) -> int:
+        """Return the number of samples."""
         return len(self.samples)
 
     @property
     def log_odds(self) -> float:
-        """Of a label of 1 among the samples."""
+        """The log-odds of label 1 among the samples."""
         share = float(self.label.mean())
         return math.log(share / (1 - share))
 
     def rows(self, places: np.ndarray) -> Training:
-        """Some of the samples; the probes of all of them are not theirs."""
+        """Return some of the samples, given their indices, without the fitted probes."""
         return replace(
             self,
             samples=self.samples.rows(places),
@@ -96,12 +99,12 @@ class Training:
         )
 
     def labelled(self, label: np.ndarray) -> Training:
-        """The same samples with other labels, int64 [n], such as their pathway."""
+        """Return the samples with other labels, int64 [n], such as their pathway."""
         return replace(self, label=label, fitted={})
 
 
 def _of_rows(states: Features, places: np.ndarray) -> Features:
-    """The states of some samples."""
+    """Return the states of some samples."""
     import torch
 
     from anchorscope.passes.features import Reordered
@@ -110,10 +113,10 @@ def _of_rows(states: Features, places: np.ndarray) -> Features:
 
 
 class Scorer(Protocol):
-    """A method that was fitted. Implementations are frozen dataclasses of arrays and numbers."""
+    """A fitted method. Implementations are frozen dataclasses of arrays and numbers."""
 
     def score(self, samples: Samples, /) -> np.ndarray:
-        """Logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
+        """Return logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
         ...
 
 
@@ -122,7 +125,7 @@ class Unsupervised(Protocol):
     """A scorer that has learned only its calibration."""
 
     def raw(self, samples: Samples, /) -> np.ndarray:
-        """The score before calibration, higher for more likely wrong, float64 [n]."""
+        """Return the score before calibration, higher for more likely wrong, float64 [n]."""
         ...
 
 
@@ -131,17 +134,17 @@ Fit = Callable[[Training], Scorer]
 
 @dataclass(frozen=True)
 class Method:
-    """A way to detect wrong answers. Read whenever Snakemake starts: it loads no library."""
+    """A record of a detection method. Snakemake reads it at every start, so it loads no library."""
 
     name: str  # in tables
     label: str  # in figures
-    about: str  # what it is, in a sentence
-    source: str  # where it is fitted: `<module of methods/>:<function>`
+    about: str  # description in one phrase
+    source: str  # function that fits it: `<module of methods/>:<function>`
     needs: tuple[Need, ...] = ()
 
     @property
     def fit(self) -> Fit:
-        """Fits it."""
+        """The function that fits the method."""
         module, _, function = self.source.partition(":")
         fit: Fit = getattr(
             importlib.import_module(f"anchorscope.detectors.methods.{module}"), function
@@ -150,5 +153,5 @@ class Method:
 
 
 def text_columns(answers: pd.DataFrame) -> pd.DataFrame:
-    """What methods may see of a table of answers: `TEXT_COLUMNS`, null where not known."""
+    """Return the `TEXT_COLUMNS` of a table of answers, null where unknown."""
     return answers.reindex(columns=list(TEXT_COLUMNS)).reset_index(drop=True)

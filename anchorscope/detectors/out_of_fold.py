@@ -1,6 +1,6 @@
-"""Scores out of fold: each sample by a method that has learned neither from it nor its subject.
+"""Out-of-fold scores: the method that scores a sample has seen neither it nor its subject.
 
-The folds are those of the stored probes.
+The folds are the ones of the stored probes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from anchorscope.storage.progress import Progress
 
 COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
 """`s` is a logit of *wrong* at the share of wrong answers in the training fold. `rank` orders the
-samples of all folds: `s` less the log-odds of that share, so that folds are alike; of methods that
-learn nothing but their calibration the score before it. `condition` is `clean`, or `crossed` for
-the same answer behind the question of `partner`, an id; `source` tells what partners have in
-common, see `passes.partners.Crossing`."""
+samples of all folds: `s` minus the log-odds of that share, which makes folds comparable. For
+methods that learn only their calibration, `rank` is the score before it. `condition` is `clean`,
+or `crossed` for the same answer behind the question of `partner` (an id). `source` names what
+partners have in common, see `passes.partners.Crossing`.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,10 @@ log = logging.getLogger(__name__)
 def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     """Fit each method to every outer training fold, and score the samples outside of it.
 
-    Methods that need what was not measured are left out, and named in the log.
+    Methods that need what was not measured are left out and named in the log.
 
     Returns:
-        A row for each sample, method and condition, in the order of the samples: `COLUMNS`.
+        One row per sample, method and condition, in the order of the samples: `COLUMNS`.
     """
     able = []
     for method in methods:
@@ -59,9 +60,10 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
 def _scored(
     cell: DetectionCell, fold: int, method: Method, train: Training
 ) -> Iterator[pd.DataFrame]:
-    """What a method says of the samples of a fold, a table for each condition.
+    """Yield the scores of the samples of a fold by one method, one table per condition.
 
-    Raises AnchorscopeError: a score is not finite.
+    Raises:
+        AnchorscopeError: A score is not finite.
     """
     scorer = method.fit(train)
     of_fold = cell.design.ids[cell.design.fold == fold]

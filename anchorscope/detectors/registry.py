@@ -71,15 +71,16 @@ RECORDS = (
         ("knockout",),
     ),
 )
-"""A new method is a module and its record here."""
+"""Records of all methods. A new method takes a module and its record here."""
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record."""
 
 
 def named(names: Collection[str] | None) -> list[Method]:
-    """The methods of these names, or all, in the order of the registry.
+    """Return the methods of these names, or all, in the order of the registry.
 
-    Raises AnchorscopeError: there is no such method.
+    Raises:
+        AnchorscopeError: There is no such method.
     """
     chosen = METHODS if names is None else names
     if unknown := [name for name in chosen if name not in METHODS]:
@@ -89,11 +90,11 @@ def named(names: Collection[str] | None) -> list[Method]:
 
 
 def label_of(detector: str) -> str:
-    """What a method is called in pictures; a given detector by its own name."""
+    """Return the label of a method in pictures; a given detector keeps its own name."""
     return METHODS[detector].label if detector in METHODS else str(detector)
 
 
 def in_order(detectors: Iterable[str]) -> list[str]:
-    """Each name once: the methods in the order of the registry, then given detectors."""
+    """Return each name once: methods in the order of the registry, then given detectors."""
     there = list(dict.fromkeys(map(str, detectors)))
     return [name for name in METHODS if name in there] + [n for n in there if n not in METHODS]

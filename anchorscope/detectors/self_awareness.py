@@ -1,8 +1,8 @@
-"""Self-awareness: whether the clean states tell which pathway an answer uses.
+"""Self-awareness: whether the clean states predict which pathway an answer uses.
 
-A sample's pathway is whether the knockout flips what its own outer fold's probe says at that fold's
-headline layer. What predicts it has learned from the pathways of the training samples, which
-probes of other inner folds tell.
+The pathway of a sample is whether the knockout flips the prediction of its own outer fold's probe
+at that fold's headline layer. The predictors learn from the pathways of the training samples,
+which probes of other inner folds determine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.probes import intervals, samples
 
 PREDICTORS = ("states", "text", "score")
-"""What predicts the pathway: the clean states of any layer; question and response as text; and the
-probe's logit, its size and the class it names, which decide much of what flips."""
+"""Predictors of the pathway: the clean states of any layer; the text of question and response; and
+the probe's logit, its size and the predicted class, which largely determine what flips.
+"""
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""
 COLUMNS = (
@@ -33,10 +34,11 @@ COLUMNS = (
 
 
 def predictions(cell: DetectionCell) -> pd.DataFrame:
-    """Predict each sample's pathway out of fold; a row for each sample and predictor: `SCORES`.
+    """Predict each sample's pathway out of fold.
 
-    No rows without a knockout. In a fold whose training samples use one pathway only, all are
-    predicted alike.
+    Returns:
+        One row per sample and predictor: `SCORES`. There are no rows without a knockout. If the
+        training samples of a fold all use one pathway, its samples get equal ranks.
     """
     if cell.knockout is None:
         return pd.DataFrame(columns=list(SCORES))
@@ -64,7 +66,7 @@ def predictions(cell: DetectionCell) -> pd.DataFrame:
 
 
 def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str, np.ndarray]:
-    """What each of `PREDICTORS` says of the test samples, higher for Q-Anchored, float64 [n]."""
+    """Return each predictor's ranks of the test samples, higher for Q-Anchored, float64 [n]."""
     pathway = probe.pathways(train)
     if not probe.fittable(pathway, train.inner):
         return dict.fromkeys(PREDICTORS, np.zeros(len(test)))
@@ -82,21 +84,27 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
 
 
 def _decided_by(s: np.ndarray) -> np.ndarray:
-    """A score, its size, and the class it names, float64 [n, 3]."""
+    """Return the score, its size, and the predicted class, float64 [n, 3]."""
     return np.column_stack([s, np.abs(s), s > 0])
 
 
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """How well each predictor tells the pathway, and the states better than the others: `COLUMNS`.
+    """Estimate how well each predictor tells the pathway, and how much better the states are.
 
     Args:
-        rows: of `predictions`, of one read-out.
-        answers: of the cell.
+        rows: Rows of `predictions` at one read-out.
+        answers: Answers of the cell.
+        readout: The read-out.
+        bootstrap: Settings of the bootstrap.
+        seed: Seed of the bootstrap draws.
+
+    Returns:
+        One row per predictor: `COLUMNS`.
 
     Raises:
-        AnchorscopeError: rows and answers are not of the same samples.
+        AnchorscopeError: Rows and answers have different samples.
     """
     if not len(rows):
         return pd.DataFrame(columns=list(COLUMNS))
@@ -126,9 +134,9 @@ def table(
 
 
 def _gains(aucs: np.ndarray, level: float) -> dict[str, object]:
-    """How far the states are ahead of text and score; blank in the rows of these two.
+    """Return how far the states are ahead of text and score; blank in the rows of these two.
 
-    `aucs` are those of `PREDICTORS`, [1 + draws, predictors].
+    `aucs` are the AUCs of `PREDICTORS`, [1 + draws, predictors].
     """
     columns: dict[str, object] = {}
     for name in ("text", "score"):

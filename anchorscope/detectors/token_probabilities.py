@@ -1,4 +1,4 @@
-"""The model's own confidence: how likely it finds its answer, and whether it calls it true."""
+"""The model's own confidence: its token probabilities, and whether it calls its answer true."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ ASKS = (
     "Question: {question}\nProposed answer: {answer}\nIs the proposed answer:\n"
     " (A) {first}\n (B) {second}\nThe proposed answer is:"
 )
-"""As in Kadavath et al. (2022), without worked examples."""
+"""Prompt of Kadavath et al. (2022), without worked examples."""
 
 
 def features(written: pd.DataFrame) -> pd.DataFrame:
-    """What is made of the probabilities of each answer's tokens, see `activations.outputs`.
+    """Summarise the probabilities of each answer's tokens, see `activations.outputs`.
 
-    A row for each answer and condition: `id`, `condition` and `output.FEATURES`.
+    Returns:
+        One row per answer and condition: `id`, `condition` and `output.FEATURES`.
     """
     exact = written["exact"].astype(bool)
     columns = {}
@@ -40,17 +41,18 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
 
 
 def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
-    """Whether the model calls its answers true, behind their own and their partners' questions.
+    """Ask the model whether its answers are true, behind their own and their partners' questions.
 
     Args:
-        answers: see `activations.measured`.
-        style: of the prompts; a chat asks the model through its template.
+        loaded: The model.
+        answers: Answers, see `activations.measured`.
+        style: Style of the prompts. A chat style asks through the model's template.
 
     Returns:
-        A row for each answer, `clean`, and for those with a partner `crossed`: `COLUMNS`.
+        One `clean` row per answer, and one `crossed` row per answer with a partner: `COLUMNS`.
 
     Raises:
-        AnchorscopeError: logits that are not finite, or one row alone does not fit in memory.
+        AnchorscopeError: Logits are not finite, or a single row does not fit in memory.
     """
     questions = answers.set_index("id")["question"]
     crossed = answers[answers["crossed_partner"].notna()]
@@ -66,9 +68,10 @@ def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame
 
 
 def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndarray:
-    """How likely the model calls the answer to each question true, float64 [n].
+    """Return the probability that the model calls each answer true, float64 [n].
 
-    Of the two letters alone, and averaged over both orders, since models prefer a letter.
+    It is the probability between the two letters alone. It is averaged over both orders, because
+    models prefer a letter.
     """
     means = np.zeros(len(pairs))
     for first, second in ORDERS:
@@ -84,9 +87,9 @@ def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndar
 
 
 def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """The tokens of a question about (A) and (B), and the tokens that then tell A from B.
+    """Return the tokens of a question about (A) and (B), and the next tokens that tell A from B.
 
-    Whatever both answers begin with, such as a blank and a bracket, belongs to the question.
+    What both answers begin with, such as a blank and a bracket, belongs to the question.
     """
     how = style_of(style)
     asked = how.message(text, loaded.tokenizer)

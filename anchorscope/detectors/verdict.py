@@ -1,4 +1,4 @@
-"""What the tables of detection say, in words."""
+"""Sentences that state the results of the detection tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,19 +13,19 @@ TEXTS = tuple(FLOORS)
 OUTPUT, PROBE = ("output",), ("probe",)
 QUESTION = ("question", "before")
 MARGIN = 0.02
-"""A paired difference of AUC whose interval lies within this of 0 is nothing."""
+"""A paired difference of AUC counts as nothing if its interval lies within this of 0."""
 ALONE = 0.9
-"""A method reads the question alone if its question's share is surely above this."""
+"""A method reads the question alone if the lower end of its question share is above this."""
 Names = Mapping[str, str]
 
 
 def of_picture(auc: pd.DataFrame) -> list[str]:
-    """What is above every model of the text, and what above the plain probe."""
+    """Say which methods beat every text model, and which the plain probe."""
     return [*_beating(auc, TEXTS, "every text model"), *_beating(auc, PROBE, "the plain probe")]
 
 
 def comparing(reads: pd.DataFrame) -> str:
-    """A sentence on which methods compare question and answer in most cells."""
+    """Say which methods compare question and answer in most cells."""
     held = reads[reads["interaction"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
     return f"Interaction holds (dot) in most cells: {'; '.join(names) or 'none'}."
@@ -36,7 +36,7 @@ def _cells(table: pd.DataFrame) -> int:
 
 
 def _among(table: pd.DataFrame) -> str:
-    """Such as `of 4 cells`."""
+    """Return a phrase such as `of 4 cells`."""
     cells = _cells(table)
     return f"of {cells} cell{'s' if cells > 1 else ''}"
 
@@ -48,11 +48,14 @@ def in_words(
     models: Names,
     datasets: Names,
 ) -> list[str]:
-    """Sentences on what beats what, what does not transfer, and what only reads the question.
+    """Say which methods beat which, what does not transfer, and which read only the question.
 
     Args:
-        detection, reads, transfer: tables of one figure, at its read-out.
-        models, datasets: key → label.
+        detection: Table of detection of one figure, at its read-out.
+        reads: Table of what the methods read, likewise.
+        transfer: Table of transfer, likewise.
+        models: Key → label of a model.
+        datasets: Key → label of a dataset.
     """
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:
@@ -69,14 +72,14 @@ def in_words(
 
 
 def beats(row: Mapping[Any, Any], references: Sequence[str]) -> bool:
-    """Whether the AUC of a row is surely above that of every reference that was measured."""
+    """Return whether the AUC of a row is significantly above every reference that was measured."""
     lows = [row[f"vs_{name}_low"] for name in references]
     measured = [low for low in lows if not pd.isna(low)]
     return bool(measured) and min(measured) > 0
 
 
 def _beating(auc: pd.DataFrame, references: Sequence[str], what: str) -> list[str]:
-    """Which methods beat some references, and in how many cells."""
+    """Say which methods beat some references, and in how many cells."""
     if not {*references} & {*auc["detector"]}:
         return []
     wins: dict[str, int] = {}
@@ -87,7 +90,7 @@ def _beating(auc: pd.DataFrame, references: Sequence[str], what: str) -> list[st
 
 
 def _counted(cells: Mapping[str, int], where: str) -> str:
-    """Methods by the number of cells, the most first: `in 2 of 2 cells: probe, text`."""
+    """List methods by number of cells, the most first: `in 2 of 2 cells: probe, text`."""
     parts = []
     for number in sorted(set(cells.values()), reverse=True):
         names = [label_of(name) for name in in_order(cells) if cells[name] == number]
@@ -96,7 +99,7 @@ def _counted(cells: Mapping[str, int], where: str) -> str:
 
 
 def _added(auc: pd.DataFrame) -> list[str]:
-    """What the states add to the token probabilities, and these to the probe."""
+    """Say what the states add to the token probabilities, and these to the probe."""
     both = auc[auc["detector"] == "output+probe"]
     sentences = []
     for reference, words in (
@@ -116,7 +119,7 @@ def _added(auc: pd.DataFrame) -> list[str]:
 
 
 def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[str]:
-    """Between which datasets the probe's AUC is not surely above chance."""
+    """Say between which datasets the probe's AUC is not significantly above chance."""
     from anchorscope.figures.figure_notes import few  # loads altair
 
     away = _away(transfer)
@@ -134,7 +137,7 @@ def _transfer(transfer: pd.DataFrame, models: Names, datasets: Names) -> list[st
 
 
 def transferred(transfer: pd.DataFrame) -> str:
-    """How often the probe is worse on a dataset that it was not trained on; empty without one."""
+    """Say how often the probe is worse on a dataset it was not trained on; empty without one."""
     away = _away(transfer)
     if away.empty:
         return ""
@@ -146,13 +149,13 @@ def transferred(transfer: pd.DataFrame) -> str:
 
 
 def _away(transfer: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the probe on a dataset that it was not trained on, but those of few samples."""
+    """Return the rows of the probe on datasets it was not trained on, except rows marked thin."""
     probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
     return probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
 
 
 def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
-    """Which methods are above chance and read the question alone."""
+    """Say which methods are above chance and read the question alone."""
     if reads.empty:
         return []
     keys = ["model", "dataset", "detector"]

@@ -1,4 +1,4 @@
-"""Fitting: one probe for each layer and outer fold, its penalty, and its calibration.
+"""Fitting: one probe per layer and outer fold, with its penalty and its calibration.
 
 Neither a probe nor its calibration has seen the samples that it scores, nor any linked to them.
 """
@@ -25,35 +25,34 @@ from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 
 ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
-"""The fields of `Fitted` beside the probes."""
+"""Fields of `Fitted` other than the probes."""
 
 
 class Settings(Probe):
-    """How probes are fitted and scored: the config's `probe` section, and the seed of the folds."""
+    """Settings of the probes: the config's `probe` section, and the seed of the folds."""
 
     seed: int = 0
 
     @property
     def penalties(self) -> np.ndarray:
-        """The values of C that are fitted, ascending."""
+        """The values of C to fit, ascending."""
         return np.array([1.0]) if self.scoring == "published" else np.unique(self.grid)
 
 
 @dataclass(frozen=True)
 class Design:
-    """Which sample learns and is scored where.
+    """The folds of a cell: the samples that each probe learns from, and those that it scores.
 
-    Folds are cut once a cell; whoever needs them later takes them by id, see
-    `stored.Stored.design`.
+    Folds are cut once per cell. Later steps take them by id, see `stored.Stored.design`.
     """
 
-    where: str  # what errors name, such as a read-out
+    where: str  # name in error messages, such as a read-out
     ids: np.ndarray  # of the samples, [n]
     z: np.ndarray  # labels, [n]
     fold: np.ndarray  # outer fold, [n]
     inner: np.ndarray  # inner fold in each outer training fold, -1 outside; [folds, n]
     settings: Settings
-    salt: int | None = None  # that drew the outer folds, see `folds.assign`; None: not known here
+    salt: int | None = None  # salt that drew the outer folds, see `folds.assign`; None: unknown
 
     @property
     def outer(self) -> np.ndarray:
@@ -62,37 +61,39 @@ class Design:
 
     @property
     def inner_folds(self) -> list[tuple[int, int]]:
-        """(outer fold, inner fold) of each inner fold; none where nothing is calibrated."""
+        """(outer fold, inner fold) of each inner fold; empty if nothing is calibrated."""
         return [(k, i) for k, inner in enumerate(self.inner) for i in range(inner.max() + 1)]
 
     @property
     def uncalibrated(self) -> Design:
-        """The same without inner folds: slope 1, offset 0."""
+        """The design without inner folds: slope 1, offset 0."""
         return replace(self, inner=np.full_like(self.inner, -1))
 
     def of_draws(self, draws: int) -> np.ndarray:
-        """Which of the probes of several draws scores each sample out of fold, int64 [draws, n]."""
+        """Return the number of the probe that scores each sample in each draw, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
 
     def in_order(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table of the same samples in this order.
+        """Return the rows of a table of the same samples in the order of the design.
 
-        Raises AnchorscopeError: the table has not one row for each sample.
+        Raises:
+            AnchorscopeError: The table does not have exactly one row per sample.
         """
         rows = samples.places(table["id"], self.ids, self.where)
         return table.iloc[rows].reset_index(drop=True)
 
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
-    """Cut outer folds, and inner folds in each training fold, between linked samples.
+    """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
     Args:
-        answers: id, label, and `component`, without which the samples' own questions and subjects
-            link them; `ea_text` for `disjoint: subject+answer`.
-        where: what errors name.
+        answers: `id`, `label`, and `component`. Without `component`, the samples' own questions and
+            subjects link them. `ea_text` is needed for `disjoint: subject+answer`.
+        settings: Settings of the probes.
+        where: Name of the answers in error messages.
 
     Raises:
-        AnchorscopeError: folds cannot be cut, see `folds.assign`.
+        AnchorscopeError: Folds cannot be cut, see `folds.assign`.
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
     linked = _linked(answers, settings)
@@ -111,10 +112,16 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
 def inner_folds(
     answers: pd.DataFrame, settings: Settings, where: str, outer: int | None = None
 ) -> np.ndarray:
-    """Folds of training samples, int64 [n], drawn apart from the outer folds.
+    """Cut folds of training samples, int64 [n], independently of the outer folds.
 
-    `outer` numbers the fold that is held out, None where none is. Raises AnchorscopeError: folds
-    cannot be cut.
+    Args:
+        answers: Answers of the training samples, see `design`.
+        settings: Settings of the probes.
+        where: Name of the answers in error messages.
+        outer: Number of the fold that is held out, or None.
+
+    Raises:
+        AnchorscopeError: Folds cannot be cut.
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
     seed = f"{settings.seed}/inner" if outer is None else f"{settings.seed}/inner/{outer}"
@@ -123,7 +130,7 @@ def inner_folds(
 
 
 def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
-    """The component of each sample, by name; samples of one share a fold, object [n]."""
+    """Return the name of each sample's component, object [n]. Samples of one share a fold."""
     if "component" in answers and answers["component"].notna().all():
         linked = answers["component"].to_numpy(dtype=object)
     else:
@@ -136,7 +143,7 @@ def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
 
 
 def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
-    """Why folds cannot be cut, in words; None if they can."""
+    """Return the reason why folds cannot be cut, or None."""
     try:
         design(answers, settings)
     except AnchorscopeError as error:
@@ -147,9 +154,17 @@ def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
 def plan_passes(
     loaded: Loaded, answered: pd.DataFrame, where: str, *, conditions: Conditions, probe: Settings
 ) -> Plan:
-    """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
+    """Plan the passes of a cell, see `planning.plan`.
 
-    Raises AnchorscopeError: no probe could be fitted to what they would measure.
+    Args:
+        loaded: The model.
+        answered: Answers of the cell.
+        where: Name of the answers in error messages.
+        conditions: Settings of the conditions.
+        probe: Settings of the probes.
+
+    Raises:
+        AnchorscopeError: No probe could be fitted to the measured samples.
     """
     plan = planning.plan(
         answered,
@@ -158,7 +173,7 @@ def plan_passes(
         window=loaded.window,
         max_positions=positions(loaded.model.config),
         seed=probe.seed,
-        # A partner is of the sample's own fold: the probe has not learned from it then.
+        # A partner comes from the sample's own fold, so that the probe has not learned from it.
         fold=lambda table: design(table, probe, where).fold,
     )
     measured = answered[answered["id"].isin([sample.id for sample in plan.samples])]
@@ -168,26 +183,26 @@ def plan_passes(
 
 @dataclass(frozen=True)
 class Fitted:
-    """One probe for each layer and outer fold, with its calibration; all float64 [layers, folds].
+    """One probe per layer and outer fold, with its calibration, float64 [layers, folds] each.
 
-    Of several draws: [layers, draws · folds], one draw's probes after another's.
+    With several draws: [layers, draws · folds], the probes of one draw after another's.
     """
 
     probes: probes.Probes
     c: np.ndarray  # penalty
     t: np.ndarray  # slope
     offset: np.ndarray
-    shift: np.ndarray  # taken off the calibrated logit
+    shift: np.ndarray  # subtracted from the calibrated logit
     inner_auc: np.ndarray  # of the inner out-of-fold logits; NaN without inner folds
 
     def at(self, layers: Sequence[int]) -> Fitted:
-        """Those of some layers."""
+        """Return the probes of some layers."""
         arrays = (getattr(self, name)[list(layers)] for name in ARRAYS)
         return Fitted(self.probes.part(list(layers)), *arrays)
 
 
 def join(parts: Sequence[Fitted], axis: int = 0) -> Fitted:
-    """Several blocks of layers (axis 0) or draws (axis 1), one after the other."""
+    """Concatenate blocks of layers (axis 0) or draws (axis 1)."""
     arrays = (np.concatenate([getattr(part, name) for part in parts], axis) for name in ARRAYS)
     return Fitted(probes.join([part.probes for part in parts], axis), *arrays)
 
@@ -201,18 +216,21 @@ def fit(
     of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """All probes of all layers and draws in one solve, then C and calibration of each outer fold.
+    """Fit all probes of all layers and draws in one solve, then choose C and calibrate.
 
-    As many probes as folds for each draw, see `Design.of_draws`.
+    C and calibration are chosen for each outer fold. Each draw has as many probes as folds, see
+    `Design.of_draws`.
 
     Args:
-        x: activations, float [layers, n, width], in the order of the design.
-        c: penalties, [layers, folds]; None chooses them.
-        weights: how often each sample was drawn, [draws, n]. Slope and offset then fit the
-            out-of-fold logits of the other outer folds in place of inner ones: that gives the same
-            spread, and takes a sixth of the probes. None for each sample once.
-        of_text: whether to fit models of the text (`floors`): to features as they are, see
-            `probes.fit`, and with the C that ranks best, see `platt.strongest`.
+        x: Activations, float [layers, n, width], in the order of the design.
+        design: The folds.
+        c: Penalties, [layers, folds]; None chooses them.
+        weights: How often each sample was drawn, [draws, n]; None for each sample once. With
+            weights, slope and offset are fitted to the out-of-fold logits of the other outer folds
+            instead of inner ones. That gives the same spread with a sixth of the probes.
+        of_text: Whether to fit models of the text (`floors`): features are not standardised, see
+            `probes.fit`, and C is the one that ranks best, see `platt.strongest`.
+        device: Device to fit on.
     """
     drawn = weights is not None
     weights = np.ones((1, len(design.z))) if weights is None else weights
@@ -220,7 +238,7 @@ def fit(
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]
     masks, of_fold = training_rows(fitted_in)
-    # The problems of a draw: for each training fold one of every penalty.
+    # A draw has one problem per training fold and penalty.
     problems = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))
     rows = problems.reshape(-1, len(design.z))
@@ -237,7 +255,7 @@ def fit(
 
 
 def _calibrated_across(fitted: Fitted, x: Features, design: Design, weights: np.ndarray) -> Fitted:
-    """Slope and offset of each probe from the logits held out of the other outer folds."""
+    """Fit slope and offset of each probe to the out-of-fold logits of the other outer folds."""
     if not design.inner_folds:
         return fitted
     n, scoring_probe = len(design.z), design.of_draws(len(weights))
@@ -258,16 +276,16 @@ def _calibrated_across(fitted: Fitted, x: Features, design: Design, weights: np.
 
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
-    """Whether every probe learns from both classes, of weights [draws, n]; bool [draws]."""
+    """Return whether every probe learns from both classes, bool [draws]; weights are [draws, n]."""
     masks, _ = training_rows(design)
     wrong, everyone = weights @ (masks * design.z).T, weights @ masks.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
 
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Who learns, bool [problems, n], and in which outer fold each problem is, int64 [problems].
+    """Return the training mask, bool [problems, n], and the outer fold, int64 [problems], of fits.
 
-    The outer training folds first, then those inside each of them.
+    The outer training folds come first, then the training folds inside each of them.
     """
     outer, inner_folds = design.outer, design.inner_folds
     inside = [outer[k] & (design.inner[k] != i) for k, i in inner_folds]
@@ -283,13 +301,15 @@ def _choose(
     weights: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """The probe of each layer and outer fold with the penalty chosen for it, calibrated.
+    """Choose the penalty of each layer and outer fold, and calibrate its probe.
 
     Args:
-        every: all probes of one draw: for each of `training_rows` one of every penalty.
-        grid: the penalties, [layers, folds, penalties].
-        weights: how often each sample was drawn, [n].
-        rule: chooses the penalty, as `platt.choose` does.
+        every: All probes of one draw: one per row of `training_rows` and penalty.
+        x: Activations, float [layers, n, width].
+        design: The folds.
+        grid: The penalties, [layers, folds, penalties].
+        weights: How often each sample was drawn, [n].
+        rule: Function that chooses the penalty, such as `platt.choose`.
     """
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
@@ -315,7 +335,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray) -> np.ndarray:
-    """Log odds of z = 1 in each outer training fold, [folds]; 0 where the prior stays natural."""
+    """Return the log-odds of z = 1 in each outer training fold, [folds]; 0 at the natural prior."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
@@ -324,7 +344,10 @@ def prior_shift(design: Design, weights: np.ndarray) -> np.ndarray:
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Inner out-of-fold logits, [layers, folds, penalties, n]; NaN outside the training fold."""
+    """Return inner out-of-fold logits, [layers, folds, penalties, n].
+
+    They are NaN outside the training fold.
+    """
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
@@ -337,7 +360,10 @@ def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: 
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Scores s by the probes numbered `fold` [n] or [draws, n], float64 [layers, *fold.shape]."""
+    """Return scores s by the probes numbered `fold`, float64 [layers, *fold.shape].
+
+    `fold` is [n] or [draws, n], see `Design.of_draws`.
+    """
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()

@@ -1,8 +1,8 @@
-"""Floors: what models of the text tell of the label, which a probe must beat to mean anything.
+"""Floors: text models that predict the label, as baselines that a probe must beat.
 
-A state at the end of an answer holds the words that were read and their order, so a probe of an
-untrained network predicts whatever these predict. Each floor reads some of the text that the state
-has seen.
+A state at the end of an answer holds the words that were read and their order. So a probe of an
+untrained network predicts whatever the text predicts. Each floor reads some of the text that the
+state has seen.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ COLUMNS = {
     "c": "inverse penalty that the training fold chose",
     "s": "score, a logit at balanced classes",
 }
-"""Column of the table → what it holds."""
+"""Column of the table → description."""
 REACH = 30
-"""Words from one word to another that makes a pair with it; a page would have too many pairs."""
+"""Largest distance, in words, of two words that form a pair. It limits the pairs of a long text."""
 MOST_FEATURES = 20_000
-"""Of each kind: n-grams of characters, and pairs and places of words."""
+"""Largest number of features per kind: character n-grams, and word pairs and places."""
 LEAST_SPREAD = 1e-9
 LEAST_VARIANCE = 1e-8
-"""A direction of the features in which texts vary less, as a share of the first, is left out."""
+"""Directions of the features are left out if their variance is below this share of the first's."""
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s]")
-"""A word, a mark, or a character of a script without spaces (Chinese, Japanese)."""
+"""A word, a punctuation mark, or a character of a script without spaces (Chinese, Japanese)."""
 NGRAMS: Callable[[str], Iterable[str]] = CountVectorizer(
     analyzer="char", ngram_range=(1, 4), lowercase=False
 ).build_analyzer()
-"""The character 1- to 4-grams of a text."""
+"""Function that returns the character 1- to 4-grams of a text."""
 
 
 def order_of_words(text: str) -> list[str]:
-    """What tells the order of a text's words, lower case; marks are words, too.
+    """Return features of the order of a text's words, in lower case.
 
-    Pairs of words, the second up to `REACH` words behind the first, and each word with its place
-    from the start and from the end.
+    They are pairs of words, the second up to `REACH` words behind the first, and each word with its
+    place from the start and from the end. Punctuation marks count as words.
     """
     words = WORD.findall(text.lower())
     pairs = [
@@ -68,7 +68,7 @@ ANALYSERS: Mapping[str, Callable[[str], Iterable[str]]] = {
     "order": order_of_words,
     "whole": lambda text: [text] if text else [],
 }
-"""Kind → the features that a text holds: groups of letters, the order of words, itself."""
+"""Kind → function that returns the features of a text: n-grams, word order, or the text itself."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Part:
 
     @classmethod
     def of(cls, answers: pd.DataFrame, column: str, kind: str) -> Part:
-        """What at least two texts hold, the most frequent first, up to `MOST_FEATURES`."""
+        """Learn the features that at least two texts share: the `MOST_FEATURES` most frequent."""
         texts = _texts(answers, column)
         counted = CountVectorizer(
             analyzer=ANALYSERS[kind], binary=True, max_features=MOST_FEATURES, min_df=2
@@ -100,9 +100,12 @@ class Part:
         return cls(column, kind, vocabulary, centre, spread)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
-        """What the texts hold, 0 or 1, and lengths and their squares; float64 [n, features]."""
+        """Return the features of the texts, 0 or 1, and the lengths and their squares.
+
+        The matrix is float64 [n, features].
+        """
         texts = _texts(answers, self.column)
-        # An empty vocabulary is refused; no text holds a blank followed by nothing else.
+        # scikit-learn refuses an empty vocabulary, and no text holds a NUL character.
         known = self.vocabulary or ("\0",)
         held = CountVectorizer(
             analyzer=ANALYSERS[self.kind], binary=True, vocabulary=known, dtype=np.float64
@@ -115,7 +118,7 @@ class Part:
 
 @dataclass(frozen=True)
 class TextModel:
-    """A logit that adds up the weights of what a text holds."""
+    """A logit that adds up the weights of a text's features."""
 
     parts: tuple[Part, ...]
     weights: np.ndarray  # of the features of all parts, float64 [features]
@@ -123,24 +126,24 @@ class TextModel:
     c: float  # inverse penalty
 
     def logits(self, answers: pd.DataFrame) -> np.ndarray:
-        """Logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
+        """Return logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
         return _features(self.parts, answers) @ self.weights + self.bias
 
 
 @dataclass(frozen=True)
 class Rotated:
-    """Features of some texts, turned so that they are uncorrelated and have mean 0.
+    """Features of some texts, rotated so that they are uncorrelated and have mean 0.
 
-    A penalised regression does not change under that, and n texts span at most n dimensions. So
-    what is fitted to texts is fitted as probes are, the rotated features a layer of their own.
+    A penalised regression does not change under rotation, and n texts span at most n dimensions. So
+    text models are fitted as probes are, with the rotated features as a layer of their own.
     """
 
     x: torch.Tensor  # float32 [1, n, width]
-    turn: np.ndarray  # [n, width]: weights on x as a sum of the texts' centred features
+    turn: np.ndarray  # [n, width]: turns weights on x into factors of the texts' centred features
 
     @classmethod
     def of(cls, features: Sequence[sparse.csr_matrix]) -> Rotated:
-        """Of features side by side, each [n, features]."""
+        """Rotate features that stand side by side, each [n, features]."""
         gram = np.sum([(x @ x.T).toarray() for x in features], axis=0)
         mean = gram.mean(0)
         values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())
@@ -153,17 +156,18 @@ class Rotated:
 def fit(
     floor: str, answers: pd.DataFrame, z: np.ndarray, inner: np.ndarray, penalties: np.ndarray
 ) -> TextModel:
-    """Fit one of `FLOORS` to answers: as strong as it can be, since it is what must be beaten.
+    """Fit one of `FLOORS` to answers, as a strong baseline.
 
-    C is that of the highest AUC over inner folds, not the smallest that does nearly as well, as a
-    probe's is: that rule leaves a text model below chance where the text tells little. Calibrated
-    as a probe is.
+    C is the one with the highest AUC over inner folds. A probe takes the smallest C that does
+    nearly as well. For a text model, that rule gives an AUC below chance if the text tells little.
+    Calibration works as for a probe.
 
     Args:
+        floor: Name of the floor.
         answers: `question`, `ea_text`, `response` and, where known, `relation`.
         z: 1 for a wrong answer, [n].
-        inner: inner folds, int64 [n]; -1 for none, then the first penalty serves, uncalibrated.
-        penalties: the values of C that are tried, ascending.
+        inner: Inner folds, int64 [n]. With -1 (none) the first penalty is used, uncalibrated.
+        penalties: The values of C to try, ascending.
     """
     parts = tuple(Part.of(answers, column, kind) for column, kind in FLOORS[floor])
     features = _features(parts, answers)
@@ -181,23 +185,23 @@ def fit(
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict the label from the text, out of fold, in each of the ways of `FLOORS`.
+    """Predict the label from the text, out of fold, with each of `FLOORS`.
 
-    The folds are the probes' own, inner ones included: weights, penalty and calibration are learned
-    from the training fold alone. What a text may hold is read from all texts, whose labels have no
-    say in it.
+    The folds are the probes' own, inner ones included. Weights, penalty and calibration are learned
+    from the training fold alone. The vocabulary is read from all texts, without their labels.
 
     Args:
-        answers: id, label, `question`, `ea_text`, `response` and, where known, `relation`; rows
-            with a `dropped` reason are left.
-        design: the probes' folds.
-        draws: takes what models learned from each of its draws say, with C as found.
+        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`. Rows
+            with a `dropped` reason are ignored.
+        design: The probes' folds.
+        draws: Bootstrap draws. Their `floors` receive the scores of models refitted in each draw,
+            with C unchanged.
 
     Returns:
-        A row for each floor and sample with the columns `COLUMNS`, s a logit at balanced classes.
+        One row per floor and sample with the columns `COLUMNS`. s is a logit at balanced classes.
 
     Raises:
-        AnchorscopeError: answers, folds and draws are not of the same samples.
+        AnchorscopeError: Answers, folds and draws have different samples.
     """
     answers = design.in_order(kept(answers))
     known: dict[tuple[str, str], sparse.csr_matrix] = {}
@@ -215,18 +219,18 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
 
 @dataclass(frozen=True)
 class Learned:
-    """What models of features say out of fold, at balanced classes."""
+    """Out-of-fold scores of text models, at balanced classes."""
 
     c: np.ndarray  # inverse penalty of the model that scored a sample, [n]
     s: np.ndarray  # float64 [n]
-    again: np.ndarray  # by models learned from each of the draws, float32 [draws, n]
+    again: np.ndarray  # scores of models refitted in each draw, float32 [draws, n]
 
 
 def learn(
     features: Sequence[sparse.csr_matrix], design: Design, draws: Draws | None = None
 ) -> Learned:
     """Fit models to features side by side, each [n, features], in the folds of a design."""
-    # Whatever the settings of the probes say of scoring and prior.
+    # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
     chosen = {"scoring": "calibrated", "prior": "balanced", "penalty": 1.0, "grid": grid}
     design = replace(design, settings=design.settings.model_copy(update=chosen))
@@ -240,13 +244,13 @@ def learn(
 
 
 def _texts(answers: pd.DataFrame, column: str) -> list[str]:
-    """A column's texts, empty where there is none."""
+    """Return a column's texts, with empty strings for missing ones."""
     values = answers[column] if column in answers else [None] * len(answers)
     return [text if isinstance(text, str) else "" for text in values]
 
 
 def _lengths(texts: Sequence[str]) -> np.ndarray:
-    """The log lengths of texts in characters and words, float64 [n, 2]."""
+    """Return the log lengths of texts in characters and words, float64 [n, 2]."""
     return np.log1p([[len(text), len(text.split())] for text in texts])
 
 

@@ -1,4 +1,4 @@
-"""Intervals: percentile bootstrap over clusters of samples, the probes held fixed (see `bands`)."""
+"""Intervals: percentile bootstrap over clusters of samples, probes held fixed (see `bands`)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,37 +9,37 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Draws of whole clusters, shared by every statistic, so that differences are paired."""
+    """Draws of whole clusters, shared by every statistic so that differences are paired."""
 
-    clusters: np.ndarray  # of each sample, numbered from 0, int64 [n]
+    clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
     weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
-    seed: int = 0  # of the draws among placements of a random control
+    seed: int = 0  # seed of the draws among placements of a random control
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sums over each cluster, [..., clusters], of values [..., n]."""
+        """Sum values [..., n] over each cluster, [..., clusters]."""
         order, starts = self._by_cluster
         return np.add.reduceat(np.asarray(values, dtype=np.float64)[..., order], starts, axis=-1)
 
     @cached_property
     def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """Samples in the order of their clusters, and where each cluster starts among them."""
+        """Indices of the samples sorted by cluster, and where each cluster starts among them."""
         order = np.argsort(self.clusters, kind="stable")
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
     def totals(self, values: np.ndarray) -> np.ndarray:
-        """Sums over each draw, [draws, ...], of values [..., n]."""
+        """Sum values [..., n] over each draw, [draws, ...]."""
         sums = self.sums(values)
         flat = self.weights @ sums.reshape(-1, sums.shape[-1]).T
         return flat.reshape(len(self.weights), *sums.shape[:-1])
 
     def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Means over members [..., n] in each draw, [draws, ...]; NaN without any."""
+        """Average values over members [..., n] in each draw, [draws, ...]; NaN without members."""
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Means [draws, layers] over the ways of `each` [draws, ways, layers] that are not NaN.
+        """Average `each` [draws, ways, layers] over the ways, ignoring NaN, [draws, layers].
 
-        Each draw also draws among the placements: the ways are so many, once or several times over.
+        Each draw also draws among the placements. The number of ways is a multiple of `placements`.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -51,21 +51,21 @@ class Bootstrap:
         return ratio(np.where(exists, weights * each, 0.0).sum(1), (weights * exists).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """AUC of scores s [layers, n], [1 + draws, layers]: of all samples, then of each draw.
+        """Return the AUC of scores s [layers, n], [1 + draws, layers]: all samples, then each draw.
 
-        NaN without both classes; a sample that is NaN at a layer is left out of it.
+        It is NaN without both classes. A sample that is NaN at a layer is left out of that layer.
         """
         weights = np.concatenate([np.ones((1, self.weights.shape[1])), self.weights])
         return np.stack([_aucs(layer, z, weights, self.clusters) for layer in s], axis=1)
 
     @cached_property
     def with_all(self) -> np.ndarray:
-        """How often each sample counts, [1 + draws, n]: each once, then as in each draw."""
+        """Weights of the samples, [1 + draws, n]: once each, then as often as in each draw."""
         n = len(self.clusters)
         return np.concatenate([np.ones((1, n)), self.weights[:, self.clusters]])
 
     def clusters_in(self, members: np.ndarray) -> np.ndarray:
-        """Number of clusters that hold a member, [...], of members [..., n]."""
+        """Count the clusters with a member, [...], given members [..., n]."""
         return (self.sums(members) > 0).sum(-1)
 
 
@@ -79,45 +79,52 @@ def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> Bootstrap:
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """part / whole, NaN where whole is 0."""
+    """Divide `part` by `whole`; NaN where whole is 0."""
     part, whole = np.broadcast_arrays(np.asarray(part, dtype=np.float64), whole)
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
 
 
 def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
-    """Mean over what is not NaN; NaN where nothing is."""
+    """Average values along an axis, ignoring NaN; NaN if all are NaN."""
     exists = ~np.isnan(values)
     return ratio(np.where(exists, values, 0.0).sum(axis), exists.sum(axis))
 
 
 class Least(Protocol):
-    """With how many samples and clusters a row can be relied on."""
+    """The smallest numbers of samples and clusters with which a row is reliable."""
 
     @property
-    def min_n(self) -> int: ...
+    def min_n(self) -> int:
+        """Number of samples."""
+        ...
 
     @property
-    def min_clusters(self) -> int: ...
+    def min_clusters(self) -> int:
+        """Number of clusters."""
+        ...
 
 
 def thin(n: Any, n_clusters: Any, least: Least) -> Any:
-    """Whether samples or clusters, numbers or arrays [...], are too few to rely on."""
+    """Return whether samples or clusters, numbers or arrays [...], are too few to rely on."""
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """The columns of a statistic [1 + draws, ...]: of all samples, and the ends of its interval."""
+    """Return the columns of a statistic [1 + draws, ...]: its estimate and its interval ends.
+
+    The first value is the estimate on all samples.
+    """
     return {name: values[0], **ends(name, values[1:], level)}
 
 
 def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
-    """The columns of the ends of an interval, see `percentile`."""
+    """Return the columns of the interval ends, see `percentile`."""
     low, high = percentile(replicates, level)
     return {f"{name}_low": low, f"{name}_high": high}
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Low and high of statistics [...], from replicates [draws, ...]; draws with NaN left out."""
+    """Return low and high [...] of the interval from replicates [draws, ...], ignoring NaN."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)
@@ -127,22 +134,25 @@ def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.nda
 
 
 def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Means [layers] over members [draws, layers, n], for each draw first; NaN without any."""
+    """Average over members [draws, layers, n], first within each draw, [layers]; NaN if empty."""
     return mean_known(ratio(np.where(members, values, 0.0).sum(-1), members.sum(-1)), axis=0)
 
 
 def auc(s: np.ndarray, z: np.ndarray) -> float:
-    """Area under the ROC curve of scores s [n], ties counted half; NaN with one class."""
+    """Return the area under the ROC curve of scores s [n], ties counted half; NaN for one class."""
     return float(aucs(s, z, np.ones((1, len(s))))[0])
 
 
 def aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The same of samples that count so often, [draws], of weights [draws, n]."""
+    """Return the AUC of weighted samples, [draws], given weights [draws, n]."""
     return _aucs(s, z, weights, np.arange(len(s)))
 
 
 def _aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> np.ndarray:
-    """The same of weights of clusters, [draws, clusters]. Every sum is a whole number: exact."""
+    """Return the AUC with weighted clusters, [draws], given weights [draws, clusters].
+
+    Every sum is a sum of whole numbers, hence exact.
+    """
     low, high = (np.flatnonzero(~np.isnan(s) & (z == of_class)) for of_class in (0, 1))
     low = low[np.argsort(s[low], kind="stable")]
     below = np.zeros((len(weights), len(low) + 1))

@@ -1,7 +1,7 @@
-"""L-BFGS for many penalised logistic regressions at once that share their features.
+"""L-BFGS for many penalised logistic regressions that share their features.
 
-The objective is that of `anchorscope.probes.probes`. All problems of all layers take a step
-together; each has its own search direction and step length.
+The objective is defined in `anchorscope.probes.probes`. All problems of all layers take a step
+together. Each has its own search direction and step length.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 MEMORY = 10
-"""Past steps from which L-BFGS estimates the curvature."""
+"""Number of past steps from which L-BFGS estimates the curvature."""
 SURE = 30.0
-"""Logits beyond this are certain in float32: changes of them count in proportion to their size."""
+"""Logits beyond this are certain in float32. Their changes count in proportion to their size."""
 SLOPE_KEPT = 0.3
-"""A step is long enough when at most this share of the initial slope along it is left."""
+"""A step is accepted if at most this share of the initial slope along it is left."""
 SEARCH_STEPS = 10
-"""Most step lengths tried in one line search."""
+"""Largest number of step lengths tried in one line search."""
 WORTH_DROPPING = 0.8
-"""When fewer than this share of the problems is unsolved, the solved ones leave the tensors."""
+"""If fewer than this share of the problems is unsolved, the solved ones leave the tensors."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,14 @@ class Block:
     size: Tensor  # sum of the weights, [problems, 1]
     mean: Tensor  # of the training rows, in units of x, [layers, problems, width]
     inv_std: Tensor  # 1 / standard deviation of the training rows, [layers, problems, width]
-    # eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of the correlation
-    # matrix; rank 0 stands for uncorrelated features, values are their variances [layers, 1, width]
+    # Eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of the correlation
+    # matrix. Rank 0 means uncorrelated features. Values are then their variances,
+    # [layers, 1, width].
     vectors: Tensor
     values: Tensor
 
     def take(self, problems: Tensor, layers: Tensor | slice = slice(None)) -> Block:
-        """The same for some of the problems at some of the layers."""
+        """Return the block with some of the problems at some of the layers."""
         return replace(
             self,
             x=self.x[layers],
@@ -59,21 +60,24 @@ class Block:
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights [..., width] and bias [...] on `x`, from `w` [..., width + 1] on x̂, bias last."""
+        """Return weights [..., width] and bias [...] on `x`.
+
+        `w` [..., width + 1] are the weights on x̂, bias last.
+        """
         weights = w[..., :-1] * self.inv_std
         return weights, w[..., -1] - (weights * self.mean).sum(-1)
 
     def logits(self, w: Tensor) -> Tensor:
-        """Logits of all rows, [layers, problems, n]; linear in `w`."""
+        """Return the logits of all rows, [layers, problems, n]; linear in `w`."""
         weights, bias = self.folded(w)
         return (weights @ self.x.mT).add_(bias[..., None])
 
     def residuals(self, logits: Tensor) -> Tensor:
-        """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
+        """Return weight · (p − z), 0 outside the training rows; overwrite `logits`."""
         return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
-        """Of the objective by `w`, [layers, problems, width + 1]."""
+        """Return the gradient of the objective by `w`, [layers, problems, width + 1]."""
         total = residuals.sum(-1, keepdim=True)
         slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
         gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
@@ -81,7 +85,7 @@ class Block:
         return gradient
 
     def curvature(self, residuals: Tensor) -> Tensor:
-        """c · Σ weight · p(1−p), [layers, problems, 1].
+        """Return c · Σ weight · p(1−p), [layers, problems, 1].
 
         |p − z| is p or 1 − p, so p(1−p) = |p − z| − |p − z|².
         """
@@ -90,9 +94,9 @@ class Block:
         return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
-        """(I + curvature · correlation)⁻¹ g, the first guess of the inverse Hessian times g.
+        """Return (I + curvature · correlation)⁻¹ g, the first guess of the inverse Hessian times g.
 
-        The bias is a coordinate of its own: centred features are orthogonal to it.
+        The bias is a coordinate of its own, because centred features are orthogonal to it.
         """
         head, shrink = g[..., :-1], curvature * self.values
         if not self.vectors.numel():
@@ -105,16 +109,17 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     """Solve all problems of a block.
 
     A problem is solved when the next full step would change none of its logits by more than
-    `tolerance` (of logits beyond ±`SURE`, in proportion). It then stays as it is while the others
+    `tolerance` (for logits beyond ±`SURE`, in proportion). It then stays unchanged while the others
     go on. So its solution does not depend on the problems beside it, except that rounding may stop
     it one step earlier or later.
 
-    Returns the weights [layers, problems, width + 1] on x̂, bias last; the number of steps; and how
-    many problems were still unsolved after `max_iterations`.
+    Returns:
+        The weights [layers, problems, width + 1] on x̂, bias last; the number of steps; and the
+        number of problems that were still unsolved after `max_iterations`.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
-    # Which layers and problems of the solution the tensors below still hold.
+    # Layers and problems of the solution that the tensors below still hold.
     layers, problems = (torch.arange(size, device=w.device) for size in w.shape[:2])
     logits = w.new_zeros((*w.shape[:2], len(block.z)))
     residuals = block.residuals(logits.clone())
@@ -157,10 +162,10 @@ class _Past:
     """The last `MEMORY` steps of every problem, from which L-BFGS estimates the curvature.
 
     `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1],
-    0 where there is none yet; a new one takes the oldest one's place. `product` is s · y of each,
+    0 where there is none yet. A new step replaces the oldest. `product` is s · y of each step,
     [layers, problems, MEMORY, 1]. `inverse`, [layers, problems, MEMORY, MEMORY], is the inverse of
-    R, the upper triangle of s yᵀ with the steps in the order in which they came, but stored by
-    their places; row and column of a step that is ignored are 0.
+    R, the upper triangle of s yᵀ with the steps in chronological order. It is stored by the places
+    of the steps. Row and column of a step that is ignored are 0.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -179,7 +184,8 @@ class _Past:
     def add(self, s: Tensor, y: Tensor) -> None:
         """Add a step of every problem.
 
-        Ignored is a step whose s · y is lost in rounding, and the step of 0 of a solved problem.
+        A step is ignored if its s · y is lost in rounding, or if it is the step of 0 of a solved
+        problem.
         """
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
@@ -195,9 +201,9 @@ class _Past:
         self.steps += 1
 
     def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
-        """The search direction −H g of every problem, H the estimate of the inverse Hessian.
+        """Return the search direction −H g of every problem, with H the estimated inverse Hessian.
 
-        The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
+        This is the two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
         triangular systems: R a = s g, then Rᵀ b = diag(R) a − y H₀ (g − yᵀ a), and
         H g = H₀ (g − yᵀ a) + sᵀ b. H₀ is `Block.precondition`.
         """
@@ -211,7 +217,7 @@ class _Past:
 
 
 def _times(steps: Tensor, vector: Tensor) -> Tensor:
-    """`steps @ vector[..., None]`, but several times as fast as one small product a problem."""
+    """Return `steps @ vector[..., None]`, several times faster than a small product per problem."""
     return (steps * vector[..., None, :]).sum(-1, keepdim=True)
 
 
@@ -228,11 +234,11 @@ def _line_search(
     gradient: Tensor,
     solved: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Step lengths [layers, problems], and the residuals after these steps.
+    """Return step lengths [layers, problems], and the residuals after these steps.
 
-    Logits are linear in the step length and the objective is convex, so its slope along the
-    direction rises, and the features are not needed. The root of the slope is found by secants
-    kept inside the bracket; a step is accepted when `SLOPE_KEPT` of the initial slope is left.
+    Logits are linear in the step length and the objective is convex. So its slope along the
+    direction rises, and the features are not needed. Secants inside the bracket find the root of
+    the slope. A step is accepted when at most `SLOPE_KEPT` of the initial slope is left.
     """
     start = (gradient * direction).sum(-1)
     weights = direction[..., :-1]
@@ -254,7 +260,7 @@ def _line_search(
         span = high - low
         root = low + span * low_slope / (low_slope - high_slope)
         inside = torch.minimum(torch.maximum(root, low + 0.1 * span), high - 0.1 * span)
-        # Until the slope has turned there is no bracket yet: three times as far.
+        # Until the slope changes sign there is no bracket yet: go three times as far.
         following = torch.where(torch.isfinite(high), inside, 3 * low)
         step = torch.where(settled, step, following)
     return step, residuals

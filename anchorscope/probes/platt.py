@@ -1,4 +1,4 @@
-"""What a probe's held-out logits decide: its penalty, its calibration, a mere shift."""
+"""Penalty and calibration of a probe, chosen on its held-out logits."""
 
 import numpy as np
 
@@ -10,10 +10,14 @@ BINS = 10
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """The smallest C whose log-loss is within one standard error of the best, int64 [layers].
+    """Return the index of the smallest C within one standard error of the best, int64 [layers].
 
-    Over the inner folds `inner` [n] (Hastie, Tibshirani & Friedman, section 7.10), of inner
-    out-of-fold logits [layers, penalties, n], penalties ascending.
+    The criterion is the log-loss over inner folds (Hastie, Tibshirani & Friedman, section 7.10).
+
+    Args:
+        logits: Inner out-of-fold logits, [layers, penalties, n], penalties ascending.
+        z: Labels, [n].
+        inner: Inner fold of each sample, [n].
     """
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     folds = [inner == fold for fold in np.unique(inner)]
@@ -26,9 +30,9 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """The C whose logits rank best within the inner folds, int64 [layers]; arguments of `choose`.
+    """Return the index of the C whose logits rank best within the inner folds, int64 [layers].
 
-    The smallest of equals.
+    Ties go to the smallest C. The arguments are as in `choose`.
     """
     folds = [inner == fold for fold in np.unique(inner)]
     ranks = np.zeros(logits.shape[:2])
@@ -41,12 +45,16 @@ def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarra
 def calibrate(
     logits: np.ndarray, z: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and offset, [layers] each, that make σ(slope · logit + offset) a probability.
+    """Fit slope and offset that make σ(slope · logit + offset) a probability, [layers] each.
 
-    Maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite where
-    the logits separate the classes. A slope is at least 0.001: a probe that does worse than
-    chance inside the training fold knows nothing, and is not turned round. Of logits [layers, n];
-    `weights` [n] or [layers, n] say how often each sample counts, None for once.
+    This is maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite
+    if the logits separate the classes. A slope is at least 0.001: a probe that does worse than
+    chance inside the training fold knows nothing, and its sign is not reversed.
+
+    Args:
+        logits: Held-out logits, [layers, n].
+        z: Labels, [n].
+        weights: How often each sample counts, [n] or [layers, n]; None for once.
     """
     weights = np.broadcast_to(1.0 if weights is None else weights, logits.shape)
     wrong, right = ((weights * one).sum(-1, keepdims=True) for one in (z, 1 - z))
@@ -66,10 +74,15 @@ def calibrate(
 
 
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """What to add to each sample's logit so that the other folds' logits fit their labels.
+    """Return the offset that fits the other folds' logits to their labels, float64 [layers, n].
 
-    Maximum likelihood of the one parameter, at natural prior; a sample's own fold has no say.
-    Of out-of-fold logits [layers, n]; gives float64 [layers, n], equal within a fold.
+    The offset is the maximum likelihood of one parameter, at natural prior. It is equal within a
+    fold and does not depend on the fold's own samples.
+
+    Args:
+        logits: Out-of-fold logits, [layers, n].
+        z: Labels, [n].
+        fold: Fold of each sample, [n].
     """
     moved = np.empty(logits.shape)
     for k in np.unique(fold):
@@ -83,16 +96,16 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
 def logistic_regressions(
     rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
 ) -> np.ndarray:
-    """Weights float64 [layers, k] of logistic regressions on `rows` [layers, k, n].
+    """Fit logistic regressions on `rows` [layers, k, n]; return weights, float64 [layers, k].
 
-    By Newton's method, for a few columns; each layer's is fitted by itself. The loss is Σ weights ·
+    Newton's method suits a few columns. Each layer is fitted independently. The loss is Σ weights ·
     log-loss. A step is halved until the loss no longer rises.
 
     Args:
-        rows: a row for each feature; the constant is one, too.
-        target: between 0 and 1, [n], or [layers, n] where each layer has its own.
-        weights: how often each sample counts, like `target`.
-        fixed: added to the logits, [layers, n].
+        rows: One row per feature, the constant included.
+        target: Target between 0 and 1, [n], or [layers, n] if each layer has its own.
+        weights: How often each sample counts, like `target`.
+        fixed: Term added to the logits, [layers, n].
     """
 
     def logit(w: np.ndarray) -> np.ndarray:
@@ -126,10 +139,11 @@ def logistic_regressions(
 
 
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
+    """Return the expected calibration error of p = P(z = 1) [n] in each draw, [draws].
 
-    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class). Of samples
-    that count so often, [draws], of weights [draws, n].
+    It is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by their
+    size (Naeini et al., 2015, for one class). `weights` [draws, n] say how often each sample
+    counts.
     """
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     in_bin = (bins[:, None] == np.arange(BINS)) * (z - p)[:, None]

@@ -1,9 +1,9 @@
 """Power: how many samples a cell needs for its probe to be called a signal.
 
-The rule of `strength` asks that the AUC of the probe be surely above that of the text floors, on
-the same samples. How surely that can be told depends on n, on the balance of the classes, on how
-alike probe and floor score a sample, and on what their training adds.
-`validation/simulations/power.py` tries the rule itself on probes and floors that it trains.
+The rule of `strength` asks that the AUC of the probe be significantly above the AUC of the text
+floors, on the same samples. Its power depends on n, on the balance of the classes, on the
+correlation between the scores of probe and floor, and on the variance that their training adds.
+`validation/simulations/power.py` applies the rule to probes and floors that it trains.
 """
 
 from collections.abc import Collection
@@ -13,34 +13,34 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-"""AUC of the hardest floor, and correlation of its AUC with the probe's, that a plan assumes."""
+"""Assumed AUC of the hardest floor, and assumed correlation of its AUC with the probe's."""
 WIDENED, VARIES = 1.7, 1.2
-"""By what factor refits widen the interval of the gain, and how much more than with a fixed probe
-and floor it varies indeed: the middle of `validation/simulations/power.py`."""
+"""Factor by which refits widen the interval of the gain, and factor by which the gain really varies
+more than with a fixed probe and floor: middle values of `validation/simulations/power.py`."""
 POWER, LEVEL = 0.8, 0.95
-"""How often a signal that is there is to be called one, and the level of the interval."""
+"""Power at which samples are planned, and level of the interval."""
 MOST_GAIN = 0.1
-"""A cell that needs a higher gain in AUC to be called a signal is too small."""
+"""A cell is too small if it needs a higher gain in AUC to be called a signal."""
 USUAL_GAIN = 0.05
-"""A gain that a plan should allow for."""
+"""Gain in AUC that a plan should be able to detect."""
 
 
 def auc_error(auc: float, right: float, wrong: float) -> float:
-    """Standard error of an AUC, of so many right and wrong answers with normal scores.
+    """Return the standard error of an AUC, for normal scores of `right` and `wrong` answers.
 
-    Hanley & McNeil, Radiology 143 (1982), eq. 1; both of their Q are the chance that of two scores
-    of one class both lie on the right side of one of the other.
+    Hanley & McNeil, Radiology 143 (1982), eq. 1. Both of their Q are the probability that two
+    scores of one class both lie on the right side of a score of the other class.
     """
     z = ndtri(auc)
-    both = auc - 2 * owens_t(z, 3**-0.5)  # two normal variables of correlation .5 are both below z
+    both = auc - 2 * owens_t(z, 3**-0.5)  # P(two normal variables of correlation .5 are below z)
     variance = auc * (1 - auc) + (right + wrong - 2) * (both - auc**2)
     return float((variance / (right * wrong)) ** 0.5)
 
 
 def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
-    """Standard error of the gain in AUC of a fixed probe over a fixed floor.
+    """Return the standard error of the gain in AUC of a fixed probe over a fixed floor.
 
-    Of n samples, of which a share is wrong.
+    `n` is the number of samples, `wrong` the share of wrong answers among them.
     """
     counts = n * (1 - wrong), n * wrong
     errors = [auc_error(auc, *counts) for auc in (FLOOR + gain, FLOOR)]
@@ -48,15 +48,15 @@ def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
 
 
 def chance(gain: float, n: float, wrong: float = 0.5) -> float:
-    """How often a probe with this gain over its hardest floor is called a signal."""
+    """Return the probability that a probe with this gain over its hardest floor is a signal."""
     z = gain / gain_error(gain, n, wrong)
     return float(ndtr((z - WIDENED * ndtri((1 + LEVEL) / 2)) / VARIES))
 
 
 def least_n(gain: float, wrong: float = 0.5) -> int:
-    """The samples with which such a gain is called a signal in 8 of 10 cells.
+    """Return the number of samples with which this gain is called a signal in 8 of 10 cells.
 
-    `gain` lies above 0, and below what the floor leaves; `wrong` is the share of wrong answers.
+    `gain` lies above 0 and below what the floor leaves. `wrong` is the share of wrong answers.
     """
     few = 2 / min(wrong, 1 - wrong)  # so that each class has two
     if chance(gain, few, wrong) >= POWER:
@@ -65,7 +65,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-    """The gain with which so many samples are called a signal in 8 of 10 cells; None: none is."""
+    """Return the smallest gain that n samples show as a signal in 8 of 10 cells, or None."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -73,11 +73,11 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 
 
 def too_small(n: int, wrong: float = 0.5) -> str | None:
-    """A sentence, where a cell is too small to be called a signal; else None.
+    """Return a sentence if a cell is too small for its probe to be called a signal, else None.
 
-    Too small is one that needs a gain over its hardest floor above `MOST_GAIN`, to be called a
-    signal in 8 of 10 cases. `wrong` is its share of wrong answers, between 0 and 1; one half where
-    that is not known yet.
+    A cell is too small if it needs a gain over its hardest floor above `MOST_GAIN`, to be called a
+    signal in 8 of 10 cells. `wrong` is its share of wrong answers, between 0 and 1; one half while
+    that is unknown.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
@@ -92,7 +92,7 @@ def too_small(n: int, wrong: float = 0.5) -> str | None:
 
 
 def hopeless(labels: Collection[int]) -> str | None:
-    """The same of answers that are there, once their labels are known; 1 is wrong."""
+    """Return the sentence of `too_small` for answers with known labels (1 is wrong), or None."""
     n, wrong = len(labels), sum(labels)
     if not 0 < wrong < n:
         return None  # no folds can be cut, which says why the run ends
@@ -101,10 +101,10 @@ def hopeless(labels: Collection[int]) -> str | None:
 
 
 def _short(share: float) -> str:
-    """0.05 → `.05`."""
+    """Format a share such as 0.05 as `.05`."""
     return f"{share:.2f}".removeprefix("0")
 
 
 def _round(n: int) -> int:
-    """To two digits that count."""
+    """Round to two significant digits."""
     return round(n, 2 - len(str(n)))

@@ -1,14 +1,14 @@
 """Probes: L2-regularised logistic regressions, many of them fitted together.
 
-A problem is one probe: the rows it learns from and its penalty. The objective is that of
+A problem is one probe: its training rows and its penalty. The objective is the same as in
 scikit-learn's `LogisticRegression(C=c)` on features standardised by the problem's own training
-rows, where a row of weight two counts as two equal rows:
+rows. A row of weight two counts as two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), so that correlated
-features converge as fast as independent ones. Gram is the layer's correlation matrix, whose
-eigenvectors are computed once for all problems.
+L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p), so that
+correlated features converge as fast as independent ones. Gram is the layer's correlation matrix,
+whose eigenvectors are computed once for all problems.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
-"""Most memory of the layers solved together; if there were more, all would wait for the slowest.
-Of a GPU's memory at most half, whether or not it is free: the number of layers solved together
-changes the last digits, so it must not depend on other processes."""
+"""Most memory of the layers solved together. With more layers, all would wait for the slowest. At
+most half of a GPU's memory is used, whether or not it is free: the number of layers solved together
+changes the last digits, so it must not depend on other processes.
+"""
 
 Array = Tensor | np.ndarray
 
@@ -44,31 +45,34 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Probes:
-    """Fitted probes for features that are not standardised: the weights include that."""
+    """Fitted probes for raw features. The weights include the standardisation."""
 
     weights: Tensor  # float32 [layers, problems, width]
     bias: Tensor  # float64 [layers, problems]; features with large means need its digits
-    iterations: int = 0  # of the slowest problem
+    iterations: int = 0  # steps of the slowest problem
     unconverged: int = 0  # problems of all layers that `MAX_ITERATIONS` stopped
 
     def take(self, problems: Tensor) -> Probes:
-        """At each layer the probes numbered `problems[layer]`, int64 [layers, chosen]."""
+        """Return the probes numbered `problems[layer]` at each layer.
+
+        `problems` is int64 [layers, chosen].
+        """
         index = problems.to(self.weights.device)
         layers = torch.arange(len(index), device=index.device)[:, None]
         return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
 
     def part(self, layers: Sequence[int] | slice, problems: slice = slice(None)) -> Probes:
-        """The probes of some problems at some layers."""
+        """Return the probes of some problems at some layers."""
         here = layers, problems
         return replace(self, weights=self.weights[here], bias=self.bias[here])
 
     def logits_at(self, layer: int, rows: Tensor) -> Tensor:
-        """Logits of z = 1 at one layer, float64 [problems, n], of features [n, width]."""
+        """Return logits of z = 1 at one layer, float64 [problems, n], given features [n, width]."""
         weights = self.weights[layer].double()
         return weights @ rows.to(weights.device).double().T + self.bias[layer][:, None]
 
     def logits(self, x: Features) -> Tensor:
-        """Logits of z = 1, float64 [layers, problems, n], of features [layers, n, width]."""
+        """Return logits of z = 1, float64 [layers, problems, n]; `x` is [layers, n, width]."""
         return torch.stack([self.logits_at(k, x[k : k + 1][0]) for k in range(len(x))])
 
 
@@ -91,29 +95,30 @@ def fit(
     scaled: bool = True,
     device: str | torch.device = "cpu",
 ) -> Probes:
-    """Fit every problem at every layer, on `device`.
+    """Fit every problem at every layer.
 
     As many layers, or problems of one layer, are solved together as fit into `CPU_BYTES` or
-    `GPU_BYTES`. If memory runs out all the same, half as many are tried.
+    `GPU_BYTES`. If memory still runs out, half as many are tried.
 
     Args:
-        x: features, float [layers, n, width]; only the layers being solved are read.
-        z: labels 0 or 1, [n].
-        train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
-        c: inverse penalty of each problem, [problems] or [layers, problems].
-        scaled: whether features are standardised. Those that are not have mean 0 over all rows, and
-            are uncorrelated there.
+        x: Features, float [layers, n, width]. Only the layers being solved are read.
+        z: Labels 0 or 1, [n].
+        train_masks: Training rows of each problem, bool, or weights of at least 0, [problems, n].
+        c: Inverse penalty of each problem, [problems] or [layers, problems].
+        scaled: Whether to standardise features. If not, they must be uncorrelated and have mean 0
+            over all rows.
+        device: Device to fit on.
 
     Raises:
-        AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
-            a single problem does not fit.
+        AnchorscopeError: Features are not finite, training rows have one class only, or a single
+            problem does not fit on the GPU.
     """
     device = torch.device(device)
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
     c = c.expand(len(x), len(masks))
     _check(z, masks)
     layers, problems = _at_once(x.shape, len(masks), device)
-    # Of a part, layers keep their numbers in the whole, which errors name.
+    # The layers of a part keep their numbers in the whole, for error messages.
     whole, numbers = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
     parts: list[Probes] = []
     start = 0
@@ -136,7 +141,7 @@ def fit(
 def _solve(
     x: Part, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int, scaled: bool
 ) -> Probes:
-    """The probes of some layers; arguments as those of `fit`, c [layers, problems]."""
+    """Solve the problems of some layers. Arguments are as in `fit`, with c [layers, problems]."""
     layers = standardise(x, masks) if scaled else as_they_are(x, masks)
     weights = z.new_empty((len(x), len(masks), x.shape[2]))
     bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
@@ -163,11 +168,11 @@ def _solve(
 
 
 def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:
-    """How many layers, and how many problems of each, fit into memory; at least one of each."""
+    """Return how many layers, and how many problems of each, fit into memory; at least one each."""
     budget, (_, n, width) = CPU_BYTES, shape
     if device.type != "cpu":
         budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
-    # bytes: of a problem at one layer, of a layer while it is read, and of a layer being solved
+    # Bytes of a problem at one layer, of a layer while it is read, and of a layer being solved.
     problem = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))
     reading = 4 * n * width + 64 * n * min(width, COLUMNS)
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * problem
@@ -175,7 +180,7 @@ def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:
-    """How many layers and problems to try after so many did not fit."""
+    """Return how many layers and problems to try after these did not fit."""
     if layers == problems == 1:
         what = "one probe of one layer does not fit by itself"
         do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"

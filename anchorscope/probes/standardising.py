@@ -1,4 +1,4 @@
-"""Standardising: centres and scales the features of each layer before its probes are fitted."""
+"""Standardising: centre and scale the features of each layer before its probes are fitted."""
 
 import math
 from dataclasses import dataclass
@@ -10,13 +10,15 @@ from anchorscope.passes.features import Part
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""A feature is constant if its variance among a problem's rows is less, as a share of that among
-all rows."""
+"""A feature is constant if its variance among a problem's rows is below this share of its variance
+among all rows.
+"""
 FAR = 8.0
-"""Rows more than so many standard deviations away are left out when a feature is centred. Among n
-rows none is √n away or more, so for few rows the limit is lower."""
+"""Rows more than this many standard deviations away are left out when a feature is centred. Among n
+rows none is √n away or more, so the limit is lower for few rows.
+"""
 COLUMNS = 64
-"""Features whose statistics are computed together in float64: few enough to stay in the cache."""
+"""Number of features whose statistics are computed together in float64. They must fit the cache."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +29,19 @@ class Standardised:
     centre: Tensor  # [layers, width]
     scale: Tensor  # [layers, width]
     # Problems with equal masks share a row of `mean` and `inv_std` [layers, different, width], in
-    # units of x; `same`, int64 [problems], says which row is each problem's.
+    # units of x. `same`, int64 [problems], is the row of each problem.
     mean: Tensor
     inv_std: Tensor
     same: Tensor
-    # eigenvectors [layers, width, rank] and eigenvalues [layers, rank] of the correlation matrices;
-    # rank 0 stands for uncorrelated features, values are their variances [layers, width]
+    # Eigenvectors [layers, width, rank] and eigenvalues [layers, rank] of the correlation matrices.
+    # Rank 0 means uncorrelated features. Values are then their variances, [layers, width].
     vectors: Tensor
     values: Tensor
 
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Of some features: centre and scale [features], mean and 1 / std [problems, features]."""
+    """Centre and scale [features], mean and 1 / std [problems, features] of some features."""
 
     centre: Tensor
     scale: Tensor
@@ -50,7 +52,10 @@ class _Statistics:
 def standardise(features: Part, masks: Tensor) -> Standardised:
     """Standardise features [layers, n, width] for problems with row weights [problems, n].
 
-    Layers are read one at a time. Raises AnchorscopeError: features that are not finite.
+    Layers are read one at a time.
+
+    Raises:
+        AnchorscopeError: Features are not finite.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
@@ -78,7 +83,7 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
 
 
 def as_they_are(features: Part, masks: Tensor) -> Standardised:
-    """The same of uncorrelated features of mean 0, which keep their variances."""
+    """Return uncorrelated features of mean 0 unchanged, with their variances."""
     x = features[:].to(masks)
     layers, _, width = x.shape
     zeros, ones = x.new_zeros((layers, 1, width)), x.new_ones((layers, 1, width))
@@ -88,9 +93,9 @@ def as_they_are(features: Part, masks: Tensor) -> Standardised:
 
 
 def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> _Statistics:
-    """Write the features of `rows` [n, width], standardised, to `out`; the statistics in float32.
+    """Write the standardised features of `rows` [n, width] to `out`; return statistics in float32.
 
-    `weights` are those of the rows in each problem, [problems, n].
+    `weights` are the weights of the rows in each problem, [problems, n].
     """
     starts = range(0, rows.shape[1], COLUMNS)
     parts = [_standardise_columns(rows, weights, out, slice(k, k + COLUMNS)) for k in starts]
@@ -103,12 +108,12 @@ def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> _Statistic
 
 
 def _standardise_columns(rows: Tensor, weights: Tensor, out: Tensor, columns: slice) -> _Statistics:
-    """The same for some features; the statistics in float64.
+    """Write the standardised features of some columns to `out`; return statistics in float64.
 
-    A row far away would draw the mean away from all others and leave few digits to tell them
-    apart, so such rows do not count for the centre. A constant feature is its own centre, to the
-    last bit. A feature that is constant among a problem's rows gets 1 / std = 0, hence weight 0,
-    which the penalty would give it, too.
+    A row far away would draw the mean away from all others and leave few digits to tell them apart,
+    so such rows do not count for the centre. A constant feature is its own centre, to the last bit.
+    A feature that is constant among a problem's rows gets 1 / std = 0, hence weight 0, which the
+    penalty would give it, too.
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]
@@ -129,10 +134,10 @@ def _standardise_columns(rows: Tensor, weights: Tensor, out: Tensor, columns: sl
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, x [n, width].
+    """Return eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, given x [n, width].
 
-    Computed from xᵀx or xxᵀ, whichever is smaller. Of xxᵀ, directions in which the rows hardly
-    vary are set to 0, so that they are treated as uncorrelated.
+    They are computed from xᵀx or xxᵀ, whichever is smaller. With xxᵀ, directions in which the rows
+    hardly vary are set to 0 and so treated as uncorrelated.
     """
     n, width = x.shape
     if width <= n:

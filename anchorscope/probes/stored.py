@@ -1,6 +1,6 @@
-"""Stored probes: those of a cell's clean pass in one file, to score whatever is measured later.
+"""Stored probes of a cell's clean pass, in one file, to score whatever is measured later.
 
-A row is scored by the probe of its sample's own fold, which has never seen the sample, nor its
+A row is scored by the probe of its sample's own fold, which has seen neither the sample nor its
 subject. Nothing is fitted again.
 """
 
@@ -27,21 +27,26 @@ FOLDS = ("fold", "inner")
 class Stored:
     """The probes of a cell."""
 
-    ids: np.ndarray  # of the samples that they were fitted to, [n]
+    ids: np.ndarray  # ids of the samples that the probes were fitted to, [n]
     fold: np.ndarray  # outer fold of each, int64 [n]
     inner: np.ndarray  # inner fold in each outer training fold, -1 outside, int64 [folds, n]
     fitted: Mapping[str, Fitted]  # read-out → its probes, of every layer and outer fold
 
     @classmethod
     def of(cls, design: Design, fitted: Mapping[str, Fitted]) -> Stored:
-        """The probes that were fitted in the folds of a design."""
+        """Make the stored probes from a design and the probes that were fitted in its folds."""
         return cls(design.ids, design.fold, design.inner, fitted)
 
     def design(self, answers: pd.DataFrame, settings: Settings, where: str) -> Design:
-        """The folds of the probes, for what is fitted beside them; in the order of `ids`.
+        """Return the folds of the probes, in the order of `ids`, for what is fitted beside them.
 
-        `answers` are of the same samples in any order, `settings` those of the probes, and errors
-        name `where`. Raises AnchorscopeError: other samples.
+        Args:
+            answers: Answers of the same samples in any order.
+            settings: Settings of the probes.
+            where: Name of the answers in error messages.
+
+        Raises:
+            AnchorscopeError: The answers have other samples.
         """
         unlabelled = np.zeros(len(self.ids), dtype=np.int64)
         design = Design(where, self.ids, unlabelled, self.fold, self.inner, settings)
@@ -49,11 +54,15 @@ class Stored:
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
+        """Return scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
 
-        Of hidden states [layers, rows, width] of a read-out such as `mlp/final`; `ids` names the
-        sample of each row, one may have several. Raises AnchorscopeError: an id or a read-out that
-        the probes were not fitted to.
+        Args:
+            states: Hidden states, [layers, rows, width].
+            readout: Read-out of the states, such as `mlp/final`.
+            ids: Sample of each row. A sample may have several rows.
+
+        Raises:
+            AnchorscopeError: The probes were not fitted to an id or to the read-out.
         """
         fold = self._folds_of(readout, ids)
         return out_of_fold(self.fitted[readout], states, fold)
@@ -61,7 +70,10 @@ class Stored:
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
-        """The same at one layer, float64 [rows], in the graph of the states [rows, width]."""
+        """Return scores at one layer, float64 [rows], in the autograd graph of the states.
+
+        The states are [rows, width]. See `logits` for the other arguments.
+        """
         fold = self._folds_of(readout, ids)
         fitted = self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]
@@ -73,7 +85,11 @@ class Stored:
         return t * (raw + fitted.probes.bias[layer, fold]) + offset - shift
 
     def _folds_of(self, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Outer fold of each row's sample, int64 [rows]; errors as those of `logits`."""
+        """Return the outer fold of each row's sample, int64 [rows].
+
+        Raises:
+            AnchorscopeError: The probes were not fitted to an id or to the read-out.
+        """
         places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [id_ for id_, place in zip(ids, places, strict=True) if place < 0]
         if unknown or readout not in self.fitted:
@@ -86,9 +102,9 @@ class Stored:
 def write(path: str | Path, probes: Stored) -> None:
     """Write the probes of a cell.
 
-    Tensors `<read-out>/weights`, float32 [layers, folds, width], and `bias`, `c`, `t`, `offset`,
-    `shift`, `inner_auc`, float64 [layers, folds]; `fold`, int64 [n], and `inner`, int64 [folds, n];
-    the ids in the metadata.
+    The file holds the tensors `<read-out>/weights`, float32 [layers, folds, width], and
+    `<read-out>/bias`, likewise `c`, `t`, `offset`, `shift`, `inner_auc`, float64 [layers, folds].
+    It also holds `fold`, int64 [n], and `inner`, int64 [folds, n], and the ids in the metadata.
     """
     arrays = {name: np.asarray(getattr(probes, name), dtype=np.int64) for name in FOLDS}
     for readout, fitted in probes.fitted.items():
@@ -99,9 +115,10 @@ def write(path: str | Path, probes: Stored) -> None:
 
 
 def read(path: str | Path) -> Stored:
-    """The probes that `write` wrote.
+    """Read the probes that `write` wrote.
 
-    Raises AnchorscopeError: the file cannot be read, or holds no folds.
+    Raises:
+        AnchorscopeError: The file cannot be read, or holds no folds.
     """
     ids, arrays = read_arrays(path, "stored probes")
     if missing := [name for name in FOLDS if name not in arrays]:

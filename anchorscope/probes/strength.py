@@ -1,10 +1,10 @@
 """Strength: whether a probe knows more than models of the text that its state has read.
 
-A read-out has a signal at a layer where the AUC of its probe is surely above 0.6 and surely above
-that of every floor that applies (`floors`). "Surely" is the lower end of a clustered
-bootstrap interval; the differences are paired. That of a difference is widened by what the training
-of probe and floor adds to it (`bands`): else chance in what each has learned would pass for
-knowledge.
+A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and
+significantly above the AUC of every floor that applies (`floors`). It is significantly above if the
+lower end of a clustered bootstrap interval is. Differences are paired. The interval of a difference
+is widened by the variance that the training of probe and floor adds (`bands`). Otherwise chance in
+what each has learned would pass for knowledge.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ FLOORS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "text": (*QUESTION, *RESPONSE),
 }
 """Floor → columns of the answers and kinds of their features, see `floors`. `response` is
-all that was fed after the prompt; `text` adds up question and response."""
+all that was fed after the prompt. `text` adds up question and response.
+"""
 APPLY = {"prompt_end": ("question",)}
-"""Floors at positions that have not read the whole text; elsewhere all apply."""
+"""Floors at positions that have not read the whole text. Elsewhere all floors apply."""
 Strength = Mapping[str, np.ndarray]
-"""Column → what it holds of each layer, see `of_scores`."""
+"""Column → its values, [layers], see `of_scores`."""
 
 
 @dataclass(frozen=True)
 class Again:
-    """What probes and floors that were learned anew from each of some draws say out of fold."""
+    """Out-of-fold scores by the probes and floors refitted in each bootstrap draw."""
 
     drawn: Bootstrap  # the draws
-    s: np.ndarray  # by the probes, [draws, layers, n]
-    floors: Mapping[str, np.ndarray]  # floor → by it, [draws, n]
+    s: np.ndarray  # scores of the probes, [draws, layers, n]
+    floors: Mapping[str, np.ndarray]  # floor → its scores, [draws, n]
 
 
 def of_scores(
@@ -54,25 +55,28 @@ def of_scores(
     level: float,
     again: Again | None = None,
 ) -> Strength:
-    """How well scores s [layers, n] tell right from wrong answers, beside the hardest floor.
+    """Measure how well scores tell right from wrong answers, beside the hardest floor.
 
     Args:
-        s, position: the scores, and where they are read.
-        answers: as `samples.in_order` returns them.
-        floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
-        drawn, level: the bootstrap, and the level of its intervals.
-        again: what widens the interval of the gain; None holds probe and floors fixed.
+        s: Scores, [layers, n].
+        position: Position at which the states were read.
+        answers: Answers as `samples.in_order` returns them.
+        floors: Table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
+        drawn: The bootstrap.
+        level: Level of its intervals.
+        again: Scores of refitted probes and floors, which widen the interval of the gain; None
+            holds probe and floors fixed.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
         smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
-        `gain_high`, the AUC above that floor, paired; `signal`. By these a claim is judged:
+        `gain_high`, the AUC above that floor, paired; `signal`. Claims are judged by the others:
         `hardest`, the name of the floor, or `0.6`, that is hardest to beat; `margin`,
         `margin_error`, `margin_low`, `margin_high` and `margin_p`, the AUC above it, with the
         bootstrap's standard error and Student's t over clusters.
 
     Raises:
-        AnchorscopeError: the floors are not of the same samples.
+        AnchorscopeError: The floors have other samples.
     """
     z = answers["label"].to_numpy(dtype=np.int64)
     aucs = drawn.aucs(s, z)  # [1 + draws, layers]
@@ -127,15 +131,14 @@ def _margin(
 
 
 def _gains(drawn: Bootstrap, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """The AUC of scores [layers, n] above that of floors [floors, n] in each draw,
-    [draws, floors, layers]."""
+    """Return the AUC of scores [layers, n] above floors [floors, n], [draws, floors, layers]."""
     return drawn.aucs(s, z)[1:, None] - drawn.aucs(of_text, z)[1:, :, None]
 
 
 def _inflation(
     fixed: np.ndarray, again: Again, applying: Sequence[str], z: np.ndarray
 ) -> np.ndarray:
-    """How much more gains vary when probe and floor are learned anew, [floors, layers]."""
+    """Return how much more gains vary when probe and floor are refitted, [floors, layers]."""
     learned_anew = []
     for number, weights in enumerate(again.drawn.weights):
         one_draw = replace(again.drawn, weights=weights[None])
@@ -145,9 +148,10 @@ def _inflation(
 
 
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Floor → its score of each answer, float64 [n].
+    """Return each floor's scores of the answers, float64 [n].
 
-    Raises AnchorscopeError: the floors are not of the same samples.
+    Raises:
+        AnchorscopeError: The floors have other samples.
     """
     return {
         str(name): samples.aligned(part, answers, "s", f"floor {name}")

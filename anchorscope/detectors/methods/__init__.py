@@ -1,1 +1,1 @@
-"""What can be fitted to tell wrong answers: a module for each sort of method."""
+"""Methods that detect wrong answers, one module per kind."""

@@ -1,7 +1,7 @@
-"""Mass-mean probes: the difference of the classes' means, whitened (Marks & Tegmark, 2024).
+"""Mass-mean probes: the whitened difference of the class means (Marks & Tegmark, 2024).
 
-With the covariance within classes shrunk towards a multiple of the identity (Ledoit & Wolf, 2004),
-that is linear discriminant analysis.
+The covariance within classes is shrunk towards a multiple of the identity (Ledoit & Wolf, 2004),
+which makes this linear discriminant analysis.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anchorscope.detectors.methods.probe import by_inner_folds, calibration, hea
 
 
 def fit(train: Training) -> LinearScorer:
-    """At the probe's headline layer, calibrated by the inner folds."""
+    """Fit at the probe's headline layer, and calibrate on the inner folds."""
     readout, z = train.samples.readout, train.label
     layer = headline_layer(train, readout)
     x = train.samples.states[readout][layer : layer + 1][0].double().cpu().numpy()

@@ -1,7 +1,7 @@
-"""Mixture of probes: one for each pathway, weighted by the pathway that the states predict.
+"""Mixture of probes: one probe per pathway, weighted by the predicted pathway.
 
-After the Mixture of Probes of arXiv 2601.07422. Which pathway a training sample uses is told by
-probes of other inner folds; of a sample that is scored, the gate reads its clean states alone.
+The method follows the Mixture of Probes of arXiv 2601.07422. Probes of other inner folds determine
+the pathway of each training sample. For a sample to be scored, the gate reads only clean states.
 """
 
 from __future__ import annotations
@@ -18,58 +18,60 @@ from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SAMPLES = 20
-"""With fewer samples of a pathway its expert is the probe of all of them."""
+"""Smallest number of samples to fit an expert of a pathway. With fewer, the probe of all samples
+serves as the expert.
+"""
 LEAST_ODDS = 1e-12
 
 
 @dataclass(frozen=True)
 class RandomGate:
-    """A number between 0 and 1 that seed and id decide."""
+    """A gate that returns a random number between 0 and 1, determined by seed and id."""
 
     seed: int
 
     def score(self, samples: Samples) -> np.ndarray:
-        """Its log-odds, whatever the states are, float64 [n]."""
+        """Return the log-odds of the random number, float64 [n]; states are ignored."""
         ids = samples.answers["id"].astype(str)
         return _log_odds([seeded(f"gate/{self.seed}/{id_}").random() for id_ in ids])
 
 
 @dataclass(frozen=True)
 class MixtureScorer:
-    """The probabilities of two experts, weighted by that of the first one's pathway."""
+    """The probabilities of two experts, weighted by the gate's probability."""
 
     gate: LinearScorer | RandomGate  # logits of Q-Anchored
     experts: tuple[LinearScorer, LinearScorer]  # of Q- and of A-Anchored samples
 
     def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
+        """Return the logits of *wrong*, float64 [n]."""
         weight = sigmoid(self.gate.score(samples))
         of_question, of_answer = (sigmoid(expert.score(samples)) for expert in self.experts)
         return _log_odds(weight * of_question + (1 - weight) * of_answer)
 
 
 def _log_odds(p: ArrayLike) -> np.ndarray:
-    """Of probabilities, which are taken to be `LEAST_ODDS` from 0 and 1 at least."""
+    """Return the log-odds of probabilities, clipped to at least `LEAST_ODDS` from 0 and 1."""
     p = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
     return np.log(p / (1 - p))
 
 
 def fit_mixture(train: Training) -> MixtureScorer:
-    """Experts of the Q- and of the A-Anchored training samples, and a gate."""
+    """Fit an expert to the Q-Anchored and one to the A-Anchored training samples, and a gate."""
     pathway = probe.pathways(train)
     return MixtureScorer(gate(train, pathway), _experts(train, pathway))
 
 
 def fit_random_gate(train: Training) -> MixtureScorer:
-    """The same experts behind a gate that knows nothing."""
+    """Fit the experts of `fit_mixture` behind a random gate."""
     return MixtureScorer(RandomGate(train.settings.seed), _experts(train, probe.pathways(train)))
 
 
 def fit_vanilla_experts(train: Training) -> MixtureScorer:
-    """The same gate before experts that know nothing of pathways.
+    """Fit the gate of `fit_mixture` to experts that ignore the pathways.
 
-    Each learns from a bootstrap draw of all training samples: fitted to all, both would be the
-    probe itself.
+    Each expert learns from a bootstrap draw of all training samples. Fitted to all samples, both
+    would equal the probe.
     """
     generator = np.random.default_rng(train.settings.seed)
     n = len(train)
@@ -79,10 +81,10 @@ def fit_vanilla_experts(train: Training) -> MixtureScorer:
 
 
 def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
-    """A probe of the pathway, int64 [n], at the layer that tells it best by inner folds.
+    """Fit a probe of the pathway, int64 [n], at the layer that the inner folds choose.
 
-    All layers are tried: at the headline layer the same state decides on which side of the
-    threshold a sample lies. Where none can be fitted, the pathway's share among the samples.
+    All layers are tried, because at the headline layer the same state decides on which side of the
+    threshold a sample lies. If no probe can be fitted, the gate is the pathway's share.
     """
     if not probe.fittable(pathway, train.inner):
         return constant(train, float(pathway.mean()))
@@ -90,19 +92,19 @@ def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
 
 
 def constant(train: Training, share: float) -> LinearScorer:
-    """A gate that says the same of all samples."""
+    """Return a gate that gives all samples the same probability."""
     any_probe = probe.headline(train, train.samples.readout)
     return replace(any_probe, weights=0 * any_probe.weights, bias=float(_log_odds(share)))
 
 
 def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, LinearScorer]:
-    """The probes of the Q- and of the A-Anchored samples."""
+    """Fit the experts of the Q-Anchored and of the A-Anchored samples."""
     of_question, of_answer = (_expert(train, np.flatnonzero(pathway == one)) for one in (1, 0))
     return of_question, of_answer
 
 
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
-    """A probe of some training samples, int64 places, at the headline layer of all of them."""
+    """Fit a probe to some training samples, int64 indices, at the headline layer of all of them."""
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)

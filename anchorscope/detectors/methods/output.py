@@ -1,4 +1,4 @@
-"""The model's own confidence as a detector: token probabilities, and what it says when asked."""
+"""The model's own confidence as a detector: token probabilities, and its verdict when asked."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe
 
 SPANS = ("exact", "answer")
-"""The exact answer tokens; and all that the model wrote up to their end."""
+"""The exact answer tokens, and all that the model wrote up to their end."""
 STATISTICS = ("mean", "min", "max")
 QUANTITIES = ("logprob", "logit", "entropy")
-"""Of each token: log-probability, logit, and the entropy of the distribution it was taken from."""
+"""Per token: log-probability, logit, and the entropy of the distribution it was drawn from."""
 FEATURES = (
     *(f"{span}_{what}_{how}" for span in SPANS for what in QUANTITIES for how in STATISTICS),
     *(f"{span}_tokens" for span in SPANS),
 )
 P_TRUE = "p_true"
 LEAST = 1e-6
-"""A probability is taken to be at least so far from 0 and 1."""
+"""Probabilities are clipped to at least this far from 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class OutputScorer:
     probe: LinearScorer | None = None
 
     def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
+        """Return the logits of *wrong*, float64 [n]."""
         x = features(samples)
         if self.probe is not None:
             x = np.column_stack([x, self.probe.score(samples)])
@@ -42,29 +42,29 @@ class OutputScorer:
 
 @dataclass(frozen=True)
 class PTrueScorer:
-    """The log-odds of *false* that the model gives, calibrated."""
+    """The calibrated log-odds that the model calls its answer false."""
 
     slope: float
     offset: float
 
     def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
+        """Return the logits of *wrong*, float64 [n]."""
         return self.slope * self.raw(samples) + self.offset
 
     def raw(self, samples: Samples) -> np.ndarray:
-        """Log-odds that the model calls its answer false, float64 [n]."""
+        """Return the log-odds that the model calls its answer false, float64 [n]."""
         p = np.clip(_outputs(samples, (P_TRUE,))[:, 0], LEAST, 1 - LEAST)
         return np.log((1 - p) / p)
 
 
 def fit_output(train: Training) -> OutputScorer:
-    """A regression on all features, its penalty and calibration chosen as a probe's are."""
+    """Fit a regression on all features, with penalty and calibration chosen as for a probe."""
     fitted = probe.of_numbers(train, features(train.samples))
     return OutputScorer(fitted.weights[0], fitted.bias)
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
-    """The same with the probe's logit, which for training samples is one held out."""
+    """Fit a regression on all features and the probe's logit, held out for training samples."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     fitted = probe.of_numbers(train, np.column_stack([features(train.samples), logits]))
@@ -72,17 +72,17 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
-    """The model's verdict; its direction is given, and only its scale is learned."""
+    """Calibrate the model's verdict. Only its scale is learned, not its direction."""
     raw = PTrueScorer(1.0, 0.0).raw(train.samples)
     return PTrueScorer(*probe.calibration(train, raw))
 
 
 def features(samples: Samples) -> np.ndarray:
-    """The features of the token probabilities, float64 [n, features]."""
+    """Return the features of the token probabilities, float64 [n, features]."""
     return _outputs(samples, FEATURES)
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
-    """Columns of the table of outputs, float64 [n, columns]."""
+    """Return columns of the table of outputs, float64 [n, columns]."""
     assert samples.outputs is not None, "only the states of this cell were read"
     return samples.outputs[list(columns)].to_numpy(dtype=np.float64)

@@ -18,19 +18,19 @@ from anchorscope.probes.strength import LEAST_AUC
 
 
 def fit_probe(train: Training) -> LinearScorer:
-    """The read-out's probe at the layer of highest inner AUC, the deepest within .01 of it."""
+    """Fit the read-out's probe at the deepest layer within .01 of the highest inner AUC."""
     return headline(train, train.samples.readout)
 
 
 def fit_before(train: Training) -> LinearScorer:
-    """The same at the prompt's end: no word of the answer has been read."""
+    """Fit the probe at the prompt's end, where no word of the answer has been read."""
     return headline(train, train.samples.before)
 
 
 def fit_ensemble(train: Training) -> LinearScorer:
-    """The mean logit of the probes of all layers with an inner AUC above .6.
+    """Average the logits of the probes of all layers with an inner AUC above .6.
 
-    Those of layers near chance only add noise. Where there is none, the headline layer's.
+    Layers near chance only add noise. If no layer is above .6, use the headline layer.
     """
     readout = train.samples.readout
     fitted = learned(train, readout)
@@ -44,34 +44,34 @@ def fit_ensemble(train: Training) -> LinearScorer:
 
 
 def headline(train: Training, readout: str) -> LinearScorer:
-    """The probe of a read-out at its headline layer."""
+    """Return the probe of a read-out at its headline layer."""
     return linear(learned(train, readout), readout, headline_layer(train, readout))
 
 
 def headline_layer(train: Training, readout: str) -> int:
-    """The layer that the inner folds choose."""
+    """Return the layer that the inner folds choose."""
     return deepest_layer(learned(train, readout).inner_auc[:, 0])
 
 
 def with_probes(train: Training) -> Training:
-    """The training samples with probes of every read-out, which several methods share."""
+    """Return the training samples with probes of every read-out, which several methods share."""
     return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
 
 
 def learned(train: Training, readout: str) -> Fitted:
-    """The probes of every layer of a read-out: those that are known, else fitted now."""
+    """Return the probes of every layer of a read-out, fitted now unless they are known."""
     if readout in train.fitted:
         return train.fitted[readout]
     return fit(train, train.samples.states[readout])
 
 
 def fit(train: Training, x: Features) -> Fitted:
-    """One probe for each layer of features [layers, n, width], with its penalty and calibration."""
+    """Fit, tune and calibrate one probe per layer of features [layers, n, width]."""
     return fitting.fit(x, design(train), device=train.device)
 
 
 def design(train: Training) -> Design:
-    """One training fold that holds all samples, with its inner folds; logits at its own prior."""
+    """Return a design of one training fold that holds all samples, at natural prior."""
     calibrated = {"scoring": "calibrated", "prior": "natural"}
     return Design(
         where="the training answers",
@@ -84,7 +84,7 @@ def design(train: Training) -> Design:
 
 
 def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
-    """A calibrated probe as a scorer, its logits at the training prior."""
+    """Return a calibrated probe as a scorer, with logits at the training prior."""
     slope, offset = float(fitted.t[layer, 0]), float(fitted.offset[layer, 0])
     weights = fitted.probes.weights[layer].double().cpu().numpy()
     bias = float(fitted.probes.bias[layer, 0])
@@ -92,9 +92,12 @@ def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
 
 
 def by_inner_folds(train: Training, held_out: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Logits of the training samples, each by what learned from the other inner folds.
+    """Return logits of the training samples, each from a fit to the other inner folds.
 
-    `held_out` is told which samples are in a fold, bool [n], and gives their logits.
+    Args:
+        train: The training samples.
+        held_out: Function that takes a mask of the samples in a fold, bool [n], and returns their
+            logits.
     """
     logits = np.empty(len(train))
     for fold in np.unique(train.inner):
@@ -104,29 +107,31 @@ def by_inner_folds(train: Training, held_out: Callable[[np.ndarray], np.ndarray]
 
 
 def calibration(train: Training, logits: np.ndarray) -> tuple[float, float]:
-    """Slope and offset that make held-out logits [n] of the training samples a probability."""
+    """Return slope and offset that turn held-out logits [n] into log-odds of *wrong*."""
     slope, offset = platt.calibrate(logits[None], train.label)
     return float(slope[0]), float(offset[0])
 
 
 def of_numbers(train: Training, x: np.ndarray) -> LinearScorer:
-    """A calibrated regression on numbers [n, columns] that are no states."""
+    """Fit a calibrated regression on features [n, columns] other than states."""
     return linear(fit(train, torch.tensor(x, dtype=torch.float32)[None]), "", 0)
 
 
 def held_out(
     train: Training, readout: str, layers: list[int], states: Features | None = None
 ) -> np.ndarray:
-    """Calibrated logits of the training samples by probes of the other inner folds.
+    """Score the training samples with probes of the other inner folds.
 
-    Penalty and calibration are those of the probe of all of them.
+    Penalty and calibration come from the probe of all training samples.
 
     Args:
-        layers: at which to score.
-        states: to score, by default the clean ones that the probes learn from.
+        train: The training samples.
+        readout: Read-out, such as `mlp/final`.
+        layers: Layers at which to score.
+        states: States to score; by default the clean states that the probes learn from.
 
     Returns:
-        float64 [layers, n], at the training prior.
+        Calibrated logits at the training prior, float64 [layers, n].
     """
     fitted = learned(train, readout).at(layers)
     clean = at(train.samples.states[readout], layers)
@@ -140,14 +145,14 @@ def held_out(
 
 
 def threshold(train: Training) -> float:
-    """The logit at the training prior from which on a probe says *wrong*, as in the figures."""
+    """Return the logit at the training prior above which the figures call an answer wrong."""
     return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 
 def pathways(train: Training) -> np.ndarray:
-    """Whether the knockout flips what the probe says of each training sample, int64 [n].
+    """Return whether the knockout flips the prediction for each training sample, int64 [n].
 
-    By probes of the other inner folds, at the headline layer.
+    Predictions come from probes of the other inner folds, at the headline layer.
     """
     assert train.knockout is not None, "see `needs` of the methods"
     readout = train.samples.readout
@@ -160,7 +165,7 @@ def pathways(train: Training) -> np.ndarray:
 
 
 def fittable(label: np.ndarray, inner: np.ndarray) -> bool:
-    """Whether a probe of labels [n] can be fitted, and chosen by inner folds [n]."""
+    """Return whether a probe of labels [n] can be fitted and tuned on inner folds [n]."""
     folds = range(int(inner.max(initial=0)) + 1)
     return len(folds) > 1 and all(
         (inner == fold).any() and len(np.unique(label[inner != fold])) == 2 for fold in folds

@@ -1,7 +1,8 @@
 """SAPLMA: a small network on the states of one layer (Azaria & Mitchell, 2023).
 
-As published: hidden layers of 256, 128 and 64 units with ReLU, Adam, 5 epochs of batches of 32.
-States are standardised first: published on one model's raw states, which differ in size.
+As published: hidden layers of 256, 128 and 64 units with ReLU, Adam, 5 epochs, batches of 32.
+Unlike the published method, which used raw states of one model, states are standardised first,
+because their size differs between models.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ EPOCHS, BATCH, LEARNING_RATE = 5, 32, 1e-3
 
 @dataclass(frozen=True)
 class NetworkScorer:
-    """A network on the states of one layer, calibrated."""
+    """A calibrated network on the states of one layer."""
 
     readout: str
     layer: int
-    centre: Tensor  # of the states, float32 [width]
-    scale: Tensor  # likewise
-    network: nn.Module  # of standardised states, float64
+    centre: Tensor  # mean of the states, float32 [width]
+    scale: Tensor  # standard deviation of the states, float32 [width]
+    network: nn.Module  # takes standardised states, float64
     slope: float
     offset: float
 
     def score(self, samples: Samples) -> np.ndarray:
-        """Logits of *wrong*, float64 [n]."""
+        """Return the logits of *wrong*, float64 [n]."""
         states = samples.states[self.readout][self.layer : self.layer + 1][0].float().cpu()
         with torch.inference_mode():
             logits = self.network(((states - self.centre) / self.scale).double())[:, 0].numpy()
@@ -41,7 +42,7 @@ class NetworkScorer:
 
 
 def fit(train: Training) -> NetworkScorer:
-    """At the probe's headline layer, calibrated by the inner folds."""
+    """Fit at the probe's headline layer, and calibrate on the inner folds."""
     readout, z = train.samples.readout, train.label
     layer = headline_layer(train, readout)
     states = train.samples.states[readout][layer : layer + 1][0].float().to(train.device)
@@ -60,7 +61,7 @@ def fit(train: Training) -> NetworkScorer:
 
 
 def _trained(x: Tensor, z: np.ndarray, seed: int) -> nn.Sequential:
-    """A network fitted to standardised states [n, width]; the seed decides all that is random."""
+    """Fit a network to standardised states [n, width]. The seed determines all randomness."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         network = _network(x.shape[1]).to(x.device)
@@ -78,7 +79,7 @@ def _trained(x: Tensor, z: np.ndarray, seed: int) -> nn.Sequential:
 
 
 def _network(width: int) -> nn.Sequential:
-    """The network before training."""
+    """Return the network before training."""
     sizes = (width, *HIDDEN)
     hidden = [(nn.Linear(inputs, outputs), nn.ReLU()) for inputs, outputs in pairwise(sizes)]
     return nn.Sequential(*(part for pair in hidden for part in pair), nn.Linear(HIDDEN[-1], 1))

@@ -1,4 +1,4 @@
-"""Comparisons of detection: the AUC of every method, what it reads, and how it transfers."""
+"""Pictures that compare methods: their AUC, what they read, and how they transfer."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -36,11 +36,11 @@ COLOURS = (
     *("#8c564b", "#222222"),
 )
 TABLES = {**COLUMNS, "transfer": transfer_table.COLUMNS}
-"""What stands behind a figure's name in that of a table → its columns."""
+"""Suffix of a table's file name → its columns."""
 ROW_HEIGHT = 1.5
-"""Of a method's row, in label sizes."""
+"""Height of a method's row, in label sizes."""
 TERMS = ("pair", "answer", "question")
-"""In the order of the stacked bars: the whisker of the first starts at 0."""
+"""Order of the stacked bars. The pair's bar starts at 0, as its whisker requires."""
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
 SHARE_TIPS = {
     "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),
@@ -53,29 +53,30 @@ TRANSFER_TIPS = {
 
 
 def rows_of(table: pd.DataFrame, request: Request, name: str) -> pd.DataFrame:
-    """The rows of one of `TABLES`, with the methods' labels; none at another read-out.
+    """Return the rows of one of `TABLES` at the figure's read-out, with the methods' labels.
 
-    Raises AnchorscopeError: one of its columns is missing.
+    Raises:
+        AnchorscopeError: A column is missing.
     """
     rows = data.shown(table, request, TABLES[name])
     return rows.assign(label=rows["detector"].map(label_of))
 
 
 def methods_axis(detectors: Iterable[str]) -> Axis:
-    """The axis of methods, first to last from above."""
+    """Return the axis of methods, in order from top to bottom."""
     names = [label_of(name) for name in in_order(detectors)]
     return Axis(None, names=names, field="label", grid=True)
 
 
 def height_of(names: Axis, layout: Layout) -> float:
-    """The height of a panel with a row for each name, beside the look's own."""
+    """Return the height of a panel with one row per name, as a multiple of the look's height."""
     look, rows = layout.look, max(1, len(names.names or ()))
     return ROW_HEIGHT * look.label_size * rows / look.panel_height
 
 
 @as_chart
 def forest(table: pd.DataFrame, request: Request) -> Picture:
-    """AUC of every method: a panel for each dataset, a colour for each model."""
+    """Draw the AUC of every method: one panel per dataset, one colour per model."""
     rows = rows_of(table, request, "detection")
     rows = rows[rows["metric"] == "auroc"]
     series = {
@@ -100,7 +101,7 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What is drawn, n, intervals, and what beats the text, the output and the probe."""
+    """Write what is drawn, n, intervals, and which methods beat text, output and probe."""
     return notes.caption(
         request,
         rows,
@@ -115,7 +116,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 
 @as_chart
 def reads(table: pd.DataFrame, request: Request) -> Picture:
-    """A bar for each method of what it reads of question, answer and pair, by cell."""
+    """Draw one bar per method: what it reads of question, answer and pair, by cell."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
     rows = rows_of(table, request, "detection-reads")
     bars = data.stacked(rows, shares)
@@ -128,7 +129,7 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Stacked bars, the interval of the pair's share, and a dot where `interaction` holds."""
+    """Draw stacked bars, the interval of the pair's share, and a dot where `interaction` holds."""
     panel = figure_panel.shares(rows, frame)
     pair = alt.Chart(rows).encode(frame.y)
     pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
@@ -140,7 +141,7 @@ def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What the bars are, and which methods compare question and answer."""
+    """Write what the bars are, and which methods compare question and answer."""
     return notes.caption(
         request,
         rows,
@@ -159,7 +160,7 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
 
 @as_chart
 def transfer(table: pd.DataFrame, request: Request) -> Picture:
-    """AUC on each dataset of the probe and the text model of each other one, by model."""
+    """Draw the AUC on each dataset of the detectors fitted to each other dataset, by model."""
     rows = rows_of(table, request, "transfer")
     detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
     cells = data.numbered(rows, "auroc", n="n")
@@ -181,7 +182,7 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What the cells are, and how much is lost."""
+    """Write what the cells are, and how much is lost."""
     labels = dict(request.datasets)
     said = verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels)))
     return notes.caption(

@@ -1,9 +1,9 @@
-"""The tables and pictures of detection, by name. Read whenever Snakemake starts."""
+"""The tables and pictures of detection, by name. Snakemake reads them at every start."""
 
 from anchorscope.figures.figure_view import View
 
 TABLES = ("detection", "detection-reads", "self-awareness")
-"""What stands behind a figure's name in those of its tables that are joined from cells."""
+"""Suffixes of the file names of tables that are joined from cells."""
 COMPARISONS = "detectors.pictures.comparisons"
 
 VIEWS = {
@@ -15,4 +15,4 @@ VIEWS = {
         "Trained on one dataset, tried on another", f"{COMPARISONS}:transfer", ("transfer",)
     ),
 }
-"""What stands behind a figure's name in a picture's → the picture, in the order of the report."""
+"""Suffix of a picture's file name → the picture, in the order of the report."""

@@ -1,1 +1,1 @@
-"""How good the methods are, and what they read."""
+"""Tables that evaluate the methods and measure what they read."""

@@ -1,4 +1,4 @@
-"""The table of detection: how good each detector is, and better than which."""
+"""The table of detection: the metrics of each detector, and its differences from others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ESTIMATE = ("estimate", "ci_low", "ci_high")
 
 
 def ends(name: str) -> tuple[str, str, str]:
-    """The columns of a paired difference."""
+    """Return the columns of a paired difference."""
     return f"vs_{name}", f"vs_{name}_low", f"vs_{name}_high"
 
 
@@ -32,11 +32,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class DetectionScores:
-    """What the detectors of a cell say of its samples at one read-out."""
+    """Scores of a cell's samples by its detectors, at one read-out."""
 
     answers: pd.DataFrame  # the samples, see `samples.in_order`
-    rank: Mapping[str, np.ndarray]  # detector → what orders the samples, float64 [n]
-    s: Mapping[str, np.ndarray]  # detector → logits; NaN for samples that it did not score
+    rank: Mapping[str, np.ndarray]  # detector → values that order the samples, float64 [n]
+    s: Mapping[str, np.ndarray]  # detector → logits, float64 [n]; NaN where it gave no score
 
     @property
     def z(self) -> np.ndarray:
@@ -44,19 +44,19 @@ class DetectionScores:
         return self.answers["label"].to_numpy(dtype=np.int64)
 
     def scored_by(self, detector: str) -> np.ndarray:
-        """Which samples a detector has scored, bool [n]."""
+        """Return which samples a detector has scored, bool [n]."""
         return ~np.isnan(self.s[detector])
 
 
 def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
-    """The clean scores of one read-out, in the order of `samples.in_order`.
+    """Return the clean scores of one read-out, in the order of `samples.in_order`.
 
     Args:
-        rows: of one read-out, see `out_of_fold.COLUMNS`.
-        answers: of the cell; those without scores were not measured.
+        rows: Rows of one read-out, see `out_of_fold.COLUMNS`.
+        answers: Answers of the cell. Answers without scores were not measured.
 
     Raises:
-        AnchorscopeError: the rows are of other samples.
+        AnchorscopeError: The rows have other samples than the answers.
     """
     ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
     clean = rows[rows["condition"] == "clean"].astype({"detector": str})
@@ -71,16 +71,19 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
 
 
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
-    """A row for each detector and metric: `COLUMNS`, with clustered intervals.
+    """Compute every metric of every detector, with clustered intervals.
 
-    Differences are paired, and those of a metric between detectors: with `vs_probe` above 0 the
-    metric is larger than the probe's. They are of the samples that both have scored.
+    Differences between detectors are paired, on the samples that both have scored. A `vs_probe`
+    above 0 means that the metric is larger than the probe's.
+
+    Returns:
+        One row per detector and metric: `COLUMNS`.
     """
     drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
     computed: dict[tuple[str, bytes], Values] = {}
 
     def of(detector: str, counted: np.ndarray) -> Values:
-        """The metrics of a detector over some samples; row 0 is the estimate."""
+        """Return the metrics of a detector on some samples; row 0 is the estimate."""
         key = detector, counted.tobytes()
         if key not in computed:
             computed[key] = metrics(
@@ -118,9 +121,9 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
 def _differences(
     cell: DetectionScores, detector: str, of: Callable[[str, np.ndarray], Values], level: float
 ) -> dict[str, np.ndarray]:
-    """What every metric is above that of each other of `REFERENCES`, with ends, [metrics] each.
+    """Return the paired differences of all metrics from each other reference, [metrics] each.
 
-    `of` gives the metrics of a detector over some samples.
+    `of` returns the metrics of a detector on some samples.
     """
     columns: dict[str, np.ndarray] = {}
     for reference in [name for name in REFERENCES if name in cell.s and name != detector]:
@@ -132,6 +135,6 @@ def _differences(
 
 
 def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[str, np.ndarray]:
-    """Estimate and ends of every metric, [metrics] each."""
+    """Return estimate and interval ends of every metric, [metrics] each."""
     every = np.stack([*values.values()], axis=1)
     return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))

@@ -1,4 +1,4 @@
-"""How good scores of answers are: what detection is judged by, on every bootstrap draw at once."""
+"""Metrics of detection, computed on every bootstrap draw at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anchorscope.probes.intervals import ratio
 from anchorscope.probes.samples import sigmoid
 
 Values = dict[str, np.ndarray]
-"""Metric → its value in each draw, float64 [draws]; NaN where a draw has one class."""
+"""Metric → its value in each draw, float64 [draws]; NaN if a draw has one class."""
 
 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> Values:
@@ -22,10 +22,10 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
     - `ece`: expected calibration error, ten bins of equal width.
 
     Args:
-        rank: what orders the answers, higher for more likely wrong, float64 [n].
-        s: logits of *wrong*, whose probabilities are judged, float64 [n].
+        rank: Values that order the answers, higher for more likely wrong, float64 [n].
+        s: Logits of *wrong*, from which `brier` and `ece` are computed, float64 [n].
         z: 1 for a wrong answer, [n].
-        weights: how often each answer was drawn, [draws, n].
+        weights: How often each answer was drawn, [draws, n].
     """
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)
@@ -42,7 +42,7 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 def _average_precision(
     rank: np.ndarray, z: np.ndarray, weights: np.ndarray, usable: np.ndarray
 ) -> np.ndarray:
-    """Return the average precision in each draw, [draws]; NaN where it is not `usable` [draws]."""
+    """Return the average precision in each draw, [draws]; NaN in draws that are not `usable`."""
     values = np.full(len(weights), np.nan)
     for draw in np.flatnonzero(usable):
         values[draw] = average_precision_score(z, rank, sample_weight=weights[draw])

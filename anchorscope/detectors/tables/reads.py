@@ -1,4 +1,4 @@
-"""What each detector reads: its logit split into question, answer and pair by `crossing`."""
+"""Split of each detector's logit into question, answer and pair, as in `crossing`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anchorscope.experiments.crossing.terms import term
 from anchorscope.probes import intervals
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
-"""Quantities of crossing, with their intervals."""
+"""Quantities of `crossing` that are reported with their intervals."""
 JUDGED = ("interaction", "own_answer")
 SHARES = tuple(f"share_{term}{end}" for term in crossing.TERMS for end in ("", "_low", "_high"))
 COLUMNS = (
@@ -30,18 +30,23 @@ COLUMNS = (
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """A row for each detector that was scored behind both questions: `COLUMNS`.
+    """Split the logit of each detector that was scored behind both questions.
 
-    The shares are those of the mean squares of the terms over right answers in pairs, and add up to
-    1. Intervals hold the detectors fixed.
+    The shares are shares of the mean squares of the terms over right answers in pairs. They add up
+    to 1. Intervals hold the detectors fixed.
 
     Args:
-        rows: of one read-out, see `out_of_fold.COLUMNS`.
-        answers: of the cell; those without scores were not measured.
-        bootstrap, seed: of the intervals.
+        rows: Rows of one read-out, see `out_of_fold.COLUMNS`.
+        answers: Answers of the cell. Answers without scores were not measured.
+        readout: The read-out.
+        bootstrap: Settings of the bootstrap.
+        seed: Seed of the bootstrap draws.
+
+    Returns:
+        One row per detector: `COLUMNS`.
 
     Raises:
-        AnchorscopeError: scores and answers are not of the same samples.
+        AnchorscopeError: Scores and answers have different samples.
     """
     crossed = rows[rows["condition"] == "crossed"]
     detectors = list(dict.fromkeys(crossed["detector"]))
@@ -90,7 +95,7 @@ def _row(
 def _analysis(
     rows: pd.DataFrame, detectors: list[str], answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
 ) -> Analysis:
-    """The detectors in place of the layers of a read-out, as `crossing` takes them."""
+    """Return an analysis for `crossing` with the detectors in place of a read-out's layers."""
     layers = {name: number for number, name in enumerate(detectors)}
     as_layers = rows.assign(layer=rows["detector"].map(layers).astype(np.int64), draw=0)
     pairs = rows[rows["condition"] == "crossed"].drop_duplicates("id")
@@ -105,11 +110,11 @@ def _analysis(
 
 
 def _shares(analysis: Analysis) -> dict[str, np.ndarray]:
-    """The share of each term, and the ends of its interval, [detectors] each."""
+    """Return the share of each term, and the ends of its interval, [detectors] each."""
     pairs = Swapped.of(analysis)
     four = pairs.scores(OWN)[:, 0][..., pairs.right]  # [4, detectors, pairs]
     squares = np.stack([term(which, four) ** 2 for which in crossing.TERMS.values()])
-    # Both samples of a pair are of one cluster.
+    # Both samples of a pair lie in one cluster.
     clusters = linked(analysis).drawn.clusters[pairs.members[0, pairs.right]]
     among = np.unique(clusters, return_inverse=True)[1]
     drawn = intervals.bootstrap(among, len(analysis.drawn.weights), analysis.drawn.seed)

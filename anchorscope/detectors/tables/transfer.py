@@ -1,4 +1,4 @@
-"""Transfer: fitted to the answers on one dataset, tried on another of the same model."""
+"""Transfer: detectors fitted on one dataset and tested on another, of the same model."""
 
 from __future__ import annotations
 
@@ -33,15 +33,20 @@ def table(
     bootstrap: Bootstrap,
     seed: int,
 ) -> pd.DataFrame:
-    """A row for each pair of datasets and detector: `COLUMNS`.
+    """Test every detector on every dataset, fitted to each dataset.
 
     Layer, penalty and calibration are learned from the dataset that a detector is fitted to. Tested
     samples that share their question or subject with it are left out and counted. `vs_own` is the
-    AUC less that of the detector of the tested dataset itself, out of fold, on the same samples.
+    AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
 
     Args:
-        cells: of one model and read-out, by dataset.
-        out_of_fold: the rows of `out_of_fold.scores` of each dataset, at that read-out.
+        cells: Dataset → cell, all of one model and read-out.
+        out_of_fold: Dataset → rows of `out_of_fold.scores` at that read-out.
+        bootstrap: Settings of the bootstrap.
+        seed: Seed of the bootstrap draws.
+
+    Returns:
+        One row per pair of datasets and detector: `COLUMNS`.
     """
     fitted = {name: _fitted(one) for name, one in cells.items()}
     rows = []
@@ -62,7 +67,7 @@ def table(
 
 
 def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
-    """The detectors of a whole cell."""
+    """Fit the detectors to a whole cell."""
     train = with_probes(cell.whole())
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
@@ -70,7 +75,7 @@ def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
 def _ranks(
     scorers: Mapping[str, Scorer], cell: DetectionCell, answers: pd.DataFrame
 ) -> dict[str, np.ndarray]:
-    """Detector → its scores of a cell that it was not fitted to, in the order of the answers."""
+    """Score a cell with detectors that were fitted to another, in the order of the answers."""
     ids = pd.Index(answers["id"].astype(str), dtype=object)
     order = pd.Index(cell.design.ids).get_indexer(ids)
     return {name: scorer.score(cell.clean)[order] for name, scorer in scorers.items()}
@@ -83,12 +88,14 @@ def _rows(
     drawn: Drawn,
     bootstrap: Bootstrap,
 ) -> Iterator[dict[str, object]]:
-    """A row for each detector on one dataset, without the names of the datasets.
+    """Yield one row per detector on one dataset, without the names of the datasets.
 
     Args:
-        scored: the tested dataset, scored out of fold by detectors of its own.
-        ranks: detector → its scores, float64 [n].
-        counted: the samples that may be tested, bool [n].
+        scored: The tested dataset, scored out of fold by its own detectors.
+        ranks: Detector → its scores, float64 [n].
+        counted: Mask of the samples that may be tested, bool [n].
+        drawn: The bootstrap draws.
+        bootstrap: Settings of the bootstrap.
     """
     few = min((counted & (scored.z == one)).sum() for one in (0, 1))
     n_clusters = len(np.unique(drawn.clusters[counted]))
