@@ -81,8 +81,8 @@ class Settings:
     max_new_tokens: int = 32  # see `generate`
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     no_answer: Literal["drop", "wrong"] = "drop"
-    """How to treat a response that is no answer (`answer_anchors.no_answer`): drop it, or label it
-    like any other, which makes it wrong."""
+    """Treatment of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
+    labelled like any other, which makes it wrong."""
     # whether answers without gold answers and without a label of the user are kept
     unlabelled: bool = False
 

@@ -155,9 +155,9 @@ def _pairs(group: Sequence[Asked], times: Mapping[str, int]) -> list[tuple[Asked
 def distances(samples: Sequence[Asked], times: Mapping[str, int]) -> np.ndarray:
     """Return the rank of each pair of samples by dissimilarity, int64 [n, n]; 0 is most similar.
 
-    Pairs are ranked by the difference of log popularity, or, if no popularity is known, by that of
-    the answers' mean log-probability per token. Ties are broken by whether the answers are of the
-    same kind, then by the difference in the log of their frequency.
+    Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
+    mean log-probability per token takes its place. Ties are broken by whether the answers are of
+    the same kind, then by the difference in the log of their frequency.
 
     Args:
         samples: The samples to compare.
