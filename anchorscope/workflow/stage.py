@@ -18,7 +18,7 @@ from anchorscope.storage.records import check_funnel
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
 MAKE_CHECKPOINTS = ("train", "dequantise")
-"""Rules that make `<results>/models/<model>/`. They take minutes to hours."""
+"""Rules that make `<results>/models/<model>/`, which takes minutes to hours."""
 
 OBJECTS = 100_000
 """Number of new objects between two garbage collections.
