@@ -1,2 +1,4 @@
-"""The command `anchorscope`: what a person does around the workflow. Takes a command line; prints,
-and changes nothing but the files that it is asked to write."""
+"""The command `anchorscope`: tools for use before and after a run of the workflow.
+
+It takes a command line and prints. It changes only the files that it is asked to write.
+"""

@@ -1,4 +1,4 @@
-"""`anchorscope detect`: a detector used on the rows of a file; no config is read."""
+"""`anchorscope detect`: apply a detector to the rows of a file, without a config."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def score(
         int, typer.Option(min=1, help="Most tokens in a batch.")
     ] = BATCH_TOKENS,
 ) -> None:
-    """Say of each row how likely its answer is wrong, as JSON Lines.
+    """Write for each row the probability that its answer is wrong, as JSON Lines.
 
     Rows without a response are answered by the model. No labels are needed.
     """
     from anchorscope.detectors.detector import Detector
 
-    chosen = Detector.load(detector)  # what can be refused without a model is refused first
+    chosen = Detector.load(detector)  # errors that need no model come first
     given = [row for file in local_files(rows, None, None) for row in file_rows(file)]
     name, revision = model or chosen.origin.model, None if model else chosen.origin.revision
     if name is None:
@@ -64,9 +64,16 @@ def score(
 
 
 def load_model(name: str, revision: str | None, dtype: str) -> Loaded:
-    """Load the model of a folder or of the hub, on a GPU where there is one.
+    """Load a model from a folder or the hub, on a GPU if there is one.
 
-    Raises AnchorscopeError: no such model, see `loading.fetch` and `loading.load`.
+    Args:
+        name: A folder, or a hub id.
+        revision: Revision on the hub; None for the default.
+        dtype: Dtype of the weights.
+
+    Raises:
+        AnchorscopeError: The model cannot be fetched or loaded, see `loading.fetch` and
+            `loading.load`.
     """
     from anchorscope.workflow.devices import best_device, gpus_here
 
@@ -77,7 +84,7 @@ def load_model(name: str, revision: str | None, dtype: str) -> Loaded:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Say how many answers were scored, in a line for the screen."""
+    """Return a line that says how many answers were scored."""
     scored = table["p_wrong"].dropna()
     line = f"{len(scored):,} of {len(table):,} rows scored"
     if len(scored):

@@ -1,7 +1,8 @@
-"""`anchorscope selftest --like`: whether a model fits on this device, and how long it takes there.
+"""`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
-The model's shape is built with random weights, without a download. Passes, answers and probes are
-those of a run, on made-up prompts as long as those of the longest datasets.
+A model of this shape is built with random weights, without downloading the weights. It makes the
+same passes, answers and probes as a run, on made-up prompts as long as those of the longest
+datasets.
 """
 
 import gc
@@ -33,39 +34,39 @@ from anchorscope.workflow import resources, trials
 from anchorscope.workflow.trials import Stage, Trial, duration
 
 SHARED = {"plain": 2, "few_shot": 140, "chat": 35}
-"""Tokens that all prompts of a cell begin with, by prompt style."""
+"""Prompt style → number of tokens that all prompts of a cell begin with."""
 OWN = {"plain": 40, "few_shot": 40, "chat": 230}
-"""Further tokens of a prompt. In a chat, questions of PopQA are shown different examples."""
+"""Prompt style → number of further tokens. In a chat, PopQA's examples differ by question."""
 QUESTION, EXACT, ANSWER = 25, 6, 10
-"""Tokens of a question, of E_Q in it, and of an answer."""
+"""Numbers of tokens of a question, of E_Q in it, and of an answer."""
 SPARE = 1.1
-"""A device must have room for so many times the weights."""
+"""Least free memory of a device, as a multiple of the weights."""
 SOUGHT_ON = ("cuda",)
-"""Devices whose largest batch is sought: main memory that is full ends the process, not a try."""
+"""Devices whose largest batch is searched for. Full main memory would end the whole process."""
 MOST, LEAST = 16, 256
-"""The largest batch tried, as a multiple of `batch_tokens`; the smallest, in tokens."""
+"""Largest batch tried, as a multiple of `batch_tokens`; smallest step of the search, in tokens."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is passed through a model: prompts of one length, and the settings of a run."""
+    """The workload of a trial: prompts of one length, and the settings of a run."""
 
     config: Config
-    shared: int  # tokens that all prompts begin with
-    own: int  # further tokens of a prompt
-    vocabulary: int
+    shared: int  # number of tokens that all prompts begin with
+    own: int  # number of further tokens of a prompt
+    vocabulary: int  # number of token ids
 
     @property
     def prompt(self) -> int:
-        """Tokens of a prompt."""
+        """Number of tokens of a prompt."""
         return self.shared + self.own
 
 
 def report(config: Config, model: str, device: str) -> None:
-    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), keep and print what was found.
+    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), then store and print the trial.
 
     Raises:
-        AnchorscopeError: see `shape_of` and `measure`.
+        AnchorscopeError: See `shape_of` and `measure`.
     """
     trial = measure(config, model, torch.device(device))
     trials.keep(trial)
@@ -75,7 +76,7 @@ def report(config: Config, model: str, device: str) -> None:
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
-    """What was found, and the time of a dataset and of each figure with the model."""
+    """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
     yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
@@ -98,7 +99,7 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
 
 
 def _of_figure(config: Config, figure: str, known: tuple[Trial, ...], card: str) -> str:
-    """The time of a figure on a card, and its models whose time is not known."""
+    """Return the time of a figure on a card, and the models that were not tried on it, as text."""
     hours, unknown = 0.0, dict[str, None]()
     for model, dataset in config.cells(figure):
         trial = trials.of(known, config, model, [card])
@@ -111,15 +112,15 @@ def _of_figure(config: Config, figure: str, known: tuple[Trial, ...], card: str)
 
 
 def samples(config: Config) -> int:
-    """Questions of a dataset that sets no size of its own."""
+    """Return the number of questions of a dataset that sets no size of its own."""
     return min(config.sample_size, config.limit or config.sample_size)
 
 
 def shape_of(config: Config, model: str) -> Mapping[str, Any]:
-    """The config.json of a model of the catalogue: of its files here, as published, or of the hub.
+    """Return the config.json of a catalogue model: from local files, as shipped, or from the hub.
 
     Raises:
-        AnchorscopeError: there is none, or no model of this family can be measured.
+        AnchorscopeError: There is none, or models of this family cannot be measured.
     """
     entry = config.models[model]
     found = resources.shape(config, model)
@@ -138,7 +139,8 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
     """Measure memory and time of a model's shape on a device.
 
     Raises:
-        AnchorscopeError: no such GPU; the weights or one sample do not fit; see `shape_of`.
+        AnchorscopeError: There is no such GPU, or the weights or one sample do not fit. See also
+            `shape_of`.
     """
     entry, shape = config.models[model], shape_of(config, model)
     layers, width = families.sizes(shape, model)
@@ -165,7 +167,11 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
 def _measure_model(
     config: Config, entry: Model, shape: Mapping[str, Any], device: torch.device
 ) -> tuple[int | None, dict[Stage, tuple[float, float]]]:
-    """The largest batch, where it is sought, and what passing one batch takes, see `_timed`."""
+    """Return the largest batch that fits, and time and memory of one batch per stage.
+
+    The largest batch is in tokens; None on devices where it is not searched for. For time and
+    memory see `_timed`.
+    """
     loading.without_cudnn()
     loaded = build(shape, entry.dtype, device)
     work, largest, tokens = _work(config, entry.prompt, loaded), None, config.batch_tokens
@@ -184,7 +190,7 @@ def _measure_model(
 
 
 def _check_device(device: torch.device) -> None:
-    """Refuse a GPU that is not here."""
+    """Refuse a GPU that this machine does not have."""
     if device.type == "cpu":
         return
     if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
@@ -193,7 +199,10 @@ def _check_device(device: torch.device) -> None:
 
 
 def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.device) -> int:
-    """The bytes of a model's weights; refuses what does not fit before anything is allocated."""
+    """Return the bytes of a model's weights. Refuse a model that does not fit.
+
+    The model is built on the device `meta`, which allocates nothing.
+    """
     whole = build(shape, dtype, torch.device("meta")).model
     weights = sum(one.numel() * one.element_size() for one in whole.parameters())
     free = free_bytes(device)
@@ -208,18 +217,18 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes of memory that are free on a device."""
+    """Return the free memory of a device, in bytes."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
 
 
 def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
-    """A model of this shape with random weights, without a tokenizer: no text is read."""
+    """Build a model of this shape with random weights. It has no tokenizer, as no text is read."""
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    settings = shape.get("text_config") or shape  # of a model that also reads images
+    settings = shape.get("text_config") or shape  # for models that also read images
     model_type = families.TEXT_INSIDE.get(shape["model_type"], shape["model_type"])
     config = CONFIG_MAPPING[model_type].from_dict({**settings, "model_type": model_type})
     torch.manual_seed(0)
@@ -233,7 +242,7 @@ def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
-    """Prompts as long as those of a prompt style, within the model's positions."""
+    """Return prompts as long as those of a prompt style, within the model's positions."""
     style = style_of(prompt)
     name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
     most = families.positions(loaded.model.config) or 1 << 30
@@ -243,7 +252,7 @@ def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
 
 
 def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
-    """Random token ids of `n` prompts, the same whenever they are made."""
+    """Return random token ids of `n` prompts, the same in every call."""
     draws = Random(0)
 
     def ids(count: int) -> tuple[int, ...]:
@@ -254,7 +263,7 @@ def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
 
 
 def _samples(work: Work, n: int) -> list[Sample]:
-    """Samples that are measured under every condition: all as if answered wrongly, with a gold."""
+    """Return samples for every condition: each has a wrong answer, a gold answer and a partner."""
     prompts, start = _prompts(work, n + 1), work.prompt
     first = work.shared + max(0, work.own - QUESTION - 8)
     question = tuple(range(first, min(first + QUESTION, start - 2)))
@@ -273,14 +282,14 @@ def _samples(work: Work, n: int) -> list[Sample]:
 
 
 class _Strict(Room):
-    """Passes a batch as a whole, or not at all."""
+    """Room that does not halve a batch that does not fit."""
 
     def run(self, samples: Any, tokens: Any, work: Any) -> list[Any]:
         return [work(samples)]
 
 
 def passes(loaded: Loaded, work: Work, tokens: int) -> int:
-    """Pass one full batch under all conditions; the number of its samples."""
+    """Pass one full batch under all conditions. Return the number of its samples."""
     conditions = on(work.config.conditions.model_dump())
     rows = sum(not one.own_batch for one, _ in conditions)
     n = tokens // (rows * (work.prompt + ANSWER))
@@ -292,7 +301,7 @@ def passes(loaded: Loaded, work: Work, tokens: int) -> int:
 
 
 def answer(loaded: Loaded, work: Work, tokens: int) -> int:
-    """Generate one full batch of answers of full length; their number."""
+    """Generate one full batch of answers of full length. Return their number."""
     most = work.config.generation.max_new_tokens
     prompts = _prompts(work, max(1, tokens // (work.prompt + most)))
     ending = generation.Ending(CHAT, closing=(), eos=frozenset())
@@ -302,15 +311,20 @@ def answer(loaded: Loaded, work: Work, tokens: int) -> int:
 
 
 def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
-    """Whether batches of so many tokens fit in memory."""
+    """Return whether batches of so many tokens fit in memory."""
     calls = (partial(call, loaded, work, tokens) for call in (passes, answer))
     return all(tried(call) is not None for call in calls)
 
 
 def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """The largest number of tokens, up to `most`, that fits, to within an eighth; 0 if none does.
+    """Return the largest number of tokens that fits, to within an eighth; 0 if none fits.
 
-    Doubles from `start` on, or halves, and then searches between what fits and what does not.
+    The search doubles or halves from `start`, then bisects between sizes that fit and that do not.
+
+    Args:
+        fits: Whether batches of a number of tokens fit.
+        start: First number of tokens to try.
+        most: Largest number of tokens to try.
     """
     low, high, size = 0, most + 1, start
     while high - low > max(low // 8, LEAST):
@@ -323,13 +337,13 @@ def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
 
 
 def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
-    """Made-up answers of `n` samples, and their states in one layer, float32 [1, n, width]."""
+    """Make up answers of `n` samples, and their states in one layer, float32 [1, n, width]."""
     draws = torch.Generator().manual_seed(0)
     label = torch.randint(2, (n,), generator=draws)
     ids = [str(number) for number in range(n)]
     columns = dict.fromkeys(("id", "question", "subject", "ea_text"), ids)
     answers = pd.DataFrame({**columns, "label": label.numpy(), "dropped": None})
-    # Hidden states are badly conditioned: mixed from directions whose spread falls like 1/k.
+    # Like hidden states, these are badly conditioned: the scale of direction k falls as 1/k.
     mixed = torch.randn(width, width, generator=draws) / torch.arange(1, width + 1)[:, None]
     x = torch.randn(n, width, generator=draws)
     x[:, :8] += 0.3 * label[:, None]
@@ -339,7 +353,7 @@ def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
 def fit_layer(
     config: Config, answers: pd.DataFrame, states: torch.Tensor, device: torch.device
 ) -> int:
-    """Fit and score one layer's probes of one read-out, as for a cell; the number of samples."""
+    """Fit and score one layer's probes of one read-out. Return the number of samples."""
     settings = fitting.Settings(**config.probe.model_dump(), seed=config.seed)
     design = fitting.design(answers, settings)
     scoring = scores.CellScores(
@@ -356,20 +370,20 @@ def fit_layer(
 
 
 def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]:
-    """Seconds for one of the samples that a call passes, and the most memory in GB.
+    """Return the seconds per sample of a call, and the peak memory in GB.
 
-    On a GPU a first call is not counted, which also sets up its libraries.
+    On a GPU, the first call is not timed, since it also sets up libraries.
     """
     if device.type == "cuda":
         call()
         torch.cuda.reset_peak_memory_stats(device)
     start = time.perf_counter()
-    n = call()  # what it computes has come to main memory when it ends
+    n = call()  # returns after its results are in main memory
     return (time.perf_counter() - start) / n, peak_bytes(device) / 1e9
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory taken of a GPU since its statistics were reset; else by this process."""
+    """Return peak memory in bytes: of a GPU since its statistics were reset, or of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024

@@ -1,7 +1,7 @@
-"""`anchorscope selftest`: whether this machine measures tiny random models as the method says.
+"""`anchorscope selftest`: check on tiny random models that this machine measures correctly.
 
-Nothing is downloaded. The verdicts go into a file, to send with the report of a first run on a new
-kind of device.
+Nothing is downloaded. The verdicts are written to a file that users can send with their report of a
+first run on a new kind of device.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,20 +29,20 @@ SIZES: dict[str, Any] = {
     "bos_token_id": None, "eos_token_id": None, "num_experts": 8, "moe_intermediate_size": 48,
 }  # fmt: skip
 NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
-"""Number format → largest distance of two states by rounding alone, as a share of their length."""
+"""Dtype → largest distance of two states by rounding alone, as a share of the states' norm."""
 
 
 class Verdict(NamedTuple):
     """The result of one check."""
 
     check: str
-    about: str  # the family, number format, back-end or device that was checked
+    about: str  # family, dtype or devices that were checked
     verdict: str  # `pass`, `fail` or `skipped`
-    measured: str  # what was measured, or why it was not
+    measured: str  # measured value, or reason why there is none
 
 
 def report(device: str, path: Path) -> bool:
-    """Print the verdict of every check, and write all of them to a JSON file.
+    """Print the verdict of every check, and write all verdicts to a JSON file.
 
     Returns:
         Whether no check failed.
@@ -61,7 +61,7 @@ def report(device: str, path: Path) -> bool:
 
 
 def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
-    """The rows of docs/own.md for the families that were tried here, in Markdown."""
+    """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
     where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
     rows = [tried.head()]
     for family in FAMILIES:
@@ -73,15 +73,15 @@ def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
-    """Run every check and yield its verdicts; a check that raises has failed, the others go on."""
+    """Run every check and yield its verdicts. A check that raises fails; the others still run."""
     place = torch.device(device)
-    loading.without_cudnn()  # as where a model is loaded
+    loading.without_cudnn()  # as when a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
     checks += [(dtype, partial(_noise, families[0], place, dtype)) for dtype in NOISE]
     for about, check in [*checks, ("all GPUs", _copies)]:
         try:
             yield from check()
-        except Exception as error:  # whatever a new device raises belongs into the report
+        except Exception as error:  # any error of a new device belongs in the report
             yield Verdict("error", about, "fail", f"{type(error).__name__}: {error}")
 
 
@@ -90,12 +90,12 @@ def _verdict(check: str, about: str, holds: bool, measured: str) -> Verdict:
 
 
 def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
-    """A random model of a family, without a tokenizer: no text is read."""
+    """Build a random model of a family. It has no tokenizer, as no text is read."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
     sizes = dict(SIZES)
-    if family == "falcon":  # its config computes this one
+    if family == "falcon":  # Falcon's config computes it
         del sizes["head_dim"]
     config = AutoConfig.for_model(family, **sizes)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
@@ -105,7 +105,7 @@ def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
 
 
 def _planned() -> Plan:
-    """Random tokens of different lengths, with E_Q in two runs, and two samples in a batch."""
+    """Plan samples of random tokens and different lengths, with E_Q in two runs."""
     draws, rows = Random(0), []
     for length in (24, 31, 38, 45):
         start = length - 6
@@ -127,7 +127,7 @@ def _planned() -> Plan:
 
 
 def _states(loaded: Loaded, planned: Plan) -> dict[tuple[str, str], torch.Tensor]:
-    """(sample, condition) → `resid` at the final token, [layers, width]."""
+    """Return (sample, condition) → `resid` at the final token, [layers, width]."""
     return {
         (planned.samples[number].id, name.partition(".")[0]): states[place]
         for batch, tensors in runner.measure(loaded, planned, ["resid/final"])
@@ -137,13 +137,16 @@ def _states(loaded: Loaded, planned: Plan) -> dict[tuple[str, str], torch.Tensor
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Largest distance of states [..., width], as a share of the second state's length."""
+    """Return the largest distance of states [..., width], relative to the norm of `other`."""
     one, other = one.float().cpu(), other.float().cpu()
     return float(((one - other).norm(dim=-1) / other.norm(dim=-1)).max())
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """The one pass of a family against the plain model, the literal loop, and a second run."""
+    """Compare one pass of a family with the plain model, a literal loop, and a second run.
+
+    The literal loop passes each sample alone, once per layer, with the cut in layers up to it.
+    """
     loaded, planned = tiny(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
     from_plain = from_loop = moved = 0.0
@@ -163,9 +166,9 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 
 @torch.inference_mode()
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
-    """States of one unpadded row after all blocks but the last, [layers - 1, width].
+    """Return the states of one unpadded row after all blocks but the last, [layers - 1, width].
 
-    In layers up to `deepest` attention to E_Q is cut; in no layer if it is None.
+    Attention to E_Q is cut in layers up to `deepest`, or in no layer if it is None.
     """
     ids = torch.tensor([sample.input_ids], device=loaded.device)
     options = {"output_hidden_states": True, "use_cache": False}
@@ -188,7 +191,7 @@ def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.
 
 
 def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
-    """The distance of the same rows in another batch and without our mask."""
+    """Compare states with those of the same rows in another batch and without our mask."""
     states = _states(tiny(family, device, dtype), _planned())
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
@@ -196,7 +199,7 @@ def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
 
 
 def _copies() -> Iterator[Verdict]:
-    """Copies between GPUs: broken peer-to-peer copies arrive as finite garbage."""
+    """Check copies between GPUs, since broken peer-to-peer copies arrive as finite garbage."""
     gpus, sent = range(torch.cuda.device_count()), torch.randn(1 << 22)
     if len(gpus) < 2:
         yield Verdict("copies", "between GPUs", "skipped", f"{len(gpus)} GPUs")

@@ -1,3 +1,5 @@
-"""What a language model does here: it answers the prompts, and passes them again under
-interventions. Takes prompts and a checkpoint; gives answers, and hidden states at the read-outs
-under each condition."""
+"""Language models: load a checkpoint and generate the answers to prompts.
+
+The package checks checkpoints and tokenizers, generates and labels answers, and freezes their token
+ids. Hidden states are read in `anchorscope.passes`.
+"""

@@ -1,6 +1,6 @@
-"""Answers: what the model says to each prompt, where the answer proper stands, and its label.
+"""Answers: generate the answer to each prompt, find its exact answer tokens, and label it.
 
-Token ids are frozen here: every later stage passes exactly these ids through the model.
+Token ids are frozen here. Every later stage passes exactly these ids through the model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anchorscope.styles import Style, gap, style_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-MANY_THOUGHTS = 0.1  # share of replies that open with thoughts, above which it is said
+MANY_THOUGHTS = 0.1  # share of replies that open with thoughts above which a warning is logged
 log = logging.getLogger(__name__)
 
 NO_ANCHOR = "no answer anchor"
@@ -63,7 +63,7 @@ COLUMNS = {
     "dropped": "[why](what-goes-wrong.md#dropped-samples) the answer is not measured, or null",
     **dict.fromkeys(CARRIED, "as in the questions"),
 }
-"""Column of the table → what it holds."""
+"""Column of the answers table → description."""
 TYPES = {
     **dict.fromkeys(
         "prompt_length ea_start ea_end final gold_start gold_end label".split(), "Int64"
@@ -75,33 +75,33 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How prompts are answered."""
+    """Settings for answering prompts."""
 
-    style: str  # of the prompts, a name of `styles.STYLES`
+    style: str  # prompt style, a key of `styles.STYLES`
     max_new_tokens: int = 32  # see `generate`
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     no_answer: Literal["drop", "wrong"] = "drop"
-    """What becomes of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
+    """Treatment of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
     labelled like any other, which makes it wrong."""
-    # whether an answer that no gold and no label of the user's tells right or wrong is kept
+    # whether answers without gold answers and without a label of the user are kept
     unlabelled: bool = False
 
 
 @dataclass(frozen=True)
 class Trimmed:
-    """What is fed of an answer; indices count the answer's own tokens."""
+    """The part of an answer that is passed through the model. Indices count the answer's tokens."""
 
-    text: str  # what the model wrote, up to the first full stop or line break after E_A
-    turn: str = ""  # all that may hold the answer, see `first_turn`
-    # what is fed: the answer up to E_A's end, then the closing token; empty without E_A
+    text: str  # generated text, up to the first full stop or line break after E_A
+    turn: str = ""  # part of the text that is searched for the answer, see `first_turn`
+    # token ids that are passed: the answer up to E_A's end and the closing token; empty without E_A
     ids: tuple[int, ...] = ()
     response: str = ""  # the text of `ids`
-    # E_A as token indices [start, end), None if there is no answer proper
+    # E_A as token indices [start, end); None if no E_A was found
     anchor: tuple[int, int] | None = None
-    anchor_text: str | None = None  # what E_A says
+    anchor_text: str | None = None  # text of E_A
     sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
     no_answer: str | None = None  # why this is no answer, one of `answer_anchors.REASONS`
-    thinks: bool = False  # whether it opens with the model's thoughts
+    thinks: bool = False  # whether the response opens with the model's thoughts
     # whether E_A's last token held more than E_A ("Paris." as one token), and was tokenised anew
     split: bool = False
 
@@ -114,23 +114,28 @@ def answer(
     *,
     keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    """Answer every prompt greedily, find E_A, close the answer right after it, and label.
+    """Answer every prompt greedily, find E_A, close the answer right after it, and label it.
 
-    What is fed ends with E_A and the style's closing token (`final`), the same in every sample,
-    whatever the model wrote there: a probe would read which token the model chose.
-    A row with a `response` of the user's own is not generated; its `label`, where there is one, is
-    taken as it is.
+    The frozen tokens end with E_A and the style's closing token (`final`). The closing token is the
+    same in every sample, whatever the model wrote there. Otherwise a probe would read which token
+    the model chose.
 
-    Rows of the prompts table with a `dropped` reason are passed on as dropped. For `keep` see
-    `generate`.
+    A row with a `response` of the user is not generated. Its `label`, if given, is used unchanged.
+
+    Args:
+        prompts: The prompts table. Rows with a `dropped` reason stay dropped.
+        questions: The questions table.
+        loaded: The model.
+        settings: Settings for answering.
+        keep: See `generate`.
 
     Returns:
-        A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
-        and its counts; `notes` hold, among others, E_A's success per class.
+        A table with the columns `COLUMNS` and a row for every prompt (empty if dropped), and its
+        counts. Their `notes` hold, among others, how often E_A was found per class.
 
     Raises:
-        AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
-            end-of-sequence token, not enough memory, logits that are not finite.
+        AnchorscopeError: An id occurs twice, a prompt has no question or another one, there is no
+            end-of-sequence token, memory does not suffice, or logits are not finite.
     """
     ending = ending_of(loaded.model, loaded.tokenizer, style_of(settings.style))
     needed = settings.max_new_tokens + len(ending.closing)
@@ -176,9 +181,9 @@ def _written(
     keep: Path | None,
     notes: Counter[str],
 ) -> dict[str, Written]:
-    """Id → what the model writes, for each prompt that it has to answer.
+    """Generate the answers to all prompts that need one; return id → answer.
 
-    `notes` counts the batches that were halved.
+    The batches that were halved are counted in `notes`.
     """
     waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
     ids, room = [prompt.row["id"] for prompt in waiting], Room()
@@ -205,9 +210,15 @@ def trim(
     question: str = "",
     may_be_cut: bool = False,
 ) -> Trimmed:
-    """Find E_A in an answer and put the closing token right after it; the rest is not fed.
+    """Find E_A in an answer, put the closing token right after it, and drop the rest.
 
-    `may_be_cut`: a response without an end of its own was cut at its longest length.
+    Args:
+        prompt: Token ids of the prompt.
+        response: Token ids of the response.
+        tokenizer: The tokenizer.
+        ending: How answers end.
+        question: Text of the question.
+        may_be_cut: Whether a response that does not end by itself was cut at the token limit.
     """
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
@@ -245,9 +256,9 @@ def trim(
 
 
 def _logprob(trimmed: Trimmed, written: Written) -> float | None:
-    """Mean log-probability of E_A's tokens; None if the model did not write them.
+    """Return the mean log-probability of E_A's tokens; None if the model did not write them.
 
-    Where the last one was tokenised anew, of those that were written in its place.
+    If the last token was tokenised anew, the tokens that the model wrote in its place count.
     """
     start, end = trimmed.anchor or (0, 0)
     some = written.logprobs[start : max(end, start + 1)]
@@ -261,10 +272,11 @@ def _gold(
     ending: Ending,
     embedded: int,
 ) -> dict[str, Any]:
-    """The first gold answer in the place of a wrong one, trimmed and closed like it: `gold_...`.
+    """Return the columns `gold_...`: the first gold answer in place of a wrong one.
 
-    No lead-in. `gold_ids` are empty where the answer is not wrong, there is no gold answer, or its
-    tokens do not spell it or have no embedding.
+    The gold answer is trimmed and closed like an answer, without a lead-in. The result is empty if
+    the answer is not wrong, if there is no gold answer, or if its tokens do not decode to it or
+    have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -272,7 +284,7 @@ def _gold(
     start, end = answer_anchors.trimmed(gold)
     try:
         ids = tokens.continuation(tokenizer, gap(str(prompt.row["prompt"])) + gold[:end])
-    except ValueError:  # it has no tokens for any of it
+    except ValueError:  # the tokenizer has no tokens for the text
         return {}
     spelled, spans = tokens.char_spans(tokenizer, ids, prompt.ids[-CONTEXT:])
     place = spelled.find(gold[:end])
@@ -284,10 +296,14 @@ def _gold(
 
 
 def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: Style) -> Ending:
-    """How answers of a style end: in a chat, with what the template writes after a turn.
+    """Return how answers of a style end.
 
-    Any token ends a response that the generation config or the tokenizer names, or the template.
-    Raises AnchorscopeError: a chat in which nothing ends a turn.
+    In a chat, answers close with the text that the template writes after a turn. A response ends at
+    any end token of the generation config, the tokenizer or the template.
+
+    Raises:
+        AnchorscopeError: Neither the tokenizer nor the chat template has a token that ends an
+            answer.
     """
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
@@ -295,7 +311,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
     text, mark = style.closing(tokenizer), ""
     if text:
         closing = tokens.continuation(tokenizer, text)
-        # A full stop is put whole; of an empty line, or a turn's mark, what begins it is enough.
+        # A full stop is written whole. The first token of an empty line or a turn's mark is enough.
         closing = closing if style.ends == "sentence" else closing[:1]
     else:
         closing = tuple(eos[:1])
@@ -312,7 +328,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
 
 
 def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Each prompt's row, with its question's."""
+    """Merge each row of the prompts with the row of its question."""
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
     by_id = {row["id"]: row for row in questions.to_dict("records")}
@@ -326,8 +342,11 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
 
 
 def first_turn(text: str, ending: Ending) -> str:
-    """What may hold the answer: the first line, or in a chat, whose answers may open with line
-    breaks, the text up to the mark of the turn's end."""
+    """Return the part of the reply that is searched for the answer.
+
+    This is the first line. In a chat, where answers may open with line breaks, it is the text up to
+    the mark of the turn's end.
+    """
     if ending.style.ends == "turn":
         return text.partition(ending.mark)[0] if ending.mark else text
     breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
@@ -335,7 +354,7 @@ def first_turn(text: str, ending: Ending) -> str:
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:
-    """One row of the answers table, without its answer."""
+    """Return one row of the answers table, without its answer."""
     row = prompt.row
     return dict[str, Any](dict.fromkeys(COLUMNS)) | {
         **{name: row.get(name) for name in ("id", "question", *CARRIED)},
@@ -350,7 +369,7 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
 def _answered(
     prompt: Prompt, trimmed: Trimmed, settings: Settings, notes: Counter[str]
 ) -> dict[str, Any]:
-    """The columns of a prompt that was answered."""
+    """Return the columns of a prompt that was answered, and count outcomes in `notes`."""
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     outcome = None if label is None else ("right", "wrong")[label]
     notes[THOUGHT] += trimmed.thinks
@@ -390,7 +409,7 @@ def _answered(
 
 
 def _warn_of_thoughts(n_thoughts: int, n_replies: int, model: PreTrainedModel) -> None:
-    """One warning of a model that thinks before it answers, for which there is no room."""
+    """Log a warning if the model thinks before it answers, which leaves no room for an answer."""
     if n_thoughts > MANY_THOUGHTS * n_replies:
         log.warning(
             "%s opens %d of %d replies with its thoughts, which leave no room for an answer: they "
@@ -400,7 +419,10 @@ def _warn_of_thoughts(n_thoughts: int, n_replies: int, model: PreTrainedModel) -
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
-    """1 if hallucinated, 0 if right, None without golds; judged by the whole text without E_A."""
+    """Return 1 if the answer is hallucinated, 0 if it is right, None without gold answers.
+
+    A label of the user counts first. Without E_A, the whole text is judged.
+    """
     if _labelled_by_user(row):
         return int(row["label"])
     golds = row["answers"]

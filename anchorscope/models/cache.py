@@ -1,4 +1,4 @@
-"""Keys and values of tokens that were passed earlier, and batches with little padding."""
+"""Reuse keys and values of tokens that were passed earlier, and batch rows with little padding."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from typing import Any
 import torch
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values of each layer, [rows, key-value heads, slots, head width]; a slot per token."""
+"""Keys and values of each layer, [rows, key-value heads, slots, head width]; one slot per token."""
 
 WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
-"""Price of one more call of the model, in tokens of padding: on a CPU, and on a GPU."""
+"""Cost of one more call of the model, in tokens of padding: on a CPU, and on a GPU."""
 
 
 @dataclass
 class Cache:
-    """Takes the place of transformers' cache (`past_key_values`) during one pass.
+    """Replacement of transformers' cache (`past_key_values`) during one pass.
 
     Each layer attends to the keys and values of the head, which was passed earlier, followed by its
-    own. They are joined layer by layer and not kept, which takes the memory of one layer.
+    own. They are joined layer by layer and not kept, so only one layer's take memory.
     """
 
     head: Layers  # one row; empty in the head's own pass, which fills it
@@ -27,7 +27,7 @@ class Cache:
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> Sequence[torch.Tensor]:
-        """The keys and values to attend to; called by every attention module."""
+        """Return the keys and values to attend to. Called by every attention module."""
         if layer_idx == len(self.head):
             self.head.append((keys, values))
             return keys, values
@@ -35,12 +35,12 @@ class Cache:
         return [torch.cat(both, dim=-2) for both in zip(before, (keys, values), strict=True)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Number of the head's tokens; called by the model."""
+        """Return the number of the head's tokens. Called by the model."""
         return self.head[0][0].shape[2] if self.head else 0
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
-    """Length in tokens of the beginning that all rows share."""
+    """Return the length in tokens of the common beginning of all rows."""
     return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
 
 
@@ -48,10 +48,10 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
     """Split rows into consecutive runs, each padded to its widest row, at the least total cost.
 
     Args:
-        widths: tokens of each row.
-        price: cost of a run, in tokens, beside its rows × widest.
+        widths: Number of tokens of each row.
+        price: Cost of a run in tokens, in addition to its rows × widest.
     """
-    # For the rows before each end: the least cost, and where the last run starts.
+    # For the rows before each end: the least cost, and the start of the last run.
     best: list[tuple[float, int]] = [(0, 0)]
     for end in range(1, len(widths) + 1):
         widest = 0
@@ -67,7 +67,7 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
 
 def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
-    """Keys and values (one row) of the tokens that all prompts begin with; empty for no tokens."""
+    """Return keys and values (one row) of the tokens that all prompts begin with; empty if none."""
     cache = Cache([])
     if ids:
         blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
@@ -81,7 +81,7 @@ def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
 def padded(
     rows: Sequence[Sequence[int]], length: int, device: torch.device, first: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Model inputs for each row from its token `first` on, padded on the right to this length.
+    """Return model inputs for each row from its token `first` on, padded on the right to `length`.
 
     Returns:
         `input_ids` and `position_ids`, int64 [rows, length − first].
@@ -89,7 +89,7 @@ def padded(
     ids = torch.zeros((len(rows), length), dtype=torch.long)
     for number, row in enumerate(rows):
         ids[number, : len(row)] = torch.tensor(row)
-    # Padding repeats its row's last position: some models scale by the last position they see.
+    # Padding repeats the row's last position, since some models scale by the last position.
     last = torch.tensor([[len(row) - 1] for row in rows])
     places = torch.arange(length).minimum(last)
     return {"input_ids": ids[:, first:].to(device), "position_ids": places[:, first:].to(device)}
@@ -98,11 +98,11 @@ def padded(
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
     """Group items so that number of items × largest size is at most `most`.
 
-    A larger item makes a group by itself. The largest come first, so that what does not fit into
-    memory fails at once.
+    A larger item forms a group by itself. The largest items come first, so that a group that does
+    not fit in memory fails at once.
 
     Returns:
-        The numbers of the items of each group.
+        The indices of the items of each group.
     """
     groups: list[list[int]] = []
     for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):

@@ -1,4 +1,4 @@
-"""Prompts as the model's token ids, with the tokens of their spans, and which are left out."""
+"""Convert prompts to token ids, find the tokens of their spans, and mark unusable prompts."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ _MARKUP = re.compile(r"[^\w\s]")
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt as tokens."""
+    """Tokens of one prompt."""
 
-    row: Mapping[str, Any]  # its rows of the prompts and of the questions table, merged
+    row: Mapping[str, Any]  # its rows in the prompts table and the questions table, merged
     ids: tuple[int, ...] = ()
     eq_tokens: tuple[int, ...] = ()  # indices of E_Q in `ids`
     question_tokens: tuple[int, ...] = ()  # indices of the question in `ids`
-    # Token ids of the user's own answer; None if the model is to answer.
+    # token ids of the user's own response; None if the model answers
     response: tuple[int, ...] | None = None
-    dropped: str | None = None  # why it is not measured; None if it is
+    dropped: str | None = None  # reason why it is not measured; None if it is
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads prompts as tokens."""
+    """Converts prompts to tokens."""
 
     tokenizer: PreTrainedTokenizerFast
     ending: Ending
-    # Reason to drop a prompt → largest number of tokens, and how many of these the answer needs.
+    # reason to drop a prompt → largest number of tokens, and how many of these the answer needs
     limits: Mapping[str, tuple[int | None, int]]
-    notes: Counter[str]  # counts the spans rebuilt and failed
-    embedded: int  # ids from here on have no row in the model's embedding
+    notes: Counter[str]  # counts rebuilt and failed spans
+    embedded: int  # smallest token id without a row in the model's embedding
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """The prompts of all rows; those that cannot be measured are marked as dropped.
+        """Return the prompts of all rows. Prompts that cannot be measured are marked as dropped.
 
-        `rows` are those of the prompts and the questions table, merged.
+        `rows` are the rows of the prompts table, each merged with its row of the questions table.
         """
         texts = [row["prompt"] for row in rows if not given(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
@@ -78,10 +78,10 @@ class Reader:
     def _prompt(
         self, row: Mapping[str, Any], encoded: tokens.Encoded, control: set[int], markup: set[int]
     ) -> Prompt:
-        """One prompt, dropped if its spans are lost, it is too long, or it holds control tokens.
+        """Return one prompt, marked as dropped if it cannot be measured.
 
-        A token that the chat template writes would end the user's turn inside a question; a
-        response may hold one (`markup`) that is not special, such as the end of the thoughts.
+        A token of the chat template inside a question would end the user's turn. A response may
+        contain such a token (`markup`) if it is not special, such as the end of the thoughts.
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)
         spans = [(row["question_start"], row["question_end"]), *anchors]
@@ -110,10 +110,10 @@ class Reader:
     def _has_control_tokens(
         self, encoded: tokens.Encoded, question: Sequence[int], control: set[int]
     ) -> bool:
-        """Whether control tokens stand where there should be text.
+        """Return whether control tokens stand where there should be text.
 
-        That is anywhere in the question, and, without a chat template, anywhere in the prompt; only
-        unknown characters are allowed there. Tokens that the tokenizer puts before the text do not
+        The question must hold no control tokens. Without a chat template, the rest of the prompt
+        must hold none but unknown characters. Tokens that the tokenizer puts before the text do not
         count.
         """
         text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
@@ -125,7 +125,10 @@ class Reader:
         return any(encoded.ids[i] != self.tokenizer.unk_token_id for i in places)
 
     def _response(self, row: Mapping[str, Any], prompt: tokens.Encoded) -> tuple[int, ...] | None:
-        """Token ids of the user's own response behind the prompt, whose ids do not change."""
+        """Return the token ids of the user's own response, or None without one.
+
+        The ids follow those of the prompt, which do not change.
+        """
         if not given(row.get("response")):
             return None
         response = row["response"].lstrip().rstrip(" \t")
@@ -137,13 +140,14 @@ class Reader:
             return whole.ids[len(prompt.ids) :]
         try:
             return tokens.continuation(self.tokenizer, response)
-        except ValueError:  # it has no tokens for any of it
+        except ValueError:  # the tokenizer has no tokens for the text
             return ()
 
     def _loses(self, response: str, ids: Sequence[int], prompt: tokens.Encoded) -> bool:
-        """Whether tokens of the user's own response spell another text, such as unknown characters.
+        """Return whether the tokens of the user's own response decode to another text.
 
-        An end token ends the response. Case and white space may change.
+        One example is unknown characters. Case and white space may change. An end token ends the
+        response.
         """
         fed = [*takewhile(lambda token: token not in self.ending.eos, ids)]
         text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])
@@ -152,20 +156,20 @@ class Reader:
 
 
 def given(value: Any) -> bool:
-    """Whether a table's cell holds a value (not None, NaN or NA)."""
+    """Return whether a table's cell holds a value (not None, NaN or NA)."""
     return value is not None and not pd.isna(value)
 
 
 def _visible(text: str) -> str:
-    """Text without white space and control characters, normalised and folded."""
+    """Normalise and case-fold a text, and remove white space and control characters."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(char for char in folded if unicodedata.category(char)[0] not in "CZ")
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Ids of tokens that stand for no text.
+    """Return the ids of tokens that stand for no text.
 
-    Some tokenizers count the single bytes that they fall back to among these; here they are text.
+    Some tokenizers include the single bytes that they fall back to. Here these count as text.
     """
     added = tokenizer.added_tokens_decoder.items()
     return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}
@@ -174,7 +178,7 @@ def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
 def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
     """Return the ids of added tokens that the chat template writes, such as `<｜User｜>`.
 
-    Some tokenizers do not count them as special. Words and white space are left out.
+    Some tokenizers do not mark them as special. Words and white space are left out.
     """
     template = str(getattr(tokenizer, "chat_template", None) or "")
     added = tokenizer.added_tokens_decoder.items()

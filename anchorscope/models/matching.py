@@ -1,4 +1,4 @@
-"""Refuse checkpoints that do not hold exactly what their model takes."""
+"""Refuse checkpoints that do not hold exactly the tensors of their model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LORA = ".lora_"
-"""Part of the names of an adapter's tensors in a checkpoint that was saved with it."""
+"""Part of the names of adapter tensors in a checkpoint that was saved with its adapter."""
 
 
 def check_class(config: Mapping[str, Any], where: Path) -> None:
-    """Refuse a config that names another class than the one that is loaded for its `model_type`.
+    """Refuse a config that names another class than the one loaded for its `model_type`.
 
     Raises:
-        AnchorscopeError: the model is no causal language model, or one with code of its own.
+        AnchorscopeError: The model is not a causal language model, or has code of its own.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
 
@@ -37,10 +37,11 @@ def check_class(config: Mapping[str, Any], where: Path) -> None:
 
 
 def check_tensors(folder: Path) -> None:
-    """Refuse a checkpoint whose tensors are not those of its model; no weights are read.
+    """Refuse a checkpoint whose tensors do not match its model, without reading weights.
 
     Raises:
-        AnchorscopeError: see `contents.tensors` and `refuse`; or a tensor has another size.
+        AnchorscopeError: A tensor has another size, or is held twice. See also
+            `contents.tensors` and `refuse`.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -58,7 +59,7 @@ def check_tensors(folder: Path) -> None:
                 output_loading_info=True,
                 **chosen,
             )
-    except Exception as error:  # each conversion raises what it likes
+    except Exception as error:  # conversions raise any type of error
         raise contents.broken(folder, error) from error
     refuse(info, folder)
     if twice := sorted(key for key in held if prefix + key in held):
@@ -70,8 +71,8 @@ def check_tensors(folder: Path) -> None:
 def options(folder: Path) -> dict[str, Any]:
     """Return the options of `from_pretrained` that load a checkpoint's language model.
 
-    Of a checkpoint that also reads images only that part is loaded. Such checkpoints name their
-    weights in an older way.
+    If a checkpoint also reads images, only its language model is loaded. Such checkpoints use older
+    names for their weights.
     """
     from transformers import AutoConfig
 
@@ -86,14 +87,15 @@ def options(folder: Path) -> dict[str, Any]:
 
 
 def refuse(info: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a checkpoint by what was found on loading it.
+    """Refuse a checkpoint with missing or unused tensors.
 
     Args:
-        info: the loading info of `from_pretrained`.
-        folder: the checkpoint's folder, for errors.
+        info: The loading info of `from_pretrained`.
+        folder: The checkpoint's folder.
 
     Raises:
-        AnchorscopeError: the model needs tensors that are not there, or does not take some.
+        AnchorscopeError: Tensors of the model are missing or of another size, or the checkpoint
+            holds tensors that the model does not take.
     """
     unused = _unused(info["unexpected_keys"], folder)
     if any(LORA in key for key in unused):
@@ -116,7 +118,7 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
 
 
 def _unused(keys: Iterable[str], folder: Path) -> list[str]:
-    """Return the names of tensors without use, without leftovers and parts that read images."""
+    """Return the names of unused tensors, except leftovers and parts that read images."""
     also_reads_images = read_json(folder / "config.json")["model_type"] in TEXT_INSIDE
     return sorted(
         key
@@ -126,10 +128,10 @@ def _unused(keys: Iterable[str], folder: Path) -> list[str]:
 
 
 def check_tied(model: PreTrainedModel, folder: Path) -> None:
-    """Refuse a checkpoint with an LM head of its own whose config ties it to the embedding.
+    """Refuse a checkpoint whose LM head differs from the embedding that the config ties it to.
 
     Raises:
-        AnchorscopeError: their values differ, so that one of the two is wrong.
+        AnchorscopeError: Their values differ, so one of the two is wrong.
     """
     import torch
 
@@ -145,7 +147,7 @@ def check_tied(model: PreTrainedModel, folder: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers from printing a report and a bar of progress."""
+    """Keep transformers from printing a report and a progress bar."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

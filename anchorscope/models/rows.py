@@ -1,4 +1,4 @@
-"""Rows of a user's own, from Python or a file: to questions, prompts and answers in one call."""
+"""Convert a user's own rows, from Python or a file, to questions, prompts and answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around, style_of
 
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
-"""A row for each question: the fields of a dataset, as a frame or as a list of dicts."""
+"""Fields of a dataset, one row per question, as a data frame or a list of dicts."""
 TABLE = "the table"
 
 
@@ -28,26 +28,28 @@ TABLE = "the table"
 class Asked:
     """Questions ready for prompts."""
 
-    questions: pd.DataFrame  # in the schema of the questions' table
+    questions: pd.DataFrame  # in the schema of the questions table
     examples: pd.DataFrame | None  # candidates for worked examples; None if the style shows none
     counts: Counts  # rows left out, by reason
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What became of the rows."""
+    """Prompts and answers of the rows."""
 
     prompts: pd.DataFrame  # see `prompts.build`
     answers: pd.DataFrame  # see `answers.answer`
-    counts: Counts  # rows given, questions asked, and what was left out before them
+    counts: Counts  # numbers of rows given, of questions asked, and of rows left out by reason
 
 
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Pair each relation (None: unknown) with the text around its questions, examples included.
+    """Pair each relation (None: unknown) with the text around its questions, including examples.
 
-    Of a table of prompts and one with `id` and `relation`.
+    Args:
+        prompted: The prompts table.
+        answers: A table with `id` and `relation`.
     """
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
@@ -62,9 +64,16 @@ def arounds_of(
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
-    """A config of these settings and no catalogue.
+    """Return a config with these settings and an empty catalogue.
 
-    Raises TypeError: `caller` takes no such setting; AnchorscopeError: a value is not valid.
+    Args:
+        given: Setting → value.
+        allowed: Names of the settings that the caller takes.
+        caller: Name of the function whose arguments these are, for errors.
+
+    Raises:
+        TypeError: `caller` takes no such setting.
+        AnchorscopeError: A value is not valid.
     """
     if unknown := sorted(set(given) - allowed):
         raise TypeError(f"{caller}() takes no `{unknown[0]}`, but {', '.join(sorted(allowed))}")
@@ -86,17 +95,20 @@ def ask(
     source: object = TABLE,
     unlabelled: bool = False,
 ) -> Asked:
-    """The questions to ask, and the candidates for worked examples where the style shows any.
+    """Return the questions to ask, and the candidates for worked examples if the style shows any.
 
     Args:
-        table, style, examples: see `anchorscope.measure.measure`.
-        unlabelled: whether rows whose answer nothing tells right or wrong are kept: no gold
-            answers, and no label of a response. Their label is missing. Probes cannot be fitted to
-            such rows, but states can be measured and scored.
-        source: what errors call the table.
+        table: See `anchorscope.measure.measure`.
+        style: See `anchorscope.measure.measure`.
+        seed: Seed of the choice of examples.
+        examples: See `anchorscope.measure.measure`.
+        source: Name of the table in errors.
+        unlabelled: Whether rows without gold answers and without the label of a response are kept.
+            Their label is missing. Probes cannot be fitted to such rows, but states can be measured
+            and scored.
 
     Raises:
-        AnchorscopeError: missing columns, an empty response, no row that can be used.
+        AnchorscopeError: A column is missing, a response is empty, or no row can be used.
     """
     frame, counts = question_rows(table, source=source, unlabelled=unlabelled)
     if not style_of(style).shows_examples:
@@ -120,9 +132,16 @@ def answer(
 ) -> Answered:
     """Prompt a model with questions, or take their responses, and find the anchors.
 
-    `around`: the text around questions as it is, by relation, in place of examples chosen here. The
-    note `answers.UNLABELLED` counts rows kept without a label (`unlabelled`, see `ask`). Raises
-    AnchorscopeError: see `answers.answer`.
+    Args:
+        loaded: The model.
+        asked: The questions.
+        chosen: The settings.
+        style: The prompt style.
+        around: Relation → verbatim text around its questions, in place of examples chosen here.
+        unlabelled: See `ask`. The note `answers.UNLABELLED` counts rows kept without a label.
+
+    Raises:
+        AnchorscopeError: See `answers.answer`.
     """
     prompted, _ = prompts.build(
         prompts.of_run(asked.questions, None, chosen.finder),
@@ -150,7 +169,10 @@ def answer(
 def question_rows(
     table: Rows, *, source: object = TABLE, unlabelled: bool = False
 ) -> tuple[pd.DataFrame, Counts]:
-    """The questions' table of a user's own, and the rows that cannot be used; see `ask`."""
+    """Return the questions table of a user's own rows, and the counts of dropped rows.
+
+    The arguments and errors are described in `ask`.
+    """
     rows = as_list(table)
     columns = {name for row in rows for name in row}
     chosen: dict[str, Any] = {name: name for name in Fields.model_fields if name in columns}
@@ -168,7 +190,11 @@ def question_rows(
 
 
 def as_list(table: Rows) -> list[Any]:
-    """The rows as dicts; raises AnchorscopeError: the table is none."""
+    """Return the rows as dicts.
+
+    Raises:
+        AnchorscopeError: `table` is not a table.
+    """
     rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
     if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
         do = "pass a data frame, or a list with one dict per question"
@@ -177,13 +203,13 @@ def as_list(table: Rows) -> list[Any]:
 
 
 def added(before: Counts, after: Counts) -> Counts:
-    """What was dropped on the way, from the user's rows to what is left."""
+    """Combine the counts of two consecutive steps."""
     dropped = Counter(before.dropped) + Counter(after.dropped)
     return Counts(before.total, after.kept, dict(dropped), {**before.notes, **after.notes})
 
 
 def _check_responses(rows: Sequence[Mapping[str, Any]], column: str | None, source: object) -> None:
-    """Refuse an empty text for a response: the model would answer in its place, unnoticed."""
+    """Refuse empty responses, which the model would otherwise answer unnoticed."""
     values = [fields.value_at(row, column) for row in rows] if column else []
     empty = [n for n, text in enumerate(values, 1) if isinstance(text, str) and not text.strip()]
     if empty:

@@ -1,4 +1,4 @@
-"""A checkpoint's tokenizer, and checks that it belongs to the model."""
+"""Load a checkpoint's tokenizer, and check that it belongs to the model."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ FILES = (
 )  # fmt: skip
 NEEDED = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 LEAST_VOCABULARY = 0.9
-"""Least share of the embedding's rows that a tokenizer uses; embeddings may be padded a little."""
+"""Least share of the embedding's rows that a tokenizer must use; embeddings may be padded."""
 DIFFICULT = (
     "in 1867, 12345 and 3.14", "Mary-Ann O'Neill's isn't", "it’s “quoted”", "two  and   three",
     "Q: Who?\nA:", "a tab\tand\n\nan empty line\n\n", "東京物語は誰の作品",
     "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
     "👩\u200d👧, 😀, 5½ km²",
 )  # fmt: skip
-"""Texts on which loaded tokenizers have been seen to differ from their own file.
+"""Texts on which loaded tokenizers are known to differ from their own tokenizer.json.
 
-None begins with a space, as no prompt does: there Llama 2's differs, too.
+No text begins with a space, as no prompt does. Llama 2's tokenizer differs on such texts.
 """
 
 
 def load(folder: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of a checkpoint folder, which reads texts as its tokenizer.json says.
+    """Load a checkpoint's tokenizer so that it encodes texts as its tokenizer.json does.
 
     Raises:
-        AnchorscopeError: there is none, it cannot be read, it is a slow one, or it lacks the start
-            token that texts are to begin with.
+        AnchorscopeError: The tokenizer is missing, cannot be read, is a slow one, splits its
+            special tokens, or lacks the start token that texts should begin with.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -45,12 +45,12 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
         tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
-        # Some classes put rules of their own in place of the file's; the plain one keeps to it.
+        # Some classes replace the rules of the file by their own. The plain class keeps them.
         if tokenizer.is_fast and not reads_as_its_file(tokenizer, Path(folder)):
             tokenizer = PreTrainedTokenizerFast.from_pretrained(
                 folder, trust_remote_code=False, local_files_only=True
             )
-    except Exception as error:  # converters raise whatever the broken file makes them raise
+    except Exception as error:  # broken files raise any type of error
         what = f"the tokenizer cannot be loaded ({type(error).__name__})"
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer") from error
     check_kind(tokenizer, folder)
@@ -59,12 +59,12 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
 
 
 def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
-    """Begin texts with the start token, or without, as `add_bos_token` in the folder says.
+    """Begin texts with or without the start token, according to `add_bos_token` in the folder.
 
-    Beside a tokenizer.json transformers does not read this switch of tokenizer_config.json.
+    Transformers ignores this switch of tokenizer_config.json if there is a tokenizer.json.
 
     Raises:
-        AnchorscopeError: the switch is on, and no start token is named.
+        AnchorscopeError: The switch is on, but no start token is named.
     """
     path = folder / "tokenizer_config.json"
     switch = read_json(path).get("add_bos_token") if path.is_file() else None
@@ -77,12 +77,12 @@ def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
 
 
 def _begins(tokenizer: PreTrainedTokenizerFast) -> bool:
-    """Whether the tokenizer begins a text with its start token."""
+    """Return whether the tokenizer begins a text with its start token."""
     return bool(tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id])
 
 
 def check_files(folder: Path) -> None:
-    """Refuse a folder without a tokenizer, for which transformers would make one up."""
+    """Refuse a folder without a tokenizer, since transformers would make one up."""
     if not any((folder / name).is_file() for name in FILES):
         what = "the model folder holds no tokenizer"
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer")
@@ -96,10 +96,10 @@ def has_template(folder: Path) -> bool:
 
 
 def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
-    """Refuse a slow tokenizer, which is in Python, and one that spells out its special tokens.
+    """Refuse a slow (pure Python) tokenizer, and one that splits its special tokens.
 
-    The first does not give the places of tokens in text, the second does not read its own chat
-    template.
+    A slow tokenizer does not return the offsets of tokens in a text. A tokenizer that splits
+    special tokens does not recognise those of its own chat template.
     """
     if not tokenizer.is_fast:
         what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
@@ -113,7 +113,7 @@ def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
     """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer.
 
-    Tokens added to its vocabulary may lie beyond: samples that use one are dropped by name.
+    Added tokens may lie beyond the embedding. Samples that use one are dropped later, by reason.
     """
     ids = {*tokenizer.get_vocab().values()}
     highest, own = max(ids, default=-1), ids - {*tokenizer.added_tokens_decoder}
@@ -124,7 +124,7 @@ def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> 
 
 
 def reads_as_its_file(tokenizer: PreTrainedTokenizerFast, folder: Path) -> bool:
-    """Whether a tokenizer splits difficult texts as the checkpoint's tokenizer.json does."""
+    """Return whether a tokenizer encodes difficult texts as its tokenizer.json does."""
     from tokenizers import Tokenizer
 
     if not (path := folder / "tokenizer.json").is_file():
@@ -140,7 +140,7 @@ def reads_as_its_file(tokenizer: PreTrainedTokenizerFast, folder: Path) -> bool:
 
 
 def thinking(tokenizer: Any) -> str | None:
-    """How the chat template treats thinking, for the caption; None if it does not mention it."""
+    """Return how the chat template treats thinking, for the caption; None if not mentioned."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     if "enable_thinking" in template:
         return "thinking is switched off"
@@ -148,7 +148,7 @@ def thinking(tokenizer: Any) -> str | None:
 
 
 def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Refuse a tokenizer that begins texts with another token than the model's configs name."""
+    """Refuse a tokenizer whose start token differs from the one in the model's configs."""
     files = (folder / name for name in ("config.json", "generation_config.json"))
     ids_named = [read_json(path).get("bos_token_id") for path in files if path.is_file()]
     named = {id_ for id_ in ids_named if isinstance(id_, int) and id_ >= 0}
@@ -166,9 +166,9 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse answers whose token ids this tokenizer does not decode to their anchors (E_A).
+    """Refuse answers whose token ids this tokenizer does not decode to their E_A.
 
-    The first 64 answers are looked at; `where` is named in the error.
+    Only the first 64 answers are checked. `where` is named in the error.
     """
     kept = answers[answers["dropped"].isna()]
     for row in kept.head(64).to_dict("records"):

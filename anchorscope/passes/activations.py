@@ -1,6 +1,6 @@
-"""Activations: every condition's hidden states at the read-out tokens, as files of a cell.
+"""Activations: hidden states under every condition at the read-out tokens, as files of a cell.
 
-Many jobs read the index only, so what loads torch is imported where it is used.
+Many jobs read only the index. So modules that load torch are imported inside functions.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 PARTNER_COLUMNS = ("crossed_partner", "gold_partner", "frame", "partner_source")
-"""The columns of the index that tell whose prompt stood before an answer, see `index`."""
+"""Columns of the index about the prompt that preceded an answer, see `index`."""
 OUTPUTS = "outputs.parquet"
-"""The file of token probabilities in a folder of activations."""
+"""Name of the file of token probabilities in a folder of activations."""
 
 
 def complete_column(control: str) -> str:
-    """The column that tells whether a control acted on as many tokens as what it controls."""
+    """Return the name of the column that tells whether a control is complete, see `index`."""
     return f"{control}_complete"
 
 
@@ -45,11 +45,11 @@ def write(
 ) -> dict[str, Any]:
     """Measure a cell and write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
-    The folder is made if it is not there. Batches that lie there from an earlier try are not passed
-    again; so give one of `partial.folder_for`.
+    Missing folders are created. Batches that an earlier try left in the folder are not passed
+    again, so use a folder from `partial.folder_for`.
 
     Returns:
-        What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
+        The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`,
         `halved_batches` (that did not fit in memory), `seconds`, `device`, `dtype`, `attention`.
     """
     from anchorscope.passes.runner import measure
@@ -63,7 +63,7 @@ def write(
     room, seconds, halved = Room(), 0.0, 0
     passes = measure(loaded, planned, readouts, numbers=todo, room=room, outputs=True)
     total = sum(len(planned.batches[number].rows) for number in todo)
-    # Closed: an error while a batch is written leaves the model without hooks, too.
+    # Closing removes the hooks from the model, even if writing a batch fails.
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
             took, more = progress.seconds - seconds, room.halved - halved
@@ -77,9 +77,10 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """A row for each token of each answer where nothing is cut, up to the end of E_A.
+    """Return a table of token probabilities under the conditions that cut nothing.
 
-    `id`, `condition`, the token's `place` in the model's input, whether it is of E_A (`exact`), and
+    It has one row per token of each answer, up to the end of E_A. Columns: `id`, `condition`, the
+    token's `place` in the model's input, whether it belongs to E_A (`exact`), and
     `lm_head.QUANTITIES`.
     """
     from anchorscope.passes.lm_head import QUANTITIES
@@ -104,12 +105,12 @@ def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
 
 
 def outputs(folder: str | Path) -> pd.DataFrame:
-    """The token probabilities of a cell, see `_outputs`."""
+    """Read the token probabilities of a cell, see `_outputs`."""
     return read_parquet(Path(folder) / OUTPUTS)
 
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
-    """What the passes cost, see `write`, by the notes in the files of all batches."""
+    """Sum up the cost of the passes, see `write`, from the notes in the files of all batches."""
     from anchorscope.models.loading import attention_of
 
     of_batches = [partial.notes(path) for path in paths]
@@ -128,16 +129,23 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
 
 
 def index(planned: Plan) -> pd.DataFrame:
-    """What was done to each sample, one row a sample in the order of the answers.
+    """Return the index of a cell: a table of the interventions on each sample.
 
-    Columns: id; for each condition of the role `noise` one of its name (whether measured there);
-    for each cut and control `n_blocked_<name>`, tokens acted on (mean over draws; NaN where the
-    condition is not run); for each control `<name>_complete` (every draw found as many tokens as
-    the condition that it controls acts on; False where either is not run).
-    Where crossing is run, `crossed_partner`: the id of the sample whose prompt stood before the
-    answer, None where there is none; `gold_partner`, the same of the gold answer; `frame`, a digest
-    of the own prompt's tokens outside E_Q, equal where prompts differ in E_Q alone; and
-    partner_source, see `partners.Crossing`.
+    It has one row per sample, in the order of the answers, with these columns:
+
+    - `id`.
+    - For each condition of the role `noise`, its name: whether the sample was measured under it.
+    - For each cut and control, `n_blocked_<name>`: number of tokens acted on, mean over draws; NaN
+      if the condition is not run.
+    - For each control, `<name>_complete`: whether every draw found as many tokens as the controlled
+      condition acts on; False if either is not run.
+
+    If crossing is run, there are also:
+
+    - `crossed_partner`: id of the sample whose prompt preceded the answer; None if there is none.
+    - `gold_partner`: id of the sample whose prompt preceded the gold answer; None if there is none.
+    - `frame`: digest of the own prompt's tokens outside E_Q; equal if prompts differ only in E_Q.
+    - `partner_source`: see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -166,19 +174,21 @@ def index(planned: Plan) -> pd.DataFrame:
 
 
 def _frame(sample: Sample) -> str:
-    """Digest a prompt's tokens outside E_Q."""
+    """Return a digest of a prompt's tokens outside E_Q."""
     exact = set(sample.eq_tokens)
     prompt = enumerate(sample.input_ids[: sample.answer_start])
     return digest(*(str(id_) for place, id_ in prompt if place not in exact))[:16]
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
-    """The answers that were measured, in the order of the passes, with what was done to them.
+    """Return the answers that were measured, joined with their index, in the order of the passes.
 
-    Has the columns of `index` but those of the role `noise`; None everywhere in `PARTNER_COLUMNS`
-    where crossing was not run; and `logprob_<condition>`, the summed log-probability of E_A's
-    tokens, or the gold answer's, NaN where not measured. Raises AnchorscopeError: the folder was
-    measured from other answers.
+    The columns of `index` are included, except those of the role `noise`. `PARTNER_COLUMNS` are all
+    None if crossing was not run. `logprob_<condition>` is the summed log-probability of the tokens
+    of E_A, or of the gold answer; NaN if not measured.
+
+    Raises:
+        AnchorscopeError: The folder was measured from other answers.
     """
     where = read_parquet(Path(folder) / "index.parquet")
     where = where.drop(columns=[one.name for one in interventions.of_role("noise")])
@@ -202,10 +212,15 @@ def read(
 ) -> tuple[list[str], Features]:
     """Find one read-out under one condition in the files of a cell.
 
-    Returns the ids in the order of the answers, and float32 [layers, samples, width], read when
-    layers are asked for; `[:]` are all. `noop` and the conditions behind a partner's prompt hold
-    the samples that were measured so; none at all where no sample has a partner. Raises
-    AnchorscopeError: this was not measured, or a file is missing or broken.
+    `noop` and the conditions behind a partner's prompt cover only the samples that were measured
+    under them. They cover none if no sample has a partner.
+
+    Returns:
+        The ids in the order of the answers, and the features, float32 [layers, samples, width].
+        Layers are read from the files when they are indexed.
+
+    Raises:
+        AnchorscopeError: The read-out was not measured, or a file is missing or broken.
     """
     from anchorscope.passes.features import StoredStates
 

@@ -1,4 +1,4 @@
-"""Passes: which rows go through the model together, all planned before the first."""
+"""Batches: rows that go through the model together, all planned before the first pass."""
 
 from __future__ import annotations
 
@@ -11,46 +11,45 @@ from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
 NOISE_SAMPLES = 64
-"""How many samples show what moves by itself, where no setting says it."""
+"""Default number of samples that are measured under a condition of the role `noise`."""
 
 Drawn = tuple[Intervention, int]
-"""An intervention and the number of its draw."""
+"""Intervention, and number of the draw."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a pass needs of one sample; all numbers are token indices in `input_ids`."""
+    """Inputs of one sample for a pass. Tokens are given as indices in `input_ids`."""
 
     id: str
     input_ids: tuple[int, ...]
-    positions: Mapping[str, int]  # token of each of `readouts.POSITIONS`
+    positions: Mapping[str, int]  # index of the token for each of `readouts.POSITIONS`
     question_tokens: tuple[int, ...]
     eq_tokens: tuple[int, ...]
     answer_start: int
-    # id of the sample whose prompt the answer stands behind; None for the prompt that it was given
-    # to
+    # id of the sample whose prompt precedes the answer; None for the sample's own prompt
     partner: str | None = None
-    # the same answer behind other prompts, or another answer, by `Intervention.prompt`
+    # versions with another prompt or another answer, by `Intervention.prompt`
     others: dict[str, Sample] = field(default_factory=dict)
 
     @property
     def answer_tokens(self) -> range:
-        """The answer's tokens up to the end of E_A, a lead-in among them."""
+        """Indices of the answer's tokens up to the end of E_A, including any lead-in."""
         return range(self.answer_start, self.positions["last_answer"] + 1)
 
     def under(self, one: Intervention) -> Sample:
-        """The answer and the prompt that an intervention wants."""
+        """Return the sample with the prompt and the answer of an intervention."""
         return self if one.prompt is None else self.others[one.prompt]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a pass: a sample (by number) under one intervention and draw, and what is cut."""
+    """One row of a pass: a sample under one intervention and draw."""
 
-    sample: int
+    sample: int  # number of the sample
     intervention: Intervention
     draw: int
-    tokens: tuple[int, ...]
+    tokens: tuple[int, ...]  # indices of the tokens that are cut
 
     @property
     def condition(self) -> str:
@@ -60,41 +59,41 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """One pass."""
+    """The rows of one pass."""
 
     samples: tuple[int, ...]  # numbers of its samples, longest first
-    columns: tuple[Drawn, ...]  # what each sample is passed under
-    # all samples under the first column, then under the next, in the order passed
+    columns: tuple[Drawn, ...]  # interventions that each sample is passed under
+    # in the order passed: all samples under the first column, then under the next
     rows: tuple[Row, ...]
     length: int  # padded length in tokens
 
     @property
     def masked(self) -> bool:
-        """Whether the pass takes our mask; else it takes the model's ordinary path."""
+        """Whether the pass uses our mask instead of the model's ordinary path."""
         return not self.columns[0][0].own_batch
 
     def tokens(self, samples: Sequence[int]) -> int:
-        """How many some of its samples pass, padding included."""
+        """Return the number of tokens that some of its samples take, including padding."""
         return len(samples) * len(self.columns) * self.length
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All passes of a cell, fixed before the first; depends on the cell and the budget only."""
+    """All passes of a cell, fixed before the first pass by the cell and the token budget alone."""
 
     samples: tuple[Sample, ...]  # the samples measured, in the order of the answers
-    # the passes in running order, longest first, those in a batch of their own last
+    # in running order: longest first; conditions with a batch of their own come last
     batches: tuple[Batch, ...]
-    # samples in, kept and dropped by reason; `notes` say how many are exchanged
+    # numbers of samples given, kept and dropped by reason; `notes` count the swapped ones
     counts: Counts
-    # how many tokens all prompts of the cell begin with, before the first token of any question
+    # number of tokens that all prompts of the cell begin with, before any question
     head: int = 0
-    # what the partners of crossing are alike in, see `anchorscope.passes.partners.Crossing`; None
-    # where it is not run
+    # source of subjects and relations, see `anchorscope.passes.partners.Crossing`; None if crossing
+    # is not run
     partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:
-        """What a row passes through the model."""
+        """Return the sample that a row passes through the model."""
         return self.samples[row.sample].under(row.intervention)
 
 
@@ -108,16 +107,17 @@ def arrange(
 ) -> Plan:
     """Put the passes of some samples into batches.
 
-    A batch holds all rows of its samples, so that they share one padded shape: the shape alone
-    changes bfloat16 results. Hence samples with unlike other prompts are passed in different
-    batches, and a sample is passed under the interventions whose prompt it has.
+    A batch holds all rows of its samples, so that they share one padded shape. The shape alone
+    changes bfloat16 results. A sample is passed only under the interventions whose prompt it has,
+    so samples that differ in which other prompts they have are passed in different batches.
 
     Args:
-        chosen: the interventions, each with its draws in turn; `clean` among them.
-        batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        seed: of the random control.
-        noise_samples: how many samples are measured under an intervention with a batch of its
-            own, by its name; `NOISE_SAMPLES` where not said.
+        samples: The samples of a cell.
+        chosen: The interventions, each with its draws in turn. `clean` is one of them.
+        batch_tokens: Most rows × padded length of a pass. A single sample is passed at any size.
+        seed: Seed of the random control.
+        noise_samples: Name of an intervention with a batch of its own → number of samples that are
+            measured under it; by default `NOISE_SAMPLES`.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
@@ -139,26 +139,26 @@ def arrange(
 
 
 def _head(samples: Sequence[Sample]) -> int:
-    """How many tokens all prompts begin with, before the first of any question and read-out."""
+    """Return how many tokens all prompts begin with, before any question and read-out."""
     prompts = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
     firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in prompts)
     return min([common([one.input_ids for one in prompts]), *firsts])
 
 
 def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
-    """A batch with some of its samples only, in the same columns and of the same length."""
+    """Return a batch with only some of its samples, with the same columns and length."""
     chosen = frozenset(samples)
     rows = tuple(row for row in batch.rows if row.sample in chosen)
     return replace(batch, samples=tuple(samples), rows=rows)
 
 
 def by_length(planned: Plan, batch: Batch) -> list[Batch]:
-    """A batch in parts of similar length, where that saves more padding than a call costs.
+    """Split a batch by length where that saves more padding than an extra call costs.
 
-    A batch is as large as memory allows, and its longest sample pads all others.
+    A batch is as large as memory allows, and all samples are padded to its longest one.
     """
     lengths = _lengths(planned.samples, batch.samples, batch.columns)
-    # A token of a sample is padded in each of its rows.
+    # Each row of a sample is padded.
     divided = split(lengths, WORTH_A_CALL / len(batch.columns))
     return [
         replace(narrowed(batch, batch.samples[part]), length=max(lengths[part])) for part in divided
@@ -168,7 +168,7 @@ def by_length(planned: Plan, batch: Batch) -> list[Batch]:
 def _lengths(
     samples: Sequence[Sample], numbers: Sequence[int], columns: Sequence[Drawn]
 ) -> list[int]:
-    """Tokens of the longest row of each sample."""
+    """Return the number of tokens of the longest row of each sample."""
     return [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in numbers]
 
 
@@ -179,14 +179,14 @@ def _batches(
     batch_tokens: int,
     seed: int,
 ) -> list[Batch]:
-    """Batches of samples of like length, the longest first."""
+    """Group samples of similar length into batches, the longest first."""
     lengths = _lengths(samples, chosen, columns)
     batches = []
     for group in grouped(lengths, batch_tokens // len(columns)):
         numbers, rows = tuple(chosen[place] for place in group), []
         for (one, draw), number in itertools.product(columns, numbers):
             passed = samples[number].under(one)
-            # Two answers behind one question are passed with the same random tokens.
+            # Two answers behind one question get the same random tokens.
             key = f"{draw}/{seed}/{passed.partner or passed.id}"
             tokens = cut(one, passed.question_tokens, passed.eq_tokens, key)
             rows.append(Row(number, one, draw, tokens))

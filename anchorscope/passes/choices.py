@@ -1,7 +1,7 @@
-"""The logits of two tokens that may come next, such as the letters of a choice.
+"""Logits of two candidates for the next token, such as the letters of a choice.
 
-The base model is run without its LM head, from the first token that prompts do not share (see
-`runner`); the head then reads one state of each row alone.
+The base model runs without its LM head, from the first token that prompts do not share (see
+`runner`). The LM head then reads only one state per row.
 """
 
 import itertools
@@ -24,14 +24,15 @@ from anchorscope.storage.room import Room
 def choices(
     loaded: Loaded, prompts: Sequence[Sequence[int]], tokens: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """The logits of two tokens that may follow each prompt, float64 [n, 2].
+    """Return the logits of two candidate next tokens for each prompt, float64 [n, 2].
 
     Args:
-        prompts: token ids.
-        tokens: two for each.
+        loaded: The model.
+        prompts: Token ids of each prompt.
+        tokens: Ids of the two candidates for each prompt.
 
     Raises:
-        AnchorscopeError: see `of_plan`.
+        AnchorscopeError: See `of_plan`.
     """
     if not len(prompts):
         return np.zeros((0, 2))
@@ -54,14 +55,20 @@ def of_plan(
     tokens: Sequence[tuple[int, int]],
     room: Room | None = None,
 ) -> Iterator[tuple[Row, np.ndarray]]:
-    """Each planned row, and the logits of two tokens that may follow its position, float64 [2].
+    """Yield each planned row with the logits of its two candidate tokens.
 
     Args:
-        tokens: two for each sample.
-        room: counts the batches that were halved.
+        loaded: The model.
+        plan: The rows to pass.
+        position: Name of the position whose next token is predicted.
+        tokens: Ids of the two candidates for each sample.
+        room: Counts the batches that were halved.
+
+    Yields:
+        A row and the logits of its two candidates, float64 [2].
 
     Raises:
-        AnchorscopeError: a logit is not finite; one sample alone does not fit in memory.
+        AnchorscopeError: A logit is not finite, or one sample alone does not fit in memory.
     """
     room = room or Room()
     head = cache.pass_head(loaded.model, plan.samples[0].input_ids[: plan.head], loaded.device)
@@ -89,9 +96,9 @@ def _of_batch(
     tokens: Sequence[tuple[int, int]],
     head: cache.Layers,
 ) -> list[tuple[Row, np.ndarray]]:
-    """The same of the rows of a batch.
+    """Return the rows of one batch with the logits of their two candidates, float64 [2].
 
-    `head`: keys and values of the tokens that all prompts begin with.
+    `head` holds the keys and values of the tokens that all prompts begin with.
     """
     states = loaded.model.base_model(**runner.inputs(loaded, plan, batch, head)).last_hidden_state
     first = runner.first_passed(plan, batch, head)

@@ -1,4 +1,4 @@
-"""Features: the hidden states that probes learn from, in memory or read from files by layers."""
+"""Features: the hidden states that probes are fitted to, in memory or read layer by layer."""
 
 from __future__ import annotations
 
@@ -15,44 +15,54 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
 BLOCK_BYTES = 512 << 20
-"""Most memory that the layers of one read-out and condition take while they are held."""
+"""Most memory for the layers of one read-out and condition that are held at a time, in bytes."""
 
 
 class Features(Protocol):
-    """Features [layers, samples, width], of which a slice of layers is a tensor; or a tensor."""
+    """Features [layers, samples, width] whose slices of layers are tensors, such as a tensor."""
 
     @property
-    def shape(self) -> Sequence[int]: ...
+    def shape(self) -> Sequence[int]:
+        """Layers, samples and width."""
+        ...
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Return the number of layers."""
+        ...
 
-    def __getitem__(self, layers: slice, /) -> Tensor: ...
+    def __getitem__(self, layers: slice, /) -> Tensor:
+        """Return the features of some consecutive layers."""
+        ...
 
 
 def layers_at_once(x: Features) -> int:
-    """How many layers are held in memory at a time: of a tensor all."""
+    """Return how many layers are held in memory at a time; all layers for a tensor."""
     return max(1, getattr(x, "layers_at_once", len(x)))
 
 
 @dataclass(frozen=True)
 class Reordered:
-    """Features with their samples in another order: row i is row `order[i]` of `x`."""
+    """Features with reordered samples: row i is row `order[i]` of `x`."""
 
     x: Features
     order: Tensor  # int64 [samples]
 
     @property
     def shape(self) -> Sequence[int]:
+        """Layers, samples and width."""
         return (len(self.x), len(self.order), self.x.shape[2])
 
     @property
     def layers_at_once(self) -> int:
+        """Number of layers that are held in memory at a time."""
         return layers_at_once(self.x)
 
     def __len__(self) -> int:
+        """Return the number of layers."""
         return len(self.x)
 
     def __getitem__(self, layers: slice) -> Tensor:
+        """Return the reordered features of some consecutive layers."""
         return self.x[layers][:, self.order]
 
 
@@ -65,18 +75,21 @@ class Part:
 
     @property
     def shape(self) -> Sequence[int]:
+        """Layers of this part, samples and width."""
         return (len(self.layers), *self.x.shape[1:])
 
     def __len__(self) -> int:
+        """Return the number of layers of this part."""
         return len(self.layers)
 
     def __getitem__(self, layers: slice) -> Tensor:
+        """Return the features of some consecutive layers, counted from the start of this part."""
         chosen = self.layers[layers]
         return self.x[chosen.start : chosen.stop]
 
 
 def blocks(x: Features) -> Iterator[Part]:
-    """The layers in blocks, each as large as is held at once.
+    """Yield the layers in blocks, each as large as is held in memory at a time.
 
     If all work on a block is done before the next one is taken, the features are read only once.
     """
@@ -86,7 +99,7 @@ def blocks(x: Features) -> Iterator[Part]:
 
 
 def at(x: Features, layers: Sequence[int]) -> Tensor:
-    """The features of some layers, [len(layers), samples, width]."""
+    """Return the features of some layers, [len(layers), samples, width]."""
     return torch.cat([x[layer : layer + 1] for layer in layers])
 
 
@@ -94,12 +107,12 @@ def at(x: Features, layers: Sequence[int]) -> Tensor:
 class StoredStates:
     """Features in files: one read-out under one condition, float32 [layers, samples, width]."""
 
-    name: str  # of the tensor in the files, each [rows, layers, width]
-    ids: list[str]  # of the samples
-    # file → which of its rows are used, and where they go among the samples
+    name: str  # name of the tensor in the files, each [rows, layers, width]
+    ids: list[str]  # ids of the samples
+    # file → the rows that are used, and their indices among the samples
     files: dict[Path, tuple[list[int], list[int]]]
     shape: tuple[int, int, int]  # layers, samples, width
-    layers_at_once: int  # how many layers are read together and held until others are needed
+    layers_at_once: int  # number of layers that are read together, held until others are needed
     _held_layers: range = range(0)
     _held: Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -107,9 +120,10 @@ class StoredStates:
     def find(
         cls, folder: Path, name: str, ids: list[str], block_bytes: int = BLOCK_BYTES
     ) -> StoredStates:
-        """Find the states of these samples in the files of a folder; nothing is read yet.
+        """Find the states of these samples in the files of a folder, without reading them.
 
-        Raises AnchorscopeError: no file has the tensor, one cannot be read, or samples are missing.
+        Raises:
+            AnchorscopeError: No file has the tensor, a file cannot be read, or samples are missing.
         """
         missing = {id_: place for place, id_ in enumerate(ids)}
         files, shape = {}, [0, 0, 0]
@@ -133,9 +147,11 @@ class StoredStates:
         return cls(name, ids, files, (layers, len(ids), width), at_once)
 
     def __len__(self) -> int:
+        """Return the number of layers."""
         return self.shape[0]
 
     def __getitem__(self, layers: slice) -> Tensor:
+        """Return the features of some consecutive layers, read from the files unless held."""
         wanted = range(len(self))[layers]
         if len(wanted) > self.layers_at_once:
             return self._read(wanted)

@@ -1,4 +1,4 @@
-"""What a pass reads in single modules, and the attention mask that it gives them."""
+"""Hooks that record the outputs of modules and set the attention mask of each layer."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,23 @@ from anchorscope.passes.batches import Sample
 
 Arguments = tuple[Tensor, ...]
 Output = Tensor | tuple[Tensor, ...]
-"""What a module returns: a tensor, or a tuple that starts with one."""
+"""Output of a module: a tensor, or a tuple that starts with one."""
 
 
 @contextmanager
 def recording(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the outputs at read-outs (site, position) of these rows while the context is open.
+    """Record the outputs of modules at read-outs while the context is open.
 
-    The rows are passed once, from their token `first` on. Gives site → the states of each layer in
-    turn, [rows, positions, width].
+    Args:
+        loaded: The model.
+        pairs: Read-outs (site, position).
+        rows: The rows, passed once while the context is open.
+        first: Index of the first token that is passed.
+
+    Yields:
+        Site → the states of each layer in turn, [rows, positions, width].
     """
     positions = dict.fromkeys(position for _, position in pairs)
     indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
@@ -51,18 +57,19 @@ def mask(
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """The additive mask [rows, 1, length − first, length] of rows padded on the right.
+    """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
-    It is causal and closed to padding. It closes attention to a row's cut tokens, from every later
-    token that is not cut itself; the softmax then renormalises what each query attends to. The
-    diagonal stays open: a row with nothing to attend to would be NaN.
+    The mask is causal and closed to padding. Every later token that is not cut itself cannot attend
+    to a row's cut tokens. The softmax renormalises the remaining attention. The diagonal stays
+    open, because a query with nothing to attend to would be NaN.
 
     Args:
-        lengths: tokens of each row without padding.
-        cuts: numbers of the tokens cut in each row.
-        length: tokens of each row with padding.
-        first: the first token that is passed; those before it are attended to.
-        dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
+        lengths: Number of tokens of each row without padding.
+        cuts: Indices of the tokens cut in each row.
+        length: Number of tokens of each row with padding.
+        first: Index of the first token that is passed. Earlier tokens are attended to.
+        dtype: Dtype of the mask. Closed entries are its `finfo.min`, open entries 0.
+        device: Device of the mask.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
     for row, tokens in enumerate(cuts):

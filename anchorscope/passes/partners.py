@@ -1,8 +1,7 @@
-"""Partners: which samples are put behind each other's questions.
+"""Partners: pairs of samples whose answers are put behind each other's questions.
 
-Two questions of one relation, where a dataset has these; else of one class of wording. Nothing here
-knows of a probe. `crossing` takes subjects and relations as the answers have them, and takes what
-the wording tells in place of these where a dataset has neither.
+Partners share a relation, with subjects and relations from the answers table. If the dataset has
+none, both are read off the wording of the questions. The pairs do not depend on any probe.
 """
 
 import itertools
@@ -29,14 +28,14 @@ class Asked:
     question: str
     subject: str  # folded, so that two spellings of one subject are equal
     relation: str
-    template: str  # the question with the subject taken out
-    answer: str  # E_A's text, what the model said
-    response: str  # all that is passed behind the question, E_A among it
-    label: int  # 1 if that is wrong, 0 if right
+    template: str  # the question without the subject
+    answer: str  # text of E_A
+    response: str  # all text that is passed behind the question, including E_A
+    label: int  # 1 if the answer is wrong, 0 if right
     golds: tuple[str, ...]
-    taught: bool = True  # False for a fact of a calibration world that no training shows
-    popularity: float = np.nan  # as the dataset counts it; NaN where unknown
-    logprob: float = np.nan  # mean log-probability of E_A's tokens; NaN if the model wrote none
+    taught: bool = True  # False for a fact of a calibration world that is in no training text
+    popularity: float = np.nan  # as given by the dataset; NaN if unknown
+    logprob: float = np.nan  # mean log-probability of E_A's tokens; NaN if not generated
     gold_passes: bool = True  # whether the tokenizer has tokens for the first gold answer
 
 
@@ -56,30 +55,32 @@ GOLD_SHARES = "gold answer shares a word with a question or an answer"
 
 @dataclass(frozen=True)
 class Crossing:
-    """Samples in pairs, each of whose answers is put behind the other's question."""
+    """Pairs of samples. Each answer of a pair is put behind the other's question."""
 
-    partners: Mapping[str, str]  # id → id of the partner, both ways
-    left_out: Mapping[str, str]  # id → why a sample has none
-    # what subjects and relations are: the dataset's own (`relations`), or read off the questions
-    # (`wording`)
+    partners: Mapping[str, str]  # id → id of the partner, in both directions
+    left_out: Mapping[str, str]  # id → reason why a sample has no partner
+    # source of subjects and relations: the dataset (`relations`) or the questions (`wording`)
     source: str
-    # id → why the gold answers of a pair are not swapped; nothing where they are
+    # id → reason why the gold answers of a pair are not swapped; no entry if they are
     golds_left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -> Crossing:
-    """Pair samples whose answers are swapped, right ones with right ones, wrong with wrong.
+    """Pair samples whose answers are swapped: right with right ones, wrong with wrong ones.
 
-    Two samples can be a pair if they share relation and outer fold and differ in subject and
-    answer, if neither answer is right for the other's question, and if the words alone do not tell
-    which question an answer belongs to: an answer shares no content word with its own question, and
-    a response the same ones with both. As many pairs as a greedy matching finds, of samples as near
-    to each other as can be, see `distances`.
+    Two samples can be a pair if all of these hold:
+
+    - They share relation and outer fold, and differ in subject and answer.
+    - Neither answer is right for the other's question.
+    - The words alone do not tell which question an answer belongs to. An answer shares no content
+      word with its own question. A response shares the same content words with both questions.
+
+    A greedy matching pairs samples that are as similar as possible, see `distances`.
 
     Args:
-        answers: the answers table; rows with a `dropped` reason are in no pair.
-        folds_of: id → outer fold of the probes. The probe that scores an answer behind another
-            question would else have learned from that question.
+        answers: The answers table. Rows with a `dropped` reason are in no pair.
+        folds_of: Id → outer fold of the probes. Without it, the probe that scores an answer behind
+            another question may have been trained on that question.
     """
     samples, source = known(answers)
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
@@ -105,9 +106,9 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
 
 
 def _unfit(one: Asked) -> str | None:
-    """Why a sample can be in no pair, whatever the others are.
+    """Return the reason why a sample cannot be in any pair; None if it can.
 
-    What is right for a fact that a model never met was dealt out, and it cannot know.
+    The right answer to a fact that was never taught was drawn at random: the model cannot know it.
     """
     if not one.taught:
         return NEVER_TAUGHT
@@ -115,10 +116,11 @@ def _unfit(one: Asked) -> str | None:
 
 
 def _no_golds(one: Asked, other: Asked) -> str | None:
-    """Why the first gold answers of a pair are not swapped; None if they are.
+    """Return the reason why the first gold answers of a pair are not swapped; None if they are.
 
-    As with own answers, the words alone must not tell which question a gold answer belongs to; and
-    a gold answer that shares a word with what the model said is no other answer.
+    The words alone must not tell which question a gold answer belongs to, as with the model's own
+    answers. A gold answer that shares a content word with a model's answer does not count as
+    another answer.
     """
     if one.label == 0:
         return ANSWERED_RIGHT
@@ -136,7 +138,7 @@ def _no_golds(one: Asked, other: Asked) -> str | None:
 
 
 def _shared(text: str, other: str) -> frozenset[str]:
-    """The content words that two texts share, in lower case."""
+    """Return the content words that two texts share, in lower case."""
     words, others = (
         {word.lower for word in words_of(one) if word.content} for one in (text, other)
     )
@@ -144,18 +146,22 @@ def _shared(text: str, other: str) -> frozenset[str]:
 
 
 def _pairs(group: Sequence[Asked], times: Mapping[str, int]) -> list[tuple[Asked, Asked]]:
-    """A matching of some samples of one relation, fold and label; `times`: see `distances`."""
+    """Pair samples of one relation, fold and label. For `times` see `distances`."""
     subjects = [one.subject for one in group]
     places = _matching(exchangeable(group), distances(group, times), subjects)
     return [(group[one], group[other]) for one, other in places]
 
 
 def distances(samples: Sequence[Asked], times: Mapping[str, int]) -> np.ndarray:
-    """How unlike two samples are, as a rank, int64 [n, n]: 0 for the most alike.
+    """Return the rank of each pair of samples by dissimilarity, int64 [n, n]; 0 is most similar.
 
-    By the log of the popularity where it is known, else by the mean log-probability of the answer's
-    tokens; where these leave it open by the answers' kinds, then by how often the cell's samples
-    give each answer, `times` (by its normalised text).
+    Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
+    mean log-probability per token takes its place. Ties are broken by whether the answers are of
+    the same kind, then by the difference in the log of their frequency.
+
+    Args:
+        samples: The samples to compare.
+        times: Normalised text of an answer → number of the cell's samples that give it.
     """
     nearness = []
     for values in (
@@ -175,7 +181,10 @@ def distances(samples: Sequence[Asked], times: Mapping[str, int]) -> np.ndarray:
 
 
 def exchangeable(samples: Sequence[Asked]) -> np.ndarray:
-    """Which samples of one relation, fold and label can be a pair, bool [n, n]; see `crossing`."""
+    """Return which samples of one relation, fold and label can be a pair, bool [n, n].
+
+    The conditions are in `crossing`.
+    """
     golds = {one.id: one.golds for one in samples}
     texts = {one.answer for one in samples}
     right_for = {text: answered(text, golds) for text in texts}
@@ -202,11 +211,16 @@ def exchangeable(samples: Sequence[Asked]) -> np.ndarray:
 def _matching(
     allowed: np.ndarray, apart: np.ndarray, subjects: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Pairs of places that are `allowed` [n, n], none in two pairs.
+    """Match samples greedily; return pairs of their indices.
 
-    Whoever has the fewest possible partners is next, and takes the nearest of these by `apart`
-    [n, n]; the first of several. Other samples of the same two subjects follow at once: subjects
-    that are linked are one cluster.
+    The sample with the fewest possible partners is matched next, to its nearest partner. Ties go
+    to the lowest index. Then other samples of the same two subjects are matched, since linked
+    subjects form one cluster.
+
+    Args:
+        allowed: Whether two samples can be a pair, bool [n, n].
+        apart: Distances of samples, [n, n].
+        subjects: Subject of each sample.
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -232,7 +246,10 @@ def _matching(
 
 
 def answered(answer: str, golds: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Ids of the questions that an answer is right for; `golds` are theirs by id."""
+    """Return the ids of the questions that an answer is right for.
+
+    `golds` maps the id of each question to its gold answers.
+    """
     right = {
         gold for gold in set(itertools.chain(*golds.values())) if labels.matches(answer, [gold])
     }
@@ -240,13 +257,17 @@ def answered(answer: str, golds: Mapping[str, Sequence[str]]) -> frozenset[str]:
 
 
 def template(question: str, subject: str) -> str:
-    """The question with the subject taken out, folded."""
+    """Return the case-folded question with `{}` in place of the subject."""
     folded, name = (" ".join(text.casefold().split()) for text in (question, subject))
     return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "{}", folded)
 
 
 def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
-    """The samples by the dataset's subjects and relations; where it has none, by their wording."""
+    """Return the samples that can have a partner, and the source of subjects and relations.
+
+    The source is `relations` if the dataset has them. Otherwise it is `wording`: subjects and
+    relations are read off the questions.
+    """
     if samples := _asked(answers):
         return samples, "relations"
     proxies = wording.proxies(answers)
@@ -255,7 +276,7 @@ def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
 
 
 def _asked(answers: pd.DataFrame) -> list[Asked]:
-    """The samples that can have a partner, by id: the order of the rows must not matter."""
+    """Return the samples that can have a partner, sorted by id to be independent of row order."""
     named = answers[answers["dropped"].isna() & answers["relation"].notna()]
     samples = [
         Asked(

@@ -1,7 +1,7 @@
-"""Planning: which rows a cell passes through the model, from its answers and conditions.
+"""Planning: choose the rows that a cell passes through the model, from answers and conditions.
 
-A sample is passed under every condition that is on, behind its own prompt or another one; samples
-that cannot be measured are counted with the reason.
+A sample is passed under every condition that is on, behind its own prompt or another one. Samples
+that cannot be measured are counted by reason.
 """
 
 from collections import Counter
@@ -27,9 +27,9 @@ TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
     "last_answer": lambda row: row["ea_end"] - 1,
     "prompt_end": lambda row: row["prompt_length"] - 1,
 }
-"""Position → index of its token in a row of the answers table."""
+"""Position → function that returns the index of its token, given a row of the answers table."""
 Limits = Mapping[str, int | None]
-"""Reason to drop a sample → the most tokens that it may have."""
+"""Reason to drop a sample → largest number of tokens that it may have."""
 
 
 def plan(
@@ -44,23 +44,23 @@ def plan(
 ) -> Plan:
     """Plan every pass of a cell: samples, other prompts, rows and batches.
 
-    Depends on the arguments alone, so that a run that was cut off goes on with the same plan.
+    The plan depends on the arguments alone, so an interrupted run continues with the same plan.
 
     Args:
-        answers: the answers table; rows with a `dropped` reason are counted and left out.
-        conditions: condition → settings (of a control: `draws`; of noise: `samples`). One left out,
-            or None, is not run; `clean` always is.
-        batch_tokens: see `arrange`.
-        window, max_positions: the most tokens of the model's sliding window, and of its positions.
-            Longer samples are dropped, since our mask overrides the window. An answer keeps to both
-            behind its own prompt, for the model that gave it, but maybe not behind another prompt
-            or for another model.
-        seed: of the random control, and of the choice among partners.
-        fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
-            `anchorscope.passes.partners.crossing`.
+        answers: The answers table. Rows with a `dropped` reason are counted and left out.
+        conditions: Condition → settings (`draws` of a control, `samples` of noise). A condition
+            that is missing or None is not run. `clean` is always run.
+        batch_tokens: See `arrange`.
+        window: Number of tokens in the model's sliding window. Longer samples are dropped, because
+            our mask overrides the window. An answer fits behind its own prompt for the model that
+            gave it, but it may not fit behind another prompt or for another model.
+        max_positions: Number of the model's positions. Longer samples are dropped.
+        seed: Seed of the random control.
+        fold: Function that returns the outer fold of the probes for each measured sample (row of
+            `answers`), see `anchorscope.passes.partners.crossing`.
 
     Raises:
-        AnchorscopeError: nothing left to measure.
+        AnchorscopeError: No sample is left to measure.
     """
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
@@ -91,14 +91,15 @@ def plan(
 
 
 def conditions_of(settings: Settings) -> list[tuple[str, int]]:
-    """Every (condition, draw) that a cell with these settings is measured under."""
+    """Return every (condition, draw) that a cell with these settings is measured under."""
     return [(one.name, draw) for one, draw in on(settings)]
 
 
 def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
-    """The rows that are measured, and how many are not, by reason.
+    """Return the rows that are measured, and the counts of dropped rows by reason.
 
-    Raises AnchorscopeError: none is left.
+    Raises:
+        AnchorscopeError: No row is left.
     """
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
@@ -117,12 +118,12 @@ def _unusable(record: Mapping[Any, Any], limits: Limits) -> str | None:
 
 
 def _over(length: int, limits: Limits) -> str | None:
-    """Why a prompt of this length is too long, or None."""
+    """Return the reason why a sample of this length is too long; None if it is not."""
     return next((why for why, most in limits.items() if most and length > most), None)
 
 
 def sample_of(record: Mapping[Any, Any]) -> Sample:
-    """One row of the answers table."""
+    """Convert one row of the answers table to a sample."""
     return Sample(
         id=str(record["id"]),
         input_ids=_ints(record["input_ids"]),
@@ -134,7 +135,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
 
 
 def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:
-    """Id → the sample with its gold answer in place of its own, where the answers have one."""
+    """Return id → the sample with its gold answer in place of its own, if there is one."""
     golds = {}
     for record in table.to_dict("records"):
         if len(ids := record["gold_ids"]):
@@ -159,12 +160,18 @@ def _swap(
     crossing: partners.Crossing,
     limits: Limits,
 ) -> Counter[str]:
-    """Put what is passed beside a sample's own row into `others`; count for how many, or why not.
+    """Add the swapped versions of each sample to its `others`, and count them by outcome.
 
-    An answer moves only if its partner's does, and so does a gold answer.
+    An answer or gold answer is swapped only if its partner's is, too.
 
     Args:
-        golds: id → the sample with its gold answer in place of its own.
+        samples: The samples of the cell. Their `others` are filled.
+        golds: Id → the sample with its gold answer in place of its own.
+        crossing: The partners.
+        limits: Largest number of tokens of a sample, by reason to drop it.
+
+    Returns:
+        The number of samples swapped, and not swapped by reason.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
@@ -178,7 +185,7 @@ def _swap(
     notes: Counter[str] = Counter()
     for sample in samples:
         if sample.id not in why_not:
-            sample.others[CROSSED] = moved[sample.id]  # which has no others of its own
+            sample.others[CROSSED] = moved[sample.id]  # has no `others` itself
             if sample.id in moved_golds and sample.id not in no_gold:
                 sample.others[GOLD] = golds[sample.id]
                 sample.others[CROSSED_GOLD] = moved_golds[sample.id]
@@ -193,7 +200,7 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Id → why what is passed in its place is too long, its partner's included."""
+    """Return id → reason, for samples whose swapped version or whose partner's is too long."""
     why_not: dict[str, str] = {}
     for id_, one in passed.items():
         if why := _over(len(one.input_ids), limits):
@@ -202,7 +209,7 @@ def _too_long(
 
 
 def behind(sample: Sample, other: Sample) -> Sample:
-    """The frozen answer of one sample behind the prompt of another, positions moved along."""
+    """Put the frozen answer of one sample behind the prompt of another, and shift positions."""
     shift = other.answer_start - sample.answer_start
     return replace(
         other,

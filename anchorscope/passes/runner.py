@@ -1,7 +1,7 @@
 """The runner: passes rows through the model and reads all layers in one pass.
 
-The state at layer k depends on layers 0...k only. So one pass with the cut in *every* layer gives,
-at each layer k, exactly the state that a cut in layers 0...k gives.
+The state at layer k depends on layers 0...k only. So the state at layer k of one pass with the cut
+in *every* layer is exactly the state after a cut in layers 0...k.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -23,21 +23,21 @@ from anchorscope.storage.room import Room
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
 
-And `<condition>.<draw>/outputs` → `lm_head.QUANTITIES` of each answer's tokens up to E_A's end, one
-sample after the other, float32 [tokens, 3].
+`<condition>.<draw>/outputs` → `lm_head.QUANTITIES` of the tokens of all answers up to the end of
+E_A, one sample after the other, float32 [tokens, 3].
 """
 OUTPUTS = "outputs"
 
 
 @dataclass(frozen=True)
 class Passed:
-    """The states of a batch, and what gradients of them are taken by."""
+    """The states of a batch, with the tensors that they can be differentiated by."""
 
     states: States  # in the order of `batch.samples`
     # [rows, length, width]; the states are in their graph; None without `grad`
     embeddings: torch.Tensor | None = None
-    # weights of each layer after the softmax, [rows, heads, queries, keys], in the same graph;
-    # only with `grad` and eager attention
+    # attention weights of each layer, [rows, heads, queries, keys], in the same graph; only with
+    # `grad` and eager attention
     attentions: Sequence[torch.Tensor] = ()
 
 
@@ -46,16 +46,18 @@ def run(
 ) -> Passed:
     """Pass all rows of a batch in one call, each in full.
 
-    The rows say what is done: which tokens are cut, in which layers, and behind which
-    prompt the answer stands (`Sample.others`).
+    The rows define the interventions: which tokens are cut, in which layers, and which prompt
+    precedes the answer (`Sample.others`).
 
     Args:
-        batch: of the plan; `narrowed` takes some of its samples.
-        read: read-outs such as `mlp/final`.
-        grad: keep the graph from embeddings to states, see `Passed`.
+        loaded: The model.
+        planned: The plan.
+        batch: A batch of the plan. `narrowed` selects some of its samples.
+        read: Read-outs such as `mlp/final`.
+        grad: Whether to keep the graph from embeddings to states, see `Passed`.
 
     Raises:
-        AnchorscopeError: see `measure`.
+        AnchorscopeError: An activation is not finite, or a whole vector is zero.
     """
     arguments, embeddings = inputs(loaded, planned, batch), None
     if grad:
@@ -80,20 +82,22 @@ def measure(
     """Run the planned passes one after the other.
 
     A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
-    once. All rows of a sample are in one call: in half precision the shape of a call changes
-    results by more than a small effect.
+    once. All rows of a sample are in one call, because in half precision the shape of a call
+    changes results by more than a small effect.
 
     Args:
-        readouts: such as `mlp/final`.
-        numbers: of the batches to pass, by default all.
-        room: counts the batches that were halved.
-        outputs: whether token probabilities are read, where nothing is cut.
+        loaded: The model.
+        planned: The plan.
+        readouts: Read-outs such as `mlp/final`.
+        numbers: Numbers of the batches to pass; by default all.
+        room: Counts the batches that were halved.
+        outputs: Whether token probabilities are read under conditions that cut nothing.
 
     Yields:
         Each batch with its `States` in CPU memory, in the order of `batch.samples`.
 
     Raises:
-        AnchorscopeError: an activation is not finite, or a whole vector is zero; one sample alone
+        AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
             does not fit in memory.
     """
     pairs, room = parse(readouts), room or Room()
@@ -102,7 +106,7 @@ def measure(
     head = cache.pass_head(loaded.model, ids, loaded.device)
 
     def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
-        """The states of some samples of a batch; on a CPU in as many parts as save time."""
+        """Return the states of some samples of a batch. On a CPU, pass them in parts if faster."""
         chosen = narrowed(batch, samples)
         divided = by_length(planned, chosen) if loaded.device.type == "cpu" else [chosen]
         return _joined([_states(loaded, planned, part, pairs, head, outputs) for part in divided])
@@ -127,7 +131,7 @@ def _states(
     head: cache.Layers,
     outputs: bool,
 ) -> States:
-    """The states of one batch; `head` are the keys and values of the cell's head."""
+    """Return the states of one batch. `head` holds the keys and values of the cell's head."""
     arguments = inputs(loaded, planned, batch, head)
     states, out = _called(loaded, planned, batch, pairs, arguments, head)
     if outputs:
@@ -144,7 +148,7 @@ def _called(
     arguments: Mapping[str, Any],
     head: cache.Layers | None = None,
 ) -> tuple[States, Any]:
-    """The states of one batch, and all that the base model returns for these arguments."""
+    """Return the states of one batch, and the output of the base model for these arguments."""
     rows, first = [planned.passed(row) for row in batch.rows], first_passed(planned, batch, head)
     with (
         recording(loaded, pairs, rows, first=first) as seen,
@@ -155,9 +159,9 @@ def _called(
 
 
 def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, first: int) -> States:
-    """Token probabilities of the answers where nothing is cut, see `States`.
+    """Return the token probabilities of answers under conditions that cut nothing, see `States`.
 
-    `last` is what the LM head reads, [rows, tokens passed, width], from token `first` on.
+    `last` is the input of the LM head, [rows, tokens passed, width], from token `first` on.
     """
     found, n = {}, len(batch.samples)
     for number, (one, draw) in enumerate(batch.columns):
@@ -170,7 +174,7 @@ def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, fi
         ]
         rows, places = map(list, zip(*tokens, strict=True))
         ids = [planned.passed(batch.rows[row]).input_ids[token] for row, token in tokens]
-        before = torch.tensor(places) - 1 - first  # what stands before a token predicts it
+        before = torch.tensor(places) - 1 - first  # a token is predicted at the token before it
         states = last[rows, before.to(last.device)]
         of_tokens = probabilities(loaded, states, torch.tensor(ids))
         if not bool(of_tokens.isfinite().all()):
@@ -183,7 +187,7 @@ def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, fi
 
 
 def first_passed(planned: Plan, batch: Batch, head: cache.Layers | None) -> int:
-    """The first token of each row that is passed: those of the head are not, where it is given."""
+    """Return the index of the first token to pass: behind the head, if it was passed earlier."""
     return planned.head if head and batch.masked else 0
 
 
@@ -195,17 +199,20 @@ def inputs(
     *,
     acting: bool = True,
 ) -> dict[str, Any]:
-    """The arguments of one call of the model.
+    """Return the arguments of one call of the model.
 
     Args:
-        head: keys and values of the tokens that all prompts begin with, which are not passed
-            again; none if they are.
-        acting: whether the mask is that of layers in which the interventions act.
+        loaded: The model.
+        planned: The plan.
+        batch: A batch of the plan.
+        head: Keys and values of the tokens that all prompts begin with. If given, these tokens are
+            not passed again.
+        acting: Whether the mask is for layers in which the interventions act.
 
     Returns:
         Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
-        the model's dtype [rows, 1, width, length of the batch], with the head as a cache; for
-        `noop`, which takes the model's ordinary path, int64 [rows, width].
+        the model's dtype, [rows, 1, width, length of the batch], with the head as a cache. For
+        `noop`, which takes the model's ordinary path, the mask is int64 [rows, width].
     """
     ids = [planned.passed(row).input_ids for row in batch.rows]
     lengths, first = [len(row) for row in ids], first_passed(planned, batch, head)
@@ -256,7 +263,7 @@ def _masked_by_layer(
 def _named(
     planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, Sequence[torch.Tensor]]
 ) -> States:
-    """Check the states of a batch, which `recording` has seen, and name them."""
+    """Check the states of a batch that `recording` collected, and name them."""
     positions = list(dict.fromkeys(position for _, position in pairs))
     # Rows are all samples under the first column, then under the next.
     shape, columns = (len(batch.columns), len(batch.samples)), {}
@@ -274,7 +281,7 @@ def _named(
 
 
 def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None:
-    """Refuse states [rows, layers, positions, width] with a vector not finite or all zero."""
+    """Refuse states [rows, layers, positions, width] if a vector is not finite or all zero."""
     bad = (~states.isfinite()).any(dim=-1) | (states == 0).all(dim=-1)
     if not bool(bad.any()):
         return

@@ -1,3 +1,5 @@
-"""What only Snakemake's rules need: resources of a job, SLURM, messages, and the checks before a
-run. Takes the config and the DAG; gives numbers and words to the rules, and errors before the
-first job."""
+"""Support for Snakemake's rules: job resources, SLURM, messages, and checks before a run.
+
+The package takes the config and the DAG. It returns numbers and messages to the rules, and raises
+errors before the first job.
+"""

@@ -1,4 +1,4 @@
-"""Checks before a run's first job, and why its jobs failed after the last."""
+"""Checks before the first job of a run, and explanations of failed jobs after the last."""
 
 import re
 import shutil
@@ -21,17 +21,17 @@ from anchorscope.workflow.studies import Study
 
 
 def on_a_cluster(workflow: Any) -> bool:
-    """Whether Snakemake submits its jobs to SLURM."""
+    """Return whether Snakemake submits its jobs to SLURM."""
     return hasattr(workflow.executor_settings, "status_command")
 
 
 def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> None:
-    """Refuse a run that cannot end well, once its DAG is known, and print what it needs.
+    """Refuse a run that cannot succeed, once its DAG is known, and print its disk use.
 
     Raises:
-        AnchorscopeError: results cannot be written, a model or dataset cannot be had, activations
-            do not fit on the disk, a model's family is unknown, jobs of an earlier run are still
-            running or in the cluster's queue, or jobs would be sent as an array.
+        AnchorscopeError: Results cannot be written, a model or dataset is not available,
+            activations do not fit on the disk, a model's family is unknown, jobs of an earlier run
+            are still running or in the cluster's queue, or jobs would be submitted as an array.
     """
     check_writable(config.results)
     if on_a_cluster(workflow):
@@ -48,7 +48,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
 
 
 def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
-    """Bytes that the activations of a cell add to the disk; those there now are replaced."""
+    """Return the bytes that the activations of a cell add to the disk; old ones are replaced."""
     cell = job.wildcards
     present = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
     needed = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
@@ -56,10 +56,11 @@ def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
 
 
 def refuse_held(jobs: Iterable[Any]) -> None:
-    """Refuse to make what a job of another run is making; Snakemake would delete its products.
+    """Refuse products that a job of another run is making, since Snakemake would delete them.
 
     Raises:
-        AnchorscopeError: names each such job and its process.
+        AnchorscopeError: Another run makes some of the products. Names each such job and its
+            process.
     """
     held = {}
     for job in jobs:
@@ -73,7 +74,7 @@ def refuse_held(jobs: Iterable[Any]) -> None:
 
 
 def refuse_arrays(settings: Any) -> None:
-    """Refuse arrays of jobs, which would all get the memory, time and GPUs of their first job."""
+    """Refuse job arrays, since all jobs would get the memory, time and GPUs of the first one."""
     if settings.array_jobs:
         what = "all jobs of an array get the memory, time and GPUs of the first, whatever its model"
         where = f"--slurm-array-jobs {settings.array_jobs}"
@@ -82,13 +83,13 @@ def refuse_arrays(settings: Any) -> None:
 
 
 def check_sources(jobs: Iterable[Any]) -> None:
-    """Look up what the jobs of the rules `model` and `dataset` will, as far as it costs little.
+    """Look up the models and datasets of a run, as far as this is cheap.
 
-    What an earlier run has found is looked up completely: a job that fails deletes that record, on
-    which every later product depends.
+    Sources that an earlier run found are looked up completely. A job that fails would delete their
+    record, on which every later product depends.
 
     Raises:
-        AnchorscopeError: names every model and dataset that cannot be had.
+        AnchorscopeError: Models or datasets are not available. Names all of them.
     """
     errors = []
     for job in jobs:
@@ -109,10 +110,10 @@ def check_sources(jobs: Iterable[Any]) -> None:
 
 
 def check_prompts(jobs: Iterable[Any], config: RunConfig) -> None:
-    """Refuse models of some jobs that are here and have a chat template, but no `prompt`.
+    """Refuse models on this machine that have a chat template, but no `prompt` in the config.
 
     Raises:
-        AnchorscopeError: names the first of them.
+        AnchorscopeError: There is such a model. Names the first one.
     """
     for name in sorted({job.wildcards.model for job in jobs if hasattr(job.wildcards, "model")}):
         entry = config.models[name]
@@ -139,7 +140,10 @@ def _look_up_rows(job: Any) -> None:
 
 
 def why_failed(job: Any) -> str:
-    """What a failed job, or the jobs of a group, said of it, from its log; else how it ended."""
+    """Return the error in the log of a failed job, or of each job in a group.
+
+    Without an error in the log, the result says how the job ended.
+    """
     if job.is_group():
         return "\n".join(map(why_failed, job.jobs))
     what, see = f"{job_of(job)} was ended before it could say why", "killed"
@@ -155,10 +159,10 @@ def why_failed(job: Any) -> str:
 
 
 def check_writable(folder: str | Path) -> None:
-    """Refuse a folder, which need not exist yet, in which nothing can be written.
+    """Refuse a folder that cannot be written to. The folder need not exist yet.
 
     Raises:
-        AnchorscopeError: it is read-only, not accessible, or its disk is full.
+        AnchorscopeError: The folder is read-only or not accessible, or its disk is full.
     """
     existing = Path(folder)
     try:
@@ -173,15 +177,15 @@ def check_writable(folder: str | Path) -> None:
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """The bytes that activations need on the disk.
+    """Return the bytes that activations need on the disk.
 
     Args:
-        cells: bytes of each cell.
-        keep: whether activations stay; if not, only one cell's are there at a time.
-        folder: where they will lie; it need not exist yet.
+        cells: Bytes of each cell.
+        keep: Whether activations are kept. If not, only one cell's are on the disk at a time.
+        folder: Folder for the activations. It need not exist yet.
 
     Raises:
-        AnchorscopeError: the disk has less room.
+        AnchorscopeError: The disk has less free space.
     """
     need = sum(cells) if keep else max(cells, default=0)
     existing = _existing(folder)
@@ -197,6 +201,6 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
 
 
 def _existing(folder: str | Path) -> Path:
-    """The folder, or the nearest of its parents that exists."""
+    """Return the folder, or its nearest parent that exists."""
     path = Path(folder).expanduser().absolute()
     return next(place for place in (path, *path.parents) if place.exists())

@@ -1,4 +1,4 @@
-"""Reads and checks the config before any job starts; errors name every mistake and its line."""
+"""Read and check the config before any job starts. Errors name every mistake and its line."""
 
 import json
 import os
@@ -21,13 +21,13 @@ STAGES = (
     "dataset model train prompts answers activations scores truth table picture detector samples"
 )
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
-"""Names of the workflow's targets and stages; no model, dataset or figure may take one."""
+"""Names of the workflow's targets and stages, not allowed for models, datasets and figures."""
 
 _SEE = "see docs/configuration.md for all keys"
 
 
 Keys = tuple[str, ...]
-"""The names, and in lists the places, that lead to an entry from the top."""
+"""Path from the top of the config to an entry: keys, and indices in lists."""
 
 
 class Source(NamedTuple):
@@ -35,27 +35,28 @@ class Source(NamedTuple):
 
     name: str
     content: Mapping[str, Any]
-    lines: Mapping[Keys, int]  # of every key and item in the file
+    lines: Mapping[Keys, int]  # line number of every key and item in the file
 
 
 class Mistake(NamedTuple):
-    """A mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
+    """A mistake in the config. For `what`, `do` and `see` see `AnchorscopeError`."""
 
-    path: tuple[int | str, ...]  # leads to the mistake
+    path: tuple[int | str, ...]  # path from the top of the config to the mistake
     what: str
     do: str
     see: str = "config"
 
     @property
     def key(self) -> str:
+        """The path with dots, such as `models.llama.prompt`."""
         return ".".join(map(str, self.path))
 
 
 def read(files: Iterable[str | Path]) -> RunConfig:
-    """The checked config of some files, each merged over those before it as Snakemake does.
+    """Read and check a config from several files, each merged over the previous as by Snakemake.
 
     Raises:
-        AnchorscopeError: a file is missing or not YAML, or holds a mistake.
+        AnchorscopeError: A file is missing, is not YAML, or contains a mistake.
     """
     from snakemake.utils import update_config
 
@@ -67,16 +68,16 @@ def read(files: Iterable[str | Path]) -> RunConfig:
 
 
 def sources_of(workflow: Any, name: str) -> list[Source]:
-    """The sources of Snakemake's config: the project's file, `--configfile` and `--config`.
+    """Return the sources of Snakemake's config: the project's file, `--configfile` and `--config`.
 
-    Empty if the workflow is used as a module of another one.
+    The result is empty if the workflow is used as a module of another one.
 
     Args:
-        workflow: Snakemake's object.
-        name: path of the project's file, which need not exist.
+        workflow: Snakemake's workflow object.
+        name: Path of the project's file, which need not exist.
 
     Raises:
-        WorkflowError: a file is not YAML, or a key is given twice.
+        WorkflowError: A file is not YAML, or a key occurs twice.
     """
     from snakemake.exceptions import WorkflowError
 
@@ -94,7 +95,7 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
 
 
 def _lines(node: yaml.Node | None, path: Keys = ()) -> Iterator[tuple[Keys, int]]:
-    """Each key and item below a node with its line; a key that is given twice comes twice."""
+    """Yield the path and line of each key and item below a node. Repeated keys are repeated."""
     entries: Iterable[tuple[object, yaml.Node, yaml.Node]] = ()
     if isinstance(node, yaml.MappingNode):
         entries = ((key.value, key, value) for key, value in node.value)
@@ -110,7 +111,7 @@ def _source(path: str | Path) -> Source:
     """Read a config file.
 
     Raises:
-        AnchorscopeError: it is missing, is not YAML, is not a mapping, or holds a key twice.
+        AnchorscopeError: The file is missing, is not YAML, is not a mapping, or repeats a key.
     """
     try:
         loader = yaml.SafeLoader(Path(path).read_text(encoding="utf-8"))
@@ -142,14 +143,14 @@ def _source(path: str | Path) -> Source:
 
 
 def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
-    """The checked config, which holds the shipped catalogue, too.
+    """Check the user's config and complete it with the shipped catalogue.
 
     Args:
-        raw: the merged keys of all sources, the user's own.
-        sources: where they come from, for the places in errors.
+        raw: The merged keys of all the user's sources.
+        sources: The sources, to name places in errors.
 
     Raises:
-        AnchorscopeError: lists every mistake with its place, key, value and remedy.
+        AnchorscopeError: The config has mistakes. Lists each with its place, key, value and remedy.
     """
     whole = shipped.complete({**raw, **_own_targets(sources)})
     names = {c: list(whole[c]) for c in CATALOGUES if isinstance(whole[c], Mapping)}
@@ -177,7 +178,7 @@ def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
 
 
 def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeError:
-    """One error for all mistakes."""
+    """Return one error for all mistakes."""
     if len(mistakes) == 1:
         (only,) = mistakes
         where = f"{_place(only.path, sources)}, key {only.key}"
@@ -190,9 +191,10 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """The source and line that a path leads to.
+    """Return the source and line of a path.
 
-    That is the source that holds most of the path; of several, the one that is read last.
+    This is the source that contains the longest part of the path. Ties go to the source that is
+    read last.
     """
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
@@ -203,7 +205,7 @@ def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
 
 
 def _mistake(error: ErrorDetails) -> Mistake:
-    """A pydantic error (an entry of `ValidationError.errors()`) in the user's words."""
+    """Convert a pydantic error (an entry of `ValidationError.errors()`) to a mistake."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if path[-1:] == ("[key]",):
         path = (*path[:-2], value)
@@ -219,16 +221,16 @@ def _mistake(error: ErrorDetails) -> Mistake:
 
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section at a path."""
+    """Return the keys of the section at a path."""
     section: Any = RunConfig
-    for part in path:  # a part that is not a key is a name of the user's choice
+    for part in path:  # a part that is not a key is a name chosen by the user
         if field := section.model_fields.get(part):
             section = section_in(field.annotation) or section
     return list(section.model_fields)
 
 
 def _between_sections(config: RunConfig) -> Iterator[Mistake]:
-    """Mistakes that show only where sections are compared."""
+    """Yield the mistakes that show only when sections are compared."""
     real_rows = {name for name, dataset in config.datasets.items() if dataset.world is None}
     for name, model in config.models.items():
         other = config.models.get(model.answers_of or "")

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and the choice of one for a job."""
+"""Choose among the GPUs of this machine for a job."""
 
 import logging
 import os
@@ -11,15 +11,15 @@ from filelock import FileLock, Timeout
 from anchorscope.storage.errors import AnchorscopeError
 
 ON_CPU = "ANCHORSCOPE_CPU"
-"""Environment variable: 1 makes every job run on the CPU, whatever it asks for."""
+"""Environment variable: 1 makes every job run on the CPU, whatever it requests."""
 
 log = logging.getLogger(__name__)
 
-_held: list[FileLock] = []  # locks on the GPUs that this process took, until it ends
+_held: list[FileLock] = []  # locks on the GPUs taken by this process, held until it ends
 
 
 def gpus_here(devices: Path = Path("/dev")) -> int:
-    """Number of NVIDIA GPUs that this process may use, found without loading torch."""
+    """Count the NVIDIA GPUs that this process may use, without loading torch."""
     present = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
@@ -29,16 +29,18 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
 
 
 def best_device(wanted: str, gpus: int = 1) -> str:
-    """The device for a job.
+    """Choose the device for a job.
+
+    GPUs that no other job on this machine has taken come first, then those with the most free
+    memory.
 
     Args:
         wanted: `cpu`; `cuda` for one GPU; `auto` to spread the layers over several.
-        gpus: how many, for `auto`.
+        gpus: Number of GPUs for `auto`.
 
     Returns:
-        `cpu` (also on a machine without GPUs), or for example `cuda:1`; `auto:0,2`, or `auto` if
-        that is all GPUs. Chosen are those with the most free memory among the GPUs that no other
-        job here has taken, or among all if every one is taken.
+        `cpu` (also on a machine without GPUs); one GPU such as `cuda:1`; several such as
+        `auto:0,2`, or `auto` for all GPUs.
 
     Raises:
         AnchorscopeError: SLURM gave the job a GPU, or the machine has one, but torch cannot use it.
@@ -59,21 +61,21 @@ def best_device(wanted: str, gpus: int = 1) -> str:
 
 
 def _chosen(number: int) -> list[int]:
-    """`number` GPUs of this machine: first those that no other job has taken, by free memory."""
+    """Choose `number` GPUs: first those that no other job has taken, then by free memory."""
     import torch
 
     free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
     order = sorted(range(len(free)), key=lambda i: -free[i])
     chosen = list[int]()
     for i in order:
-        # Jobs that start together see the same free memory, so each one marks what it takes.
+        # Jobs that start together see the same free memory, so each job locks the GPUs it takes.
         if len(chosen) < number and _take(str(torch.cuda.get_device_properties(i).uuid)):
             chosen.append(i)
     return [*chosen, *(i for i in order if i not in chosen)][:number]
 
 
 def _take(name: str) -> bool:
-    """Take a GPU for this process; False if another process has it."""
+    """Take a GPU for this process. Return whether it was free."""
     lock = FileLock(Path(tempfile.gettempdir()) / f"anchorscope-{os.getuid()}-{name}.guard")
     try:
         lock.acquire(timeout=0)
@@ -84,7 +86,7 @@ def _take(name: str) -> bool:
 
 
 def _check_none_due(torch_version: str) -> None:
-    """Refuse the CPU, which would take days, if the job has a GPU that torch cannot use."""
+    """Refuse to fall back to the CPU if the job has a GPU that torch cannot use."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job and not gpus_here():
         return

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a run: its jobs on this machine end, and so does Snakemake."""
+"""Ctrl-C: end Snakemake and its jobs on this machine."""
 
 import atexit
 import signal
@@ -11,16 +11,17 @@ from typing import Any
 import psutil
 
 PATIENCE = 3.0
-"""Seconds in which a job may end by itself; then again until one that is terminated is killed."""
+"""Seconds to wait before a job is terminated, and again before it is killed."""
 
 
 def install(*, end_jobs: bool) -> None:
-    """Make SIGINT end a run, and say as the last line how it goes on.
+    """Make SIGINT end a run. The last line of its output then says how to continue.
 
-    Snakemake waits for its jobs, which see Ctrl-C in a terminal but no signal to Snakemake alone.
+    Snakemake waits for its jobs. They receive Ctrl-C in a terminal, but not a signal that is sent
+    to Snakemake alone.
 
     Args:
-        end_jobs: end the child processes, which are the jobs unless a cluster runs them.
+        end_jobs: Whether to end the child processes, which are the jobs unless a cluster runs them.
     """
 
     def interrupt(*_: Any) -> None:
@@ -34,7 +35,7 @@ def install(*, end_jobs: bool) -> None:
 
 
 def _end(processes: Iterable[psutil.Process]) -> None:
-    """Wait for processes to end; terminate, then kill those that do not."""
+    """Wait for processes to end. Terminate, then kill those that do not."""
     steps: list[Callable[[psutil.Process], None]] = [psutil.Process.terminate, psutil.Process.kill]
     for end in steps:
         deadline = time.monotonic() + PATIENCE
@@ -46,7 +47,10 @@ def _end(processes: Iterable[psutil.Process]) -> None:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether a process has not ended. Snakemake waits for its exit code, so this does not."""
+    """Return whether a process is running, without collecting its exit code.
+
+    Snakemake waits for the exit code.
+    """
     with suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False

@@ -1,4 +1,4 @@
-"""What scripts do for a job on a device, a model or a dataset; stages do the rest."""
+"""Set up a job's device, model and dataset for scripts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def use_threads(snakemake: Any) -> None:
 
 
 def device_of(snakemake: Any) -> str:
-    """The device that a job has asked for; torch keeps to the threads of its rule."""
+    """Choose the device that a job requests, and limit torch to the threads of its rule."""
     use_threads(snakemake)
     return best_device(snakemake.resources.device, snakemake.resources.gpu)
 
 
 def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
-    """Where the model of a job lies, see `loading.locate`, and the model on its device."""
+    """Return the location of a job's model, see `loading.locate`, and the model on its device."""
     from anchorscope.models.loading import load
 
     located = read_json(snakemake.input.model)
@@ -36,7 +36,11 @@ def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], L
 
 
 def prepared(job: Any) -> Prepared:
-    """The rows of a job of the rule `dataset`; raises AnchorscopeError: see `datasets.prepare`."""
+    """Prepare the rows of a job of the rule `dataset`.
+
+    Raises:
+        AnchorscopeError: See `datasets.prepare`.
+    """
     from anchorscope.questions.datasets import prepare
 
     chosen = job.params

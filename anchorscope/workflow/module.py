@@ -1,4 +1,4 @@
-"""The folder of the project's files, also if another Snakefile uses this workflow as a module."""
+"""Find the project's files, also if another Snakefile uses this workflow as a module."""
 
 import io
 import os
@@ -10,10 +10,10 @@ from anchorscope.storage.files import atomic
 
 
 def folder_of(source: Any) -> str:
-    """The folder of the project, from Snakemake's `workflow.current_basedir`.
+    """Return the project's folder, given Snakemake's `workflow.current_basedir`.
 
-    If that is on a Git host, all files of its commit are put into `.snakemake/anchorscope/`, since
-    Snakemake itself fetches only rules and scripts.
+    If that is on a Git host, all files of its commit are extracted to `.snakemake/anchorscope/`,
+    since Snakemake itself fetches only rules and scripts.
     """
     path: str = source.get_path_or_uri(secret_free=True)
     if os.path.isdir(path):

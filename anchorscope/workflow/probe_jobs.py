@@ -1,4 +1,4 @@
-"""What the script `scores` and tests do around the library to fit the probes of a cell."""
+"""Fit the probes of a cell and write the results, for the script `scores` and for tests."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,10 +24,22 @@ def write_scores(
     conditions: Conditions,
     device: str,
 ) -> fitting.Design:
-    """Fit the probes of a cell, and write scores, floors, draws and probes to the paths `written`.
+    """Fit the probes of a cell, and write scores, floors, draws and probes.
 
-    `folder` is that of the activations, `answers` those that were measured. Gives the folds. Raises
-    AnchorscopeError: no folds can be cut.
+    Args:
+        written: Paths of the products: `scores`, `floors`, `draws` and `probes`.
+        folder: Folder of the activations.
+        answers: The answers that were measured.
+        probe: Settings of the probes.
+        readouts: Read-outs such as `mlp/final`.
+        conditions: The config's section `conditions`.
+        device: Device on which probes are fitted.
+
+    Returns:
+        The folds.
+
+    Raises:
+        AnchorscopeError: The samples cannot be divided into folds.
     """
     design = fitting.design(kept(answers), probe)
     draws = scores.drawn(answers, design)

@@ -1,4 +1,4 @@
-"""What every script does around its one library call: checks, a log, and a clear error."""
+"""Wrap the library call of every script: check its inputs, keep a log, and report errors."""
 
 import gc
 import logging
@@ -18,16 +18,16 @@ from anchorscope.storage.records import check_funnel
 MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
 
 OBJECTS = 100_000
-"""New objects between two collections of garbage.
+"""Number of new objects between two garbage collections.
 
-Loading torch and transformers makes far more, all of which stay: at Python's default (700 in 3.11)
-a fifth of the time to load them goes into collecting."""
+Loading torch and transformers makes far more objects, and all of them stay. At Python's default
+(700 in 3.11), garbage collection takes a fifth of the time to load them."""
 
 log = logging.getLogger("anchorscope")
 
 
 class _Formatter(logging.Formatter):
-    """Leaves the user's hub token out of messages and tracebacks."""
+    """Formatter that removes the user's hub token from messages and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
@@ -35,12 +35,12 @@ class _Formatter(logging.Formatter):
 
 @contextmanager
 def stage(snakemake: Any) -> Iterator[None]:
-    """Log to the rule's log file and the terminal, check the inputs, and end well or with an error.
+    """Log to the rule's log file and the terminal, check the inputs, and report errors.
 
-    Inputs are refused if more samples were lost on their way than `most_dropped` allows. An
+    Inputs are refused if a larger share of samples was dropped than `most_dropped` allows. An
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
-    error is a bug of ours: exit code 2, with its traceback. The job of a cell, and one that makes a
-    checkpoint, holds its lock, see `storage.locks`.
+    error is a bug of ours. It is printed with its traceback and ends the job with exit code 2. A
+    job of a cell, or one that makes a checkpoint, holds its lock, see `storage.locks`.
     """
     gc.set_threshold(OBJECTS)
     _log_to(*snakemake.log[:1])
@@ -71,9 +71,9 @@ def stage(snakemake: Any) -> Iterator[None]:
 
 
 def root_of_lock(job: Any) -> str | None:
-    """Return the folder whose `.partial` holds the lock of a job; None if the job holds none.
+    """Return the folder whose `.partial` contains the lock of a job; None if it has no lock.
 
-    Jobs that hold none take seconds: they locate a model, read rows, or join the tables of cells.
+    Jobs without a lock take seconds: they locate a model, read rows, or join the tables of cells.
     """
     if str(job.rule) == "train":  # makes `<results>/models/<model>/` in minutes to hours
         return str(Path(job.output[0]).parents[1])
@@ -82,7 +82,7 @@ def root_of_lock(job: Any) -> str | None:
 
 @contextmanager
 def _alone(snakemake: Any) -> Iterator[None]:
-    """Hold the lock of a job; end the job if another process has made the same meanwhile."""
+    """Hold the lock of a job. End the job if another process made its product meanwhile."""
     if (root := root_of_lock(snakemake)) is None:
         yield
         return
@@ -94,7 +94,7 @@ def _alone(snakemake: Any) -> Iterator[None]:
 
 
 def _is_made(snakemake: Any) -> bool:
-    """Whether the job's products are there, made from what the job would make them from."""
+    """Return whether the job's products exist and were made from the same inputs and settings."""
     product = snakemake.output[0]
     if not all(Path(path).exists() for path in (*snakemake.output, beside(product))):
         return False
@@ -114,12 +114,12 @@ def _log_to(path: str | None = None) -> None:
 
 
 def job_of(snakemake: Any) -> str:
-    """A job as text, for example `rule scores, model qwen3-8b, dataset popqa`."""
+    """Describe a job, for example `rule scores, model qwen3-8b, dataset popqa`."""
     cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
     return ", ".join([f"rule {snakemake.rule}", *cell])
 
 
 def share_library(folder: str) -> None:
-    """Make scripts, which run in other processes and environments, import the library here."""
+    """Make scripts in other processes and environments import the library from this folder."""
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))

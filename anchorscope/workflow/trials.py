@@ -1,6 +1,6 @@
-"""What `anchorscope selftest --like` measured: memory and time of a model's shape on a card.
+"""Results of `anchorscope selftest --like`: memory and time of a model's shape on a card.
 
-Estimates of jobs take these numbers where the same model was tried on the same card.
+Estimates for jobs use these numbers if the same model was tried on the same card.
 """
 
 import json
@@ -19,46 +19,46 @@ from anchorscope.storage.files import write_json
 from anchorscope.storage.identity import identity
 
 FILE = Path("selftest.json")
-"""In the folder of the run: what the self-test found, and the trials under `LIKE`."""
+"""File in the folder of the run with the results of the self-test. Trials are under `LIKE`."""
 LIKE = "like"
 Stage = Literal["answers", "activations", "scores"]
 CPU_NAMES = Path("/proc/cpuinfo")
 
 
 class Trial(BaseModel):
-    """What was measured of a model's shape on a card."""
+    """Memory and time of a model's shape on a card."""
 
     model: str  # key in the catalogue, or a folder
     card: str  # name of the GPU, or of the processor
-    settings: str  # hash of what the numbers depend on, see `settings_of`
+    settings: str  # hash of the settings that the numbers depend on, see `settings_of`
     dtype: str
-    batch_tokens: int  # of the passes that were timed
-    largest_batch_tokens: int | None  # that fits; None where it was not sought
+    batch_tokens: int  # batch size of the passes that were timed
+    largest_batch_tokens: int | None  # largest batch size that fits; None if not searched for
     weights_gb: float
-    memory_gb: dict[Stage, float]  # most memory of the device in each stage, weights included
-    seconds: dict[Stage, float]  # for one sample
+    memory_gb: dict[Stage, float]  # peak memory of the device per stage, including weights
+    seconds: dict[Stage, float]  # seconds per sample
 
     def hours(self, samples: int) -> float:
-        """Hours that a cell of so many samples takes, without loading, tables and pictures."""
+        """Return the hours for a cell of so many samples, without loading, tables and pictures."""
         return samples * sum(self.seconds.values()) / 3600
 
 
 def duration(hours: float) -> str:
-    """A time in words, rounded."""
+    """Return a rounded time as text, such as `5 min`."""
     if hours < 1 / 60:
         return f"{3600 * hours:.0f} s"
     return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
 def settings_of(config: Config, entry: Model) -> str:
-    """The hash of all that the numbers of a trial depend on, but the number of samples."""
+    """Return the hash of the settings that a trial depends on, except the number of samples."""
     names = ("conditions", "readouts", "generation", "probe")
     chosen = config.model_dump(mode="json", include={*names})
     return identity({"entry": entry.numbers(), **chosen})
 
 
 def read(path: Path = FILE) -> tuple[Trial, ...]:
-    """The trials in a file of the self-test; one that cannot be read counts as not made."""
+    """Read the trials in a file of the self-test; a file that cannot be read holds none."""
     try:
         return tuple(Trial.model_validate(one) for one in _content(path).get(LIKE, []))
     except (ValidationError, TypeError):
@@ -66,13 +66,13 @@ def read(path: Path = FILE) -> tuple[Trial, ...]:
 
 
 def keep(trial: Trial, path: Path = FILE) -> None:
-    """Write a trial beside the others, in place of an earlier one of the same model and card."""
+    """Add a trial to the file, in place of an earlier one of the same model and card."""
     others = [one for one in read(path) if (one.model, one.card) != (trial.model, trial.card)]
     write({LIKE: [one.model_dump() for one in (*others, trial)]}, path)
 
 
 def write(part: Mapping[str, Any], path: Path = FILE) -> None:
-    """Write a part of what the self-test found; parts that are in the file already stay."""
+    """Write some keys to the file of the self-test. Other keys in the file stay."""
     write_json({**_content(path), **part}, path)
 
 
@@ -85,9 +85,9 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]) -> Trial | None:
-    """The trial of a model of the catalogue on one of these cards; None without one.
+    """Return the trial of a catalogue model on one of these cards; None if there is none.
 
-    A trial with other conditions, read-outs or probes does not count.
+    A trial with other settings (see `settings_of`) does not count.
     """
     for trial in trials:
         if trial.model == model and any(same_card(name, trial.card) for name in cards):
@@ -96,9 +96,10 @@ def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]
 
 
 def same_card(name: str, card: str) -> bool:
-    """Whether a name, such as a cluster's `h100` or `rtx4090`, is that of a card.
+    """Return whether a short name, such as a cluster's `h100` or `rtx4090`, names a card.
 
-    It is if it consists of consecutive words of the card's name, `NVIDIA GeForce RTX 4090`.
+    The name must consist of consecutive words of the card's name, such as `NVIDIA GeForce RTX
+    4090`.
     """
     words = re.findall("[a-z0-9]+", card.lower())
     runs = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}
@@ -106,7 +107,7 @@ def same_card(name: str, card: str) -> bool:
 
 
 def cards() -> list[str]:
-    """Names of the GPUs that torch can use here; without any, that of the processor."""
+    """Return the names of the GPUs that torch can use, or the processor's name without GPUs."""
     import torch
 
     if torch.cuda.is_available():
@@ -115,7 +116,7 @@ def cards() -> list[str]:
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Return the name of the processor."""
     if CPU_NAMES.is_file():
         names = re.search(r"^model name\s*:\s*(.+)$", CPU_NAMES.read_text("utf-8"), re.M)
         if names:
