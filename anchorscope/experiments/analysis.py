@@ -26,7 +26,7 @@ class Quantity:
 
     means: Means
     ends: str  # prefix of the interval's columns
-    bounds: tuple[float, float] = ANY  # of one sample's value, and so of the interval
+    bounds: tuple[float, float] = ANY  # range of one sample's value, and so of the interval
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Analysis:
     floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None if unknown
     # scores of refitted probes and floors; None holds probes and floors fixed
     refits: Draws | None = None
-    level: float = 0.95  # of the intervals
+    level: float = 0.95  # level of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
     min_clusters: int = 10  # a row with fewer clusters is `thin`
 

@@ -26,7 +26,7 @@ class Words:
     """Text of an experiment's pictures."""
 
     arms: Mapping[str, str]  # arm → heading of its panels, in order
-    columns: Iterable[str]  # of its table
+    columns: Iterable[str]  # columns of its table
     what: str  # beginning of the caption, which goes on with place, n and intervals
     # entry of the legend → column of the table, for the arm and then for its control
     tokens: Mapping[str, str] = field(default_factory=lambda: {EXACT: "flips", RANDOM: "random"})

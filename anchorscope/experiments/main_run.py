@@ -25,7 +25,7 @@ from anchorscope.storage.errors import AnchorscopeError
 class MainRun:
     """Answers that were passed, folder of their hidden states, and folds of the probes."""
 
-    folder: str  # of the activations
+    folder: str  # folder of the activations
     answers: pd.DataFrame  # measured answers, see `activations.measured`
     design: Design  # folds
     counts: Counts  # answers passed, and left out by reason

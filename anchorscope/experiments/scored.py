@@ -35,11 +35,11 @@ class Cell:
     answers: pd.DataFrame  # samples measured in the main run
     probes: Stored  # fitted to these samples
     readouts: Sequence[str]  # such as `mlp/final`
-    seed: int = 0  # of partners and random choices
-    draws: int = 1  # of controls that choose tokens at random
+    seed: int = 0  # seed of partners and random choices
+    draws: int = 1  # draws of controls that choose tokens at random
     # the main run's table of prompts, for experiments that need `prompts`
     prompts: pd.DataFrame | None = None
-    style: str = "plain"  # of the prompts, one of `styles.STYLES`
+    style: str = "plain"  # prompt style, one of `styles.STYLES`
     # id → reason why a sample cannot be passed, filled by an experiment's `measure`
     left_out: dict[str, str] = field(default_factory=dict)
 

@@ -79,7 +79,7 @@ class Answers:
     """
 
     scores: np.ndarray  # float64 [4, pairs]
-    subjects: np.ndarray  # of the questions, int64 [2, pairs]
+    subjects: np.ndarray  # ids of the questions' subjects, int64 [2, pairs]
     texts: np.ndarray  # ids of the answers, int64 [2, pairs]; equal texts share an id
     fold: np.ndarray  # outer fold of the probes, int64 [pairs]
     imitated: np.ndarray  # pair terms of the text imitator, float64 [pairs]

@@ -35,7 +35,7 @@ class Damaged:
     left: np.ndarray  # λ of each pair's fold, [1 + refits, ..., pairs]
     # derivative of a fold's λ by each pair, times the fold's pairs, [1 + refits, ..., pairs]
     moves: np.ndarray
-    fold: np.ndarray  # of each pair, int64 [pairs]
+    fold: np.ndarray  # outer fold of each pair, int64 [pairs]
 
     @classmethod
     def of(cls, clean: np.ndarray, blocked: np.ndarray, fold: np.ndarray) -> Damaged:

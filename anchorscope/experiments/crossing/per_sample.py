@@ -1,4 +1,4 @@
-"""How much each sample's score depends on its own question, measured by swapping answers."""
+"""Dependence of each sample's score on its own question, measured by swapping answers."""
 
 import numpy as np
 import pandas as pd
