@@ -1,3 +1,5 @@
-"""From scores to results. What all experiments share (the record, the registry, joined tables,
-scored passes), then a folder for each. Takes scores, draws and floors; gives tables with clustered
-intervals, and their charts."""
+"""Experiments: tables with clustered intervals, and their charts, from scores, draws and floors.
+
+The modules here are shared by all experiments: record, registry, joined tables, scored passes. Each
+experiment has a folder.
+"""

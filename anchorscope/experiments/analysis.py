@@ -1,4 +1,4 @@
-"""One way from groups of samples to rows with intervals, for the tables of every experiment."""
+"""Rows with intervals for groups of samples, for the tables of every experiment."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from anchorscope.probes.samples import Readout
 from anchorscope.probes.strength import Again, Strength, of_scores
 
 SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
-"""Bounds of a share, and of a difference of shares or ΔP in percentage points."""
+"""Bounds of a share, and of ΔP or a difference of shares in percentage points."""
 Columns = dict[str, Any]
-"""Column → what a row of each layer holds, [layers], or one value for all."""
+"""Column → value per layer, [layers], or one value for all layers."""
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,34 @@ class Quantity:
     """A mean over samples with an interval."""
 
     means: Means
-    ends: str  # what the names of the interval's columns begin with
-    bounds: tuple[float, float] = ANY  # of one sample's value, to which the interval keeps
+    ends: str  # prefix of the interval's columns
+    bounds: tuple[float, float] = ANY  # range of one sample's value, and so of the interval
 
 
 @dataclass(frozen=True)
 class Group:
     """Samples that share a row at every layer."""
 
-    columns: Columns  # what names it, and what is known of it
-    members: np.ndarray  # who they are, for each way to form the group, bool [ways, layers, n]
-    support: np.ndarray  # by whose number the row is thin, bool [ways, layers, n]
+    columns: Columns  # names and facts of the group
+    members: np.ndarray  # its samples, for each way to form the group, bool [ways, layers, n]
+    support: np.ndarray  # samples whose number decides `thin`, bool [ways, layers, n]
     quantities: Mapping[str, Quantity]  # column → mean over some of the members
-    averages: Mapping[str, Means] = field(default_factory=dict)  # the same, without an interval
+    averages: Mapping[str, Means] = field(default_factory=dict)  # means without an interval
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """One read-out of a cell, and how its intervals are made."""
+    """One read-out of a cell, and the settings of its intervals."""
 
     readout: Readout
     answers: pd.DataFrame  # the samples, see `samples.in_order`
     drawn: Bootstrap
-    floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None where not known
-    # what refitted probes and floors say; None holds them fixed
+    floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None if unknown
+    # scores of refitted probes and floors; None holds probes and floors fixed
     refits: Draws | None = None
-    level: float = 0.95  # of the intervals
+    level: float = 0.95  # level of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
-    min_clusters: int = 10  # so is one with fewer clusters
+    min_clusters: int = 10  # a row with fewer clusters is `thin`
 
     @property
     def z(self) -> np.ndarray:
@@ -61,21 +61,21 @@ class Analysis:
 
     @cached_property
     def strength(self) -> Strength:
-        """Of the probe, by layer."""
+        """Strength of the probe by layer."""
         return self._strength(lambda readout: readout.clean)
 
     @cached_property
     def cell_strength(self) -> Strength:
-        """Of the read-out as a whole, each sample scored at its own fold's layer.
+        """Strength of the read-out as a whole, with each sample scored at its own fold's layer.
 
-        No sample has a say in the choice of the layer that scores it. `signal` is the claim: p of
-        the margin is below .05 at the level .95.
+        No sample takes part in the choice of the layer that scores it. `signal` is the claim that
+        the probe beats the floors: p of the margin is below 1 - `level`.
         """
         found = self._strength(lambda readout: readout.own[None])
         return {**found, "signal": found["margin_p"] < 1 - self.level}
 
     def _strength(self, scores: Callable[[Readout], np.ndarray]) -> Strength:
-        """Of the scores [layers, n] of a read-out."""
+        """Compute the strength of the scores [layers, n] that a function takes from a read-out."""
         return of_scores(
             scores(self.readout),
             self.readout.position,
@@ -87,7 +87,7 @@ class Analysis:
         )
 
     def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
-        """The same scores, and the floors', learned anew; None where they were not."""
+        """Return the scores of refitted probes and floors, or None if these were not refitted."""
         if self.refits is None or self.floors is None:
             return None
         refits = self.refits.refits(self.readout, self.answers, ())
@@ -104,13 +104,14 @@ class Analysis:
         refitted: Sequence[str] = (),
         describe: Callable[[Columns, Mapping[str, Spread]], Columns] = lambda *_: {},
     ) -> pd.DataFrame:
-        """A row for each group and layer.
+        """Return a table with a row for each group and layer.
 
         Args:
-            columns: of the table, in order.
-            groups: of a read-out; formed anew as the probes of each refit see it.
-            refitted: the conditions that `groups` reads; none: intervals hold the probes fixed.
-            describe: further columns of a group, from those it has and its quantities.
+            columns: Columns of the table, in order.
+            groups: Forms the groups of a read-out. It is called again with the scores of each
+                refit.
+            refitted: Conditions that `groups` reads. Without any, intervals hold the probes fixed.
+            describe: Returns further columns of a group, from its columns and quantities.
         """
         refits = None
         if self.refits is not None and refitted:
@@ -118,7 +119,7 @@ class Analysis:
         as_fitted = groups(self.readout)
 
         def means(readout: Readout) -> list[Means]:
-            """Every quantity of every group, as some probes see the read-out."""
+            """Return every quantity of every group, by the scores of one read-out."""
             formed = as_fitted if readout is self.readout else groups(readout)
             return [one.means for group in formed for one in group.quantities.values()]
 
@@ -131,7 +132,7 @@ class Analysis:
         return stacked(frames, columns)
 
     def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
-        """What the rows of every table may hold."""
+        """Return a group's columns, among which a table chooses."""
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
         n_clusters = _mean_of_ways(self.drawn.clusters_in(group.members))
         supporting = _mean_of_ways(self.drawn.clusters_in(group.support))
@@ -160,17 +161,19 @@ def analyses(
     seed: int = 0,
     **settings: Any,
 ) -> Iterator[Analysis]:
-    """The read-outs of a cell, one after another, so that the effects of one are held at once.
+    """Yield the read-outs of a cell, one at a time to save memory.
 
-    Nothing depends on the order of rows. Draws are of subjects where known, else questions.
+    The order of rows has no effect. The bootstrap draws subjects if they are known, else questions.
 
     Args:
-        scores: the table of `anchorscope.probes.scores`.
-        answers: the samples: id, question, subject, label; dropped ones are left out.
-        settings: further ones of `Analysis`, by the names of its fields.
+        scores: Table of `anchorscope.probes.scores`.
+        answers: Samples with id, question, subject and label. Dropped ones are left out.
+        draws: Number of bootstrap draws.
+        seed: Seed of the draws.
+        settings: Further fields of `Analysis`.
 
     Raises:
-        AnchorscopeError: scores and answers are not of the same samples.
+        AnchorscopeError: Scores and answers are not of the same samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
@@ -184,23 +187,23 @@ def table(
     answers: pd.DataFrame,
     **settings: Any,
 ) -> pd.DataFrame:
-    """One table of all read-outs; arguments of `analyses`."""
+    """Make one table of all read-outs, with the arguments of `analyses`."""
     return stacked([make(one) for one in analyses(scores, answers, **settings)])
 
 
 def stacked(frames: Sequence[pd.DataFrame], columns: Iterable[str] = ()) -> pd.DataFrame:
-    """Tables below one another; empty ones leave the types of the others alone."""
+    """Concatenate tables by rows. Empty tables do not change the types of the others."""
     filled = [frame for frame in frames if len(frame)] or list(frames[:1])
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
 
 
 def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
-    """Anchor → who belongs to it, bool as `flips`."""
+    """Return anchor → its members, bool in the shape of `flips`."""
     return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
 
 
 def count(members: np.ndarray) -> np.ndarray:
-    """Members by layer; of several ways to form a group their mean."""
+    """Count members by layer, as the mean over the ways to form the group."""
     return _mean_of_ways(members.sum(-1))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of flips: under an experiment's arms and under their control, by layer or as bars."""
+"""Pictures of flips under an experiment's arms and their control, by layer or as bars."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,22 +23,25 @@ FLIPS = Axis("Flips (%)", PERCENT)
 
 @dataclass(frozen=True)
 class Words:
-    """What an experiment says in its pictures."""
+    """Text of an experiment's pictures."""
 
     arms: Mapping[str, str]  # arm → heading of its panels, in order
-    columns: Iterable[str]  # of its table
-    what: str  # what flips when, to which the caption adds where, n and intervals
-    # what is done to a sample, then to its control: in the legend → column of the table
+    columns: Iterable[str]  # columns of its table
+    what: str  # beginning of the caption, which goes on with place, n and intervals
+    # entry of the legend → column of the table, for the arm and then for its control
     tokens: Mapping[str, str] = field(default_factory=lambda: {EXACT: "flips", RANDOM: "random"})
 
 
 def rows_of(
     table: pd.DataFrame, request: Request, words: Words, label: str = "all"
 ) -> pd.DataFrame:
-    """The groups of a table at the read-out in which some sample counts.
+    """Return the groups of a table at the read-out in which some sample counts.
 
-    A table without the column `arm` has one arm. `label`: which answers, `0` right, `1` wrong or
-    `all`. Raises AnchorscopeError: missing columns.
+    A table without the column `arm` has one arm. `label` selects answers: `0` right, `1` wrong or
+    `all`.
+
+    Raises:
+        AnchorscopeError: Columns are missing.
     """
     rows = data.shown(table, request, words.columns)
     rows = rows if "arm" in rows else rows.assign(arm=next(iter(words.arms)))
@@ -47,15 +50,15 @@ def rows_of(
 
 
 def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of all answers together, whatever the knockout does to them, where some counts."""
+    """Return the rows of all answers, of both labels and both groups, if some sample counts."""
     everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
     return rows[everyone & (rows["n_paired"] > 0)]
 
 
 def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
-    """Each dataset's groups at its headline layer: a row of panels for each arm.
+    """Draw the flips of each dataset's groups at its headline layer, a row of panels per arm.
 
-    `rows` are of `rows_of`. Says `not measured` where there are none.
+    `rows` are from `rows_of`. Without rows the caption says `not measured`.
     """
     headline = rows[rows["headline"]]
     points = beside(points_of(headline, words.tokens))
@@ -70,7 +73,7 @@ def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
 
 
 def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
-    """The same at every layer, see `bars`."""
+    """Draw the flips of each dataset's groups by layer, a row of panels per arm."""
     lines = data.in_runs(
         data.by_group(points_of(rows, words.tokens)), ["arm", "tokens", "condition"]
     )
@@ -86,18 +89,18 @@ def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
 
 
 def sorts(words: Words) -> list[Series]:
-    """The series of bars: what is done to a sample, and to its control."""
+    """Return the series of bars: the arm and its control."""
     colours = zip(words.tokens, (draw.BLUE, GREY), strict=True)
     return [Series(name, colour, [1, 0], "square", line=False) for name, colour in colours]
 
 
 def beside(points: pd.DataFrame) -> pd.DataFrame:
-    """Points as bars: each dataset's groups at a place of their own."""
+    """Add the place of each bar, by dataset and group, and its series."""
     return points.assign(bar=points["dataset"] + "\n" + points["anchor"], series=points["tokens"])
 
 
 def groups(points: pd.DataFrame, request: Request, more: str = "") -> Axis:
-    """The axis of such bars; `more`: a place behind the datasets."""
+    """Return the axis of the bars of `beside`; `more` names a place after the datasets."""
     names = [
         f"{name}\n{one}" for _, name in [*request.datasets, ("", more)] for one in draw.ANCHORS
     ]
@@ -106,13 +109,13 @@ def groups(points: pd.DataFrame, request: Request, more: str = "") -> Axis:
 
 
 def _arms(rows: pd.DataFrame, words: Words) -> list[tuple[str, str, pd.DataFrame]]:
-    """Name, heading and rows of each arm that was measured; of the first where none was."""
+    """Return name, heading and rows of each measured arm, or of the first arm if none was."""
     measured = [arm for arm in words.arms if (rows["arm"] == arm).any()] or [*words.arms][:1]
     return [(arm.replace("-", "_"), words.arms[arm], rows[rows["arm"] == arm]) for arm in measured]
 
 
 def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100) -> pd.DataFrame:
-    """A row for each group and sort of tokens, with the column of each sort times a factor."""
+    """Return a row for each group and kind of tokens, with the kind's column times a factor."""
     points = pd.concat(
         data.numbered(rows, column, factor, tokens=sort, condition=sort)
         for sort, column in tokens.items()
@@ -123,7 +126,7 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
 
 
 def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str) -> Caption:
-    """What is drawn, and how many samples do not count."""
+    """Write the caption: the drawn quantity, and how many samples are left out."""
     headline = rows[rows["headline"]]
     return notes.caption(
         request,

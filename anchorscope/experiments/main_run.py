@@ -1,4 +1,4 @@
-"""The main run of a cell in one go, up to its hidden states, for callers that keep no files."""
+"""The main run of a cell up to its hidden states, for callers that keep no files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from anchorscope.storage.errors import AnchorscopeError
 
 @dataclass(frozen=True)
 class MainRun:
-    """What was passed, where its hidden states lie, and the folds of its probes."""
+    """Answers that were passed, folder of their hidden states, and folds of the probes."""
 
-    folder: str  # of the activations
-    answers: pd.DataFrame  # the measured ones, see `activations.measured`
-    design: Design  # the folds
-    counts: Counts  # of the answers: passed, and left out by reason
+    folder: str  # folder of the activations
+    answers: pd.DataFrame  # measured answers, see `activations.measured`
+    design: Design  # folds
+    counts: Counts  # answers passed, and left out by reason
 
 
 @contextmanager
@@ -41,17 +41,20 @@ def main_run(
     conditions: Conditions,
     readouts: Sequence[str],
 ) -> Iterator[MainRun]:
-    """Plan the passes of a cell, run them, and cut the folds of what they measured.
+    """Plan and run the passes of a cell, and split the measured samples into folds.
 
-    The activations lie in a temporary folder, which is gone when the context ends.
+    The activations lie in a temporary folder that is deleted when the context ends.
 
     Args:
-        answered: the table of answers.
-        where: what errors call them.
-        settings: `probe` and `seed` hold here.
+        loaded: The model.
+        answered: Table of answers.
+        where: Name of this table in error messages.
+        settings: Only `probe` and `seed` are used.
+        conditions: Settings of the conditions.
+        readouts: Read-outs, such as `mlp/final`.
 
     Raises:
-        AnchorscopeError: no probe could be fitted to what would be measured.
+        AnchorscopeError: No probe could be fitted to the samples.
     """
     probe = fitting.Settings(**settings.probe.model_dump(), seed=settings.seed)
     try:

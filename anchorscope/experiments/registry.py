@@ -1,4 +1,4 @@
-"""The experiments beside the main run, in the order of the report."""
+"""Registry of the experiments beside the main run, in the order of the report."""
 
 from anchorscope.experiments import answer_only, boundary, patching, saliency, windows
 from anchorscope.experiments.experiment import Experiment
@@ -10,6 +10,6 @@ RECORDS = (
     answer_only.EXPERIMENT,
     boundary.EXPERIMENT,
 )
-"""A new experiment is a folder and its record here."""
+"""Records of the experiments. A new experiment is a folder and its record here."""
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""

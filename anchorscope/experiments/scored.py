@@ -1,8 +1,8 @@
-"""Passes of an experiment, scored by the cell's stored probes as they come.
+"""Passes of an experiment, scored batch by batch with the cell's stored probes.
 
-Nothing is fitted again and no hidden state is written. A clean row goes with every batch: in half
-precision the shape of a call changes results, and so the effect is taken against the clean pass
-of the same call.
+No probe is fitted and no hidden state is written. In half precision the shape of a call changes
+results. Every batch therefore has a clean row, and effects are taken against the clean pass of the
+same call.
 """
 
 from collections import Counter
@@ -29,27 +29,30 @@ from anchorscope.storage.progress import Progress
 
 @dataclass(frozen=True)
 class Cell:
-    """What an experiment measures."""
+    """Model, samples and probes of a cell that an experiment measures."""
 
     loaded: Loaded
-    answers: pd.DataFrame  # the samples measured in the main run
-    probes: Stored  # fitted to them
+    answers: pd.DataFrame  # samples measured in the main run
+    probes: Stored  # fitted to these samples
     readouts: Sequence[str]  # such as `mlp/final`
-    seed: int = 0  # of partners and random choices
-    draws: int = 1  # of controls that choose tokens at random
+    seed: int = 0  # seed of partners and random choices
+    draws: int = 1  # draws of controls that choose tokens at random
     # the main run's table of prompts, for experiments that need `prompts`
     prompts: pd.DataFrame | None = None
-    style: str = "plain"  # of the prompts, one of `styles.STYLES`
-    # id → why a sample cannot be passed; an experiment's `measure` fills it
+    style: str = "plain"  # prompt style, one of `styles.STYLES`
+    # id → reason why a sample cannot be passed, filled by an experiment's `measure`
     left_out: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> dict[str, Sample]:
-        """Id → sample, as it was passed in the main run."""
+        """Id → sample as passed in the main run."""
         return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
 
     def sampled(self, n: int | None) -> "Cell":
-        """The cell with `n` of its samples, drawn by the seed; None: with all."""
+        """Return the cell with `n` of its samples, drawn by the seed, or with all if `n` is None.
+
+        The others get a reason in `left_out`.
+        """
         if n is None or n >= len(self.answers):
             return self
         drawn = self.answers.sample(n, random_state=self.seed).index
@@ -63,7 +66,7 @@ class Cell:
         return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
 
     def prompts_of_samples(self) -> pd.DataFrame:
-        """The main run's prompts of the samples, in their order; columns of `prompts.COLUMNS`."""
+        """Return the samples' prompts of the main run, in order, columns `prompts.COLUMNS`."""
         assert self.prompts is not None, "the record does not name `prompts` among its needs"
         by_id = self.prompts.set_index(self.prompts["id"].astype(str))
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
@@ -71,14 +74,14 @@ class Cell:
     def score(
         self, samples: Sequence[Sample], interventions: Sequence[Intervention]
     ) -> pd.DataFrame:
-        """Pass samples under some interventions, and clean, and score every layer.
+        """Pass samples clean and under some interventions, and score every layer.
 
-        A sample that has no prompt that an intervention wants, or one that the model cannot take,
-        is passed without that intervention.
+        A sample is passed without an intervention if it lacks the prompt that this needs, or if the
+        prompt is too long for the model.
 
         Returns:
-            A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`. How
-            many tokens were replaced in another prompt, `n_tokens` does not know: see `with_facts`.
+            A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.
+            `n_tokens` does not count tokens replaced in another prompt, see `with_facts`.
         """
         if not samples:
             return pd.DataFrame(columns=list(COLUMNS))
@@ -98,9 +101,9 @@ class Cell:
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
     def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
-        """Logits of states [samples, layers, width], a row for each sample and layer.
+        """Return the logits of states [samples, layers, width], a row for each sample and layer.
 
-        `name` is that of the states, see `runner.States`.
+        `name` is the name of the states, see `runner.States`.
         """
         drawn_as, _, place = name.partition("/")
         condition, _, draw = drawn_as.rpartition(".")
@@ -114,7 +117,7 @@ class Cell:
         return self.draws if one.drawn else 1
 
     def _within_limits(self, sample: Sample) -> Sample:
-        """A sample without the prompts that are too long for the model, as in the main run."""
+        """Drop the prompts of a sample that are too long for the model, as in the main run."""
         limits = (self.loaded.window, positions(self.loaded.model.config))
         most = min(limit or np.inf for limit in limits)
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
@@ -122,7 +125,7 @@ class Cell:
 
 
 def _tokens(plan: Plan) -> pd.DataFrame:
-    """How many tokens each pass acts on; no row where it leaves attention alone."""
+    """Count the tokens that each pass acts on; no row if it does not change attention."""
     counted = [
         (plan.samples[row.sample].id, row.condition, row.draw, float(len(row.tokens)))
         for batch in plan.batches
@@ -134,9 +137,9 @@ def _tokens(plan: Plan) -> pd.DataFrame:
 
 
 def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
-    """Rows with what is known of each sample under each condition.
+    """Add facts on each sample and condition to rows.
 
-    `facts` has `id`, `condition` and further columns; of two columns of one name its own stays.
+    `facts` has `id`, `condition` and further columns, which replace columns of the same name.
     """
     keys = ["id", "condition"]
     replaced = [name for name in rows if name in facts and name not in keys]
@@ -151,10 +154,15 @@ def counts(
     *,
     passes: int,
 ) -> Counts:
-    """How many of the answers an experiment could be done with, and how its controls fared.
+    """Count the answers that an experiment used, and the samples of its controls.
 
-    `left_out`: id → why a sample was not passed; without a reason it had no partner or no control.
-    `passes`: rows passed for a sample at most, see `Experiment.passes_a_sample`.
+    Args:
+        controls: Names of the experiment's controls.
+        answers: Samples of the cell.
+        rows: Measured rows, see `measured.COLUMNS`.
+        left_out: Id → reason why a sample was not passed. By default it had no partner or no
+            control.
+        passes: Maximum number of rows passed per sample, see `Experiment.passes_a_sample`.
     """
     passed = set(rows["id"])
     reasons = left_out or {}
@@ -173,7 +181,7 @@ def counts(
 
 
 def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
-    """How far the experiment's own clean scores are from the main run's at most, in logits."""
+    """Return the largest difference between clean scores here and in the main run, in logits."""
     keys = ["id", "readout", "layer"]
     clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     both = rows[rows["condition"] == "clean"].merge(

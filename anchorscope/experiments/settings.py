@@ -1,4 +1,4 @@
-"""The settings of a run: those of `config`, and a section for each experiment."""
+"""Settings of a run: the settings of `config`, and a section for each experiment."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -30,10 +30,10 @@ class RunConfig(Config):
     """Settings of the [experiments](experiments.md)."""
 
     def settings_of(self, experiment: str) -> Section:
-        """The settings of an experiment, defaults filled in."""
+        """Return the settings of an experiment, with defaults filled in."""
         return cast(Section, getattr(self.experiments, experiment, Section()))
 
     def draws_of(self, experiment: str) -> int:
-        """Random draws of an experiment's controls."""
+        """Return the number of random draws of an experiment's controls."""
         control = self.conditions.random
         return EXPERIMENTS[experiment].draws or (control.draws if control else 1)

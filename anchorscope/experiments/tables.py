@@ -1,4 +1,4 @@
-"""Tables of experiments: of one cell, read-out by read-out; and the cells of a figure in one."""
+"""Tables of experiments: tables of one cell, and their concatenation for a figure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:
 
 @dataclass(frozen=True)
 class Products:
-    """What the table of an experiment in one cell is made from."""
+    """Inputs of an experiment's table in one cell."""
 
-    scores: pd.DataFrame  # of the main run, which form the groups
-    answers: pd.DataFrame  # those without scores were not measured
-    rows: pd.DataFrame  # what the experiment measured, see `measured.COLUMNS`
-    floors: pd.DataFrame | None = None  # what text alone tells, where the experiment needs it
-    truth: pd.DataFrame | None = None  # likewise, see `calibration.truth`
-    draws: Draws | None = None  # with `floors`: both learned anew
+    scores: pd.DataFrame  # scores of the main run, which form the groups
+    answers: pd.DataFrame  # answers without scores are left out
+    rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
+    floors: pd.DataFrame | None = None  # scores of the text floors, if the experiment needs them
+    truth: pd.DataFrame | None = None  # planted truth, if needed, see `calibration.truth`
+    draws: Draws | None = None  # refits of probes and floors, together with `floors`
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, Measured]]:
-        """The read-outs that the experiment measured."""
+        """Yield analysis and measured rows of each read-out that the experiment measured."""
         answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
         if self.truth is not None:
             answers = answers.merge(self.truth[["id", "truth"]], on="id", how="left")
@@ -47,10 +47,12 @@ class Products:
 def of_cell(
     experiment: Experiment, products: Products, bootstrap: Bootstrap, seed: int = 0
 ) -> pd.DataFrame:
-    """The table of an experiment in one cell, with the columns of its record.
+    """Make the table of an experiment in one cell, with the columns of its record.
 
-    Intervals hold the probes fixed. Nothing was measured: no rows. Raises AnchorscopeError: the
-    products are not of the same samples.
+    Intervals hold the probes fixed. The table is empty if nothing was measured.
+
+    Raises:
+        AnchorscopeError: The products are not of the same samples.
     """
     columns = list(experiment.columns)
     frames = [experiment.table(*one) for one in products.readouts(bootstrap, seed)]
@@ -58,9 +60,10 @@ def of_cell(
 
 
 def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
-    """What an experiment measured of each sample at the headline layer of every read-out.
+    """Return an experiment's values of each sample at the headline layer of every read-out.
 
-    `PER_SAMPLE_COLUMNS`: `value` in an arm and of its control, NaN where the sample does not count.
+    `value` is measured in an arm and `control` in its control, NaN if the sample does not count.
+    The columns are `PER_SAMPLE_COLUMNS`.
     """
     frames = []
     for analysis, measured in products.readouts(Bootstrap(draws=1), seed=0):
@@ -72,11 +75,17 @@ def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
 
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Put a kind of table of several cells below one another, `model` and `dataset` first.
+    """Concatenate the tables of several cells, with the columns `model` and `dataset` first.
 
-    `cells` holds the model's and the dataset's key of each, or the model's alone where the tables
-    name their datasets; rows and columns keep their order, and a cell may have no rows.
-    Raises AnchorscopeError: the tables' columns differ.
+    Rows and columns keep their order. A cell may have no rows.
+
+    Args:
+        cells: Keys of model and dataset of each cell, or of the model alone if the tables have the
+            column `dataset`.
+        frames: Table of each cell.
+
+    Raises:
+        AnchorscopeError: The tables' columns differ.
     """
     columns, named = list(frames[0]), []
     for cell, frame in zip(cells, frames, strict=True):
@@ -90,5 +99,5 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
 
 
 def rows_where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """The rows that have these values."""
+    """Return the rows that have these values."""
     return rows[rows[list(values)].eq(pd.Series(values)).all(axis=1)]

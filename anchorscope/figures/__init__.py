@@ -1,2 +1,4 @@
-"""What all pictures share: style, panels, axes, captions, export and the page around a figure.
-Takes a table; gives Vega-Lite specifications, HTML, SVG, PDF and PNG."""
+"""Shared parts of all pictures: style, panels, axes, captions, export and HTML page.
+
+The input is a table. The output is a Vega-Lite specification, drawn as HTML, SVG, PDF and PNG.
+"""

@@ -1,4 +1,4 @@
-"""What a figure draws of its table: the rows of each model's column, rounded."""
+"""Rows and columns of a table that a figure draws, rounded."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,18 @@ DRAWN = ("value", "low", "high", "n")
 
 
 def require(table: pd.DataFrame, columns: Iterable[str]) -> None:
-    """Refuse a table that lacks one of the columns: AnchorscopeError."""
+    """Raise an AnchorscopeError if the table lacks one of the columns."""
     if absent := [name for name in columns if name not in table]:
         what = f"the table lacks the columns {', '.join(absent)}"
         raise stale(what, f"its columns: {', '.join(map(str, table.columns))}", "the table")
 
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
-    """The table's rows at the read-out. Raises AnchorscopeError: nothing measured there."""
+    """Return the table's rows at the read-out.
+
+    Raises:
+        AnchorscopeError: Nothing was measured at this read-out.
+    """
     rows = rows_at(table, readout)
     if rows.empty:
         measured = sorted({*(table["site"] + "/" + table["position"])})
@@ -40,14 +44,17 @@ def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
 
 
 def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
-    """The table's rows at the read-out, if any."""
+    """Return the table's rows at the read-out, if any."""
     return table[(table["site"] == readout[0]) & (table["position"] == readout[1])]
 
 
 def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
-    """The curve's rows at the read-out, or at all of them; groups of too few samples are `thin`.
+    """Return the curve's rows at the read-out, or at all read-outs if it is None.
 
-    Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
+    Rows of the groups `Q` and `A` without samples are marked `thin`, too.
+
+    Raises:
+        AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
     """
     require(table, f"{KEYS} {NUMBERS}".split())
     rows = at_readout(table, readout) if readout else table
@@ -56,22 +63,25 @@ def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
 
 
 def layer_count(rows: pd.DataFrame) -> int:
-    """Layers of a model by its rows; 1 where there are none."""
+    """Return the number of layers of a model, from its rows; 1 without rows."""
     return int(rows["layer"].max()) + 1 if len(rows) else 1
 
 
 def shown(table: pd.DataFrame, request: Request, columns: Iterable[str]) -> pd.DataFrame:
-    """The rows of the request's cells at its read-out, with the labels of model and dataset.
+    """Return the rows of the request's cells at its read-out, labelled.
 
-    Columns of flags hold booleans; `marker` and `offset` tell the datasets apart, see `in_runs`.
-    Raises AnchorscopeError: one of the `columns` is missing.
+    `model` and `dataset` hold labels, the columns in `FLAGS` hold booleans. `marker` and `offset`
+    tell the datasets apart, see `in_runs`.
+
+    Raises:
+        AnchorscopeError: One of the `columns` is missing.
     """
     require(table, columns)
     return labelled(rows_at(table, request.readout), request)
 
 
 def labelled(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """The rows of the request's cells, as `shown`, at whatever read-out."""
+    """Return the rows of the request's cells, labelled as in `shown`, at every read-out."""
     models, datasets = dict(request.panels), dict(request.datasets)
     rows = rows[rows["model"].isin(models) & rows["dataset"].isin(datasets)].copy()
     place = rows["dataset"].map({key: i for i, key in enumerate(datasets)}).astype(int)
@@ -92,11 +102,17 @@ def numbered(
     ends: str = "",
     **labels: Any,
 ) -> pd.DataFrame:
-    """The rows with what is drawn of them, blank where the table has none; and labels.
+    """Add the columns that are drawn: `value`, `low`, `high` and `n`, float64.
 
-    `value` is a column of the table, `low` and `high` are the ends of its interval, times a factor;
-    `n` is how many samples stand behind it. `ends`: what the columns of the interval begin with, if
-    not with the column's name.
+    A column that the table lacks becomes NaN.
+
+    Args:
+        rows: Rows of the table.
+        column: Column that becomes `value`.
+        factor: Factor of `value`, `low` and `high`.
+        n: Column with the number of samples.
+        ends: Prefix of the columns `<ends>_low` and `<ends>_high`. Default: `column`.
+        labels: Further columns to assign.
     """
     low, high = (f"{ends or column}_{end}" for end in ("low", "high"))
     columns = {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}
@@ -108,9 +124,9 @@ def numbered(
 
 
 def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
-    """Rows in the series of their dataset and group, as the main figure has them.
+    """Assign rows to the main figure's series, one for each dataset and group.
 
-    `anchor`: of all rows; else each row's own, `all` as Q-Anchored.
+    `anchor` is the group of all rows. By default each row has its own, and `all` counts as `Q`.
     """
     anchors = rows["anchor"].replace("all", "Q") if not anchor else pd.Series(anchor, rows.index)
     series = anchors + "-Anchored (" + rows["dataset"] + ")"
@@ -118,7 +134,7 @@ def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
 
 
 def in_series(rows: pd.DataFrame, column: str, series: Mapping[Any, Series]) -> pd.DataFrame:
-    """Rows in the series that their values of a column name."""
+    """Assign rows to series by their values of a column."""
     return rows.assign(
         series=rows[column].map({name: one.name for name, one in series.items()}),
         marker=rows[column].map({name: one.marker for name, one in series.items()}),
@@ -133,13 +149,16 @@ def in_runs(
     x: str = "layer",
     digits: int = 5,
 ) -> pd.DataFrame:
-    """Lines of `value` along `x`, cut into runs with and without a signal, each of one colour.
+    """Cut lines of `value` along `x` into runs of one colour, with and without a signal.
 
-    Rows of one model, dataset and series, with the same `labels`, are a line; `offset` says where
-    its markers begin. Lines without any number are left out; a blank within a line keeps its row,
-    so that the line breaks there. Points of `thin` groups belong to no run. Returned are these
-    columns, what is drawn, further `numbers`, `signal`, `thin`, the number of the `run`, whether
-    the point has a `mark`, and whether it is an `edge`, see `_edges`.
+    Rows of one model, dataset and series, with the same `labels`, form a line. `offset` says where
+    its markers begin. A line without any number is left out. A row without a number stays, so that
+    the line breaks there. Points of `thin` groups belong to no run.
+
+    Returns:
+        The columns above, the columns in `DRAWN`, the further `numbers`, `signal`, `thin`, the
+        number of the `run`, whether the point has a `mark`, and whether it is an `edge` (see
+        `_edges`).
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]
@@ -167,8 +186,10 @@ def in_runs(
 def _marked(
     lines: pd.DataFrame, has_value: pd.Series, stretch: pd.Series, signal: pd.Series
 ) -> pd.Series:
-    """Where a line has markers: every few points, more often without a signal, and at points that
-    no line reaches. Markers tell series apart; the line carries the data.
+    """Return which points have a marker, bool [n].
+
+    Markers stand at every few points, closer together without a signal, and at points that no line
+    reaches. They tell series apart.
     """
     place = lines.groupby("line").cumcount()
     step = (lines.groupby("line")["line"].transform("size") / 8).apply(math.ceil)
@@ -181,9 +202,9 @@ def _marked(
 
 
 def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.DataFrame]:
-    """The ends of runs with a signal beside runs without one, a second time, as part of the latter.
+    """Repeat the end points of runs with a signal in the neighbouring runs without one.
 
-    So the grey line reaches as far as the coloured one. `kind` is 0 without a signal, 1 with one.
+    The grey line then reaches the coloured one. `kind` is 0 without a signal, 1 with a signal.
     """
     grey = rows.assign(signal=False, mark=False, edge=True)
     neighbours = kind.groupby(rows["line"])
@@ -194,9 +215,9 @@ def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.Data
 
 
 def stacked(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Shares in percent, one on the other: `value`, `start`, `end` and `middle` of each series.
+    """Stack shares in percent: `value`, `start`, `end` and `middle` of each series.
 
-    `columns`: column of a share → its series, in order; a row with a blank is left out.
+    `columns` maps the column of each share to its series, in order. A row with a blank is left out.
     """
     rows = rows.dropna(subset=[*columns])
     parts, start = [], pd.Series(0.0, rows.index)
@@ -208,12 +229,12 @@ def stacked(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
 
 
 def true(column: pd.Series) -> pd.Series:
-    """A column of booleans as a CSV gives it back; a blank is false."""
+    """Return a column read from CSV as booleans; a blank is false."""
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
 
 
 def cells_of(rows: pd.DataFrame, request: Request) -> dict[str, pd.DataFrame]:
-    """Rows of every cell by its name in a caption; of `labelled` rows."""
+    """Return the `labelled` rows of each cell, by the cell's name in a caption."""
     cells = dict(iter(rows.groupby(["model", "dataset"])))
     return {
         f"{model} on {dataset}": cells.get((model, dataset), rows.head(0))

@@ -1,4 +1,4 @@
-"""From a rule's parameters to a chart function, and from its chart to the files of a figure."""
+"""Arguments of chart functions from a rule's parameters, and the files of a drawn figure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from anchorscope.storage.files import atomic
 
 
 def keywords(params: Any, title: str) -> dict[str, Any]:
-    """What a chart function is given, from the parameters of a rule that draws one.
+    """Return the arguments of a chart function, from the parameters of a rule.
 
-    `title` is the figure's where the config names none.
+    `title` is used if the config has none.
     """
     site, position = (params.get("readout") or "mlp/final").split("/")
     return {
@@ -30,7 +30,7 @@ def keywords(params: Any, title: str) -> dict[str, Any]:
 
 
 def narrowed(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The same request for a narrow page: at most two small panels, or one, stand side by side."""
+    """Return the request for a narrow page: at most two small panels, or one, side by side."""
     style = {**request["style"], "columns": 1, "theme": "screen", "width": None}
     return {**request, "style": style}
 
@@ -41,14 +41,20 @@ def save(
     choices: Sequence[Choice] = (),
     narrow: alt.TopLevelMixin | None = None,
 ) -> list[Path]:
-    """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
+    """Write the figure as .vl.json, .html, .svg, .pdf and .png, and return the paths.
 
-    `choices` is what a reader of the HTML can switch to, see the function; `narrow` what a window
-    that is too narrow for the figure shows in its place, of the same rows. The HTML holds its own
-    copy of the Vega runtime and asks nothing of a network; the PNG has two pixels a CSS pixel, for
-    print 300 to an inch. Each file appears whole or not at all. The same table and settings give
-    the same bytes of the specification.
-    Raises AnchorscopeError: the chart cannot be drawn.
+    The HTML holds its own copy of the Vega runtime and needs no network. The PNG has two pixels per
+    CSS pixel, or 300 dpi if the figure has a printed width. Each file is written whole or not at
+    all. The same table and settings give the same bytes of the specification.
+
+    Args:
+        figure: The chart.
+        stem: Path of the files without their endings.
+        choices: Read-outs and conditions that a reader of the HTML can switch to.
+        narrow: The chart of the same rows for windows that are too narrow for `figure`.
+
+    Raises:
+        AnchorscopeError: The chart cannot be drawn.
     """
     import vl_convert
 

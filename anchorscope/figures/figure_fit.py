@@ -1,4 +1,4 @@
-"""A figure drawn as SVG, and as wide as it is to be printed."""
+"""Draw a figure as SVG or PDF, at its printed width."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,15 +11,18 @@ from anchorscope.figures.figure_style import Figure, Style
 
 PX_PER_MM = 96 / 25.4
 TRIES, NARROWEST, READABLE = 3, 30, 150
-# carries a page's tooltips: most of a picture's bytes, and nothing to see
+# invisible marks that carry a page's tooltips: most of a picture's bytes
 INVISIBLE = re.compile(r'<path [^<>]* opacity="0"/>')
 VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 
 
 def as_svg(spec: Mapping[str, Any]) -> str:
-    """The picture of a specification, without marks that nobody sees.
+    """Draw a specification as SVG, without its invisible marks.
 
-    In millimetres where the specification asks for them. Raises ValueError: it cannot be drawn.
+    The size is in millimetres if the specification has a printed width.
+
+    Raises:
+        ValueError: The specification cannot be drawn.
     """
     import vl_convert
 
@@ -29,35 +32,35 @@ def as_svg(spec: Mapping[str, Any]) -> str:
 
 
 def as_pdf(svg: str, width_mm: float = 0) -> bytes:
-    """The picture as PDF, fonts embedded, so wide; 0: a point for each of its pixels."""
+    """Convert an SVG picture to PDF with embedded fonts; width 0: one point per pixel."""
     import vl_convert
 
-    # the converter takes every unit for points
+    # the converter reads every unit as points
     return vl_convert.svg_to_pdf(_resized(svg, width_mm * 72 / 25.4, "") if width_mm else svg)
 
 
 def printed_width(spec: Mapping[str, Any]) -> float:
-    """The width in millimetres that a specification asks for; 0: none."""
+    """Return the printed width of a specification in millimetres, or 0 if it has none."""
     return float((spec.get("usermeta") or {}).get("width_mm", 0))
 
 
 def size_of(svg: str) -> tuple[float, float]:
-    """Width and height of an SVG picture, in CSS pixels."""
+    """Return width and height of an SVG picture, in CSS pixels."""
     width, height = re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0]
     return float(width), float(height)
 
 
 def _resized(svg: str, wide: float, unit: str) -> str:
-    """The same picture in another size; the view box keeps its pixels."""
+    """Resize a picture to a width, without changing its view box."""
     width, height = size_of(svg)
     size = f'width="{wide:.6g}{unit}" height="{wide * height / width:.6g}{unit}"'
     return re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
 
 
 def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure:
-    """The figure whose panels are as wide as its width asks for, to a pixel or so.
+    """Draw a figure with panels that fill its printed width, to about a pixel.
 
-    Where they would be too narrow to read, fewer stand side by side.
+    Fewer panels stand side by side if they would be too narrow to read.
     """
     panel, wanted = look.panel_width, width_mm * PX_PER_MM
     for _ in range(TRIES):
@@ -74,6 +77,6 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
 
 
 def _panels_width(figure: Figure) -> float:
-    """How wide the panels are that stand side by side, together, in CSS pixels."""
+    """Return the total width of the panels that stand side by side, in CSS pixels."""
     side_by_side = figure["concat"][: figure["columns"]]
     return float(sum(column["vconcat"][0]["width"] for column in side_by_side))

@@ -1,10 +1,10 @@
-"""The main figure: ΔP by layer for each model; below it the pathway, and truth. And the overview of
-read-outs.
+"""The main figure, with ΔP by layer, pathway and truth, and the overview of read-outs.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
-arXiv 2601.07422. Two rows are added below, where answers were swapped between questions: what of
-the comparison of answer and question passes through the exact question tokens; and whether right
-answers that the model did not give score above the wrong ones that it gave.
+arXiv 2601.07422. Two rows are added below if answers were swapped between questions. The first
+shows what part of the comparison of answer and question passes through the exact question tokens.
+The second shows whether right answers that the model did not give score above the wrong ones that
+it gave.
 """
 
 import math
@@ -37,7 +37,7 @@ DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 
 
 def title_of(condition: str) -> str:
-    """The title of a figure of a condition's effect."""
+    """Return the title of a figure of a condition's effect."""
     return f"ΔP when {REGISTRY[condition].when}"
 
 
@@ -67,10 +67,10 @@ def chart(
 def choices(
     table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
 ) -> list[Choice]:
-    """All that the figure's page can switch to: every read-out and condition measured.
+    """Return the pictures that the figure's page can switch to: all read-outs and conditions.
 
-    The figure itself comes first, conditions follow in the order of the registry. Arguments and
-    errors are those of `chart`, whose figure this goes with.
+    The picture of `chart` comes first. Conditions follow in the order of the registry. Arguments
+    and errors are the same as in `chart`.
     """
     request = request_of(**keywords)
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
@@ -96,7 +96,7 @@ def _picture(
     *,
     crossed: bool,
 ) -> Picture:
-    """Draw a condition's curves at a read-out; below them swapped answers, if `crossed`."""
+    """Draw a condition's curves at a read-out, and swapped answers below if `crossed`."""
     rows = data.select(table, request.readout)
     rows = data.labelled(rows[rows["condition"] == condition], request)
     swapped, judged = (_of_request(each, request) for each in (crossing, claims))
@@ -136,7 +136,7 @@ def _of_pairs(
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
-    """The lines of ΔP of both groups; `rows` are of one condition of `figure_data.select`."""
+    """Return the ΔP lines of both groups, from one condition's rows of `figure_data.select`."""
     groups = rows[rows["anchor"].isin(draw.ANCHORS)]
     lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
@@ -145,9 +145,9 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) -> Panel:
-    """ΔP, with upright lines at the headline layers of each model.
+    """Return the panel of ΔP, with upright lines at the headline layers of each model.
 
-    They have the colour of their dataset; one that several share is grey.
+    A line has the colour of its dataset. It is grey if several datasets share the layer.
     """
 
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
@@ -166,10 +166,9 @@ def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) ->
 
 
 def delta_axis(curves: pd.DataFrame) -> Axis:
-    """It holds every line, band and cross, and 0.
+    """Return an axis of ΔP that contains 0 and every line, band and cross.
 
-    It does not end at a tick: a label that sticks out above would lift the panel's title out of
-    line with its neighbours'.
+    Its upper end is not a tick. A label there would lift the panel's title above its neighbours.
     """
     ends = pd.concat([curves["value"], *(curves[end][~curves["thin"]] for end in ("low", "high"))])
     least, most = (0, 0) if ends.isna().all() else (ends.min(), ends.max())
@@ -181,12 +180,16 @@ def delta_axis(curves: pd.DataFrame) -> Axis:
 
 @as_chart
 def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
-    """Every read-out in the table at once: ΔP, as in the main figure.
+    """Draw ΔP at every read-out in the table, as in the main figure.
 
-    A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
-    rows of `results/tables/<figure>.csv`, of any number of read-outs; `readout` tells
-    nothing here.
-    Raises AnchorscopeError: missing columns.
+    All panels of a model share one range of ΔP.
+
+    Args:
+        curve: Rows of `results/tables/<figure>.csv`, of any number of read-outs.
+        request: See `figure_picture.as_chart`. Its `readout` is ignored.
+
+    Raises:
+        AnchorscopeError: Columns are missing.
     """
     rows = data.select(curve, None)
     rows = data.labelled(rows[rows["condition"] == "knockout"], request)
@@ -208,7 +211,7 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
 
 
 def _smaller(look: Style) -> Style:
-    """The sizes of panels of single read-outs."""
+    """Return the style for the small panels of single read-outs."""
     return replace(
         look,
         panel_width=round(0.6 * look.panel_width),
@@ -220,7 +223,7 @@ def _smaller(look: Style) -> Style:
 
 
 def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:
-    """The words of the main figure; each read-out of a cell is a cell of its own."""
+    """Write the main figure's caption, with each read-out of a cell as a cell of its own."""
     panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
     named = rows.assign(model=rows["model"] + " at " + rows["readout"])
     measured = rows["readout"].nunique()

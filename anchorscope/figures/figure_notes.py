@@ -1,6 +1,6 @@
-"""A figure's words: a caption of at most four lines, and the details that its page tells.
+"""Text of a figure: a caption of at most four lines, and further details on its page.
 
-They say of the rows how many samples there are, and what is thin, grey or missing.
+The text gives the number of samples, and says what is thin, grey or missing.
 """
 
 import textwrap
@@ -15,14 +15,14 @@ from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, balanced
 
 LINES = 4
-"""Most lines of a caption."""
+"""Maximum number of lines in a caption."""
 EVERYWHERE = "at every layer"
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
     "At these layers the probe does not significantly beat the text models. Nothing can be "
     "concluded from ΔP or flips there."
 )
-# a picture of cells with fewer samples, and with thin groups, is a preview
+# a picture is a preview if a cell with fewer samples has thin groups
 ENOUGH = 300
 REFITTED = "bootstrap intervals, with the probe's own variance"
 FIXED = "bootstrap intervals, probes held fixed"
@@ -33,19 +33,19 @@ GROUPS = "groups formed at each layer by its own flips"
 
 @dataclass(frozen=True)
 class Caption:
-    """What a figure says of itself.
+    """Text of a figure.
 
     Attributes:
-        sentences: the caption: what is drawn, n, what grey means, the verdict. Those that the
-            caption has no room for move to the details, the last ones first.
-        details: further sentences, for the figure's page.
+        sentences: Sentences of the caption: what is drawn, n, the verdict, what grey means.
+            A sentence that does not fit moves to the details.
+        details: Further sentences, for the figure's page.
     """
 
     sentences: Sequence[str]
     details: Sequence[str] = field(default=())
 
     def wrapped(self, characters: int) -> tuple[list[str], list[str]]:
-        """The caption's lines, at most `LINES` of a given length, and the details."""
+        """Wrap the caption to at most `LINES` lines, and return them and the details."""
         kept: list[str] = []
         left: list[str] = []
         for sentence in filter(None, self.sentences):
@@ -56,7 +56,7 @@ class Caption:
 
 
 def _cut(sentences: Sequence[str], characters: int) -> list[str]:
-    """The beginning of the first sentence, where even that has no room."""
+    """Cut the first sentence to the length of a caption."""
     first = sentences[0] if sentences else ""
     return textwrap.wrap(first, characters, max_lines=LINES, placeholder=" …")
 
@@ -74,19 +74,20 @@ def caption(
     grey: str = GREY,
     thin: str = "Crosses: too few samples to rely on.",
 ) -> Caption:
-    """What a picture says, with what all pictures say alike.
+    """Write a picture's caption, with the sentences that all pictures share.
 
     Args:
-        request: what is asked for.
-        rows: those that are drawn, of `figure_data.labelled`; without any nothing else is said.
-        what: the beginning of the first sentence.
-        size: how many samples there are, or "".
-        sentences: further ones of the caption.
-        details: those of the page.
-        claims: sentences of the caption that come before what is grey.
-        intervals: of what sort they are; "" where there are none.
-        grey: what is grey, where `rows` know the signal.
-        thin: what thin groups look like, where `rows` know them; "" for nothing.
+        request: Content and style of the picture.
+        rows: Drawn rows of `figure_data.labelled`. Without any, the caption says only that nothing
+            was measured.
+        what: Beginning of the first sentence.
+        size: Number of samples, in words, or "".
+        sentences: Further sentences of the caption.
+        details: Sentences for the page.
+        claims: Sentences of the caption that come before the one on grey marks.
+        intervals: Kind of the intervals, or "" without any.
+        grey: What is grey, used if `rows` have `signal`.
+        thin: How thin groups look, used if `rows` have `thin`; or "".
     """
     cells = cells_of(rows, request)
     empty = [name for name, cell in cells.items() if cell.empty]
@@ -119,9 +120,9 @@ def delta_p_caption(
     claims: Sequence[str] = (),
     details: Sequence[str] = (),
 ) -> Caption:
-    """Of pictures of ΔP: `subject`, groups, n and the claims, and what all pictures say alike.
+    """Write the caption of a picture of ΔP: subject, groups, n, claims and shared sentences.
 
-    `rows` are labelled rows of `figure_data.select`, of one condition. `details` stand before the
+    `rows` are labelled rows of `figure_data.select`, of one condition. `details` come before the
     other details.
     """
     cells = cells_of(rows, request)
@@ -145,11 +146,12 @@ def delta_p_caption(
 
 
 def small_note(everyone: pd.DataFrame) -> str:
-    """The caption's words on cells too small to be called a signal; none where none is.
+    """Write the sentence on cells that are too small to detect a signal, or "" without any.
 
-    Of the rows of all samples; cells that have a signal at some layer are large enough.
+    `everyone` holds the rows of all samples (anchor `all`). A cell with a signal at some layer is
+    large enough.
     """
-    from anchorscope.probes.power import too_small  # loads scipy, which most pictures can spare
+    from anchorscope.probes.power import too_small  # loads scipy, which most pictures do not need
 
     small = []
     for _, cell in everyone.groupby(["model", "dataset"]):
@@ -164,23 +166,23 @@ def small_note(everyone: pd.DataFrame) -> str:
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:
-    """How many samples do not count, of rows with `n` and `n_paired`."""
+    """Write the sentence on samples that are left out, from rows with `n` and `n_paired`."""
     return f"Left out: {span(rows['n'] - rows['n_paired'])} of {span(rows['n'])} samples per {of}."
 
 
 def sample_size(cell: pd.DataFrame) -> int:
-    """Samples of a cell, at the layer that has most."""
+    """Return the number of samples of a cell, at the layer with most."""
     counts = cell["n"][cell["anchor"] == "all"].dropna()
     return int(counts.max()) if len(counts) else 0
 
 
 def is_preview(cells: Mapping[str, pd.DataFrame]) -> bool:
-    """Whether a cell of few samples has groups that are too thin for a line."""
+    """Return whether a cell of few samples has groups that are too thin for a line."""
     return any(sample_size(rows) < ENOUGH and rows["thin"].any() for rows in cells.values())
 
 
 def thin_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The details on thin groups, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
+    """List the thin groups, such as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
     groups = []
     for (name, rows), anchor in product(cells.items(), ANCHORS):
         curve = rows[rows["anchor"] == anchor]
@@ -190,7 +192,7 @@ def thin_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def cross_note(cells: Mapping[str, pd.DataFrame]) -> str:
-    """The caption's words on crosses; none where no group is thin."""
+    """Write the sentence on crosses, or "" if no group is thin."""
     if not thin_note(cells):
         return ""
     more = f"; draw at least {ENOUGH} samples per cell" if is_preview(cells) else ""
@@ -198,13 +200,16 @@ def cross_note(cells: Mapping[str, pd.DataFrame]) -> str:
 
 
 def grey_note(cells: Mapping[str, pd.DataFrame], grey: str) -> str:
-    """The caption's words on what is grey; none where nothing is."""
+    """Write the sentence on grey marks, or "" if all layers have a signal."""
     measured = [rows for rows in cells.values() if len(rows) and "signal" in rows]
     return "" if all(rows["signal"].all() for rows in measured) else f"{grey}."
 
 
 def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
-    """The details on what is grey; cells of one read-out by name, empty ones unmeasured."""
+    """List the layers without a signal, and the cells without one as a whole.
+
+    `cells` maps names to rows of one read-out. Cells without rows are left out.
+    """
     measured = {name: rows for name, rows in cells.items() if len(rows) and "signal" in rows}
     by_place: dict[str, list[str]] = {}
     for name, rows in measured.items():
@@ -228,31 +233,31 @@ def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
 
 
 def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
-    """At which layers the chosen ones of the rows lie, in words."""
+    """Return the layers of the chosen rows, in words."""
     layers = sorted(rows["layer"][chosen].astype(int))
     return EVERYWHERE if chosen.all() else f"at {layer_list(layers)}"
 
 
 def span(values: Iterable[float], factor: float = 1) -> str:
-    """Least to greatest in size, in whole numbers: `900`, `812 to 1,000`, `−75 to −88`."""
+    """Return the smallest and largest absolute value: `900`, `812 to 1,000`, `−75 to −88`."""
     by_size = sorted((factor * value for value in values), key=abs) or [0]
     ends = dict.fromkeys(f"{end:,.0f}" for end in (by_size[0], by_size[-1]))
     return " to ".join(ends).replace("-", "\u2212")
 
 
 def size_note(counts: Iterable[float]) -> str:
-    """The same in a caption."""
+    """Return the range of sample sizes, such as `n = 812 to 1,000`."""
     return f"n\u00a0=\u00a0{span(counts)}"
 
 
 def few(items: Sequence[str], most: int = 3) -> str:
-    """The first of them in words, and how many more there are."""
+    """List the first items, and say how many more there are."""
     words = "; ".join(items[:most])
     return f"{words}; and {len(items) - most} more" if len(items) > most else words
 
 
 def layer_list(layers: Sequence[int]) -> str:
-    """[5] as `layer 5`, [0, 1, 2, 5] as `layers 0–2, 5`."""
+    """Write [5] as `layer 5`, and [0, 1, 2, 5] as `layers 0–2, 5`."""
     runs = [
         [layer for _, layer in run]
         for _, run in groupby(enumerate(layers), key=lambda item: item[1] - item[0])

@@ -1,8 +1,8 @@
-"""The page of a figure: the same specification with selections, switches and an export menu.
+"""HTML page of a figure: its specification with selections, switches and an export menu.
 
-Panels and their layers are found by the names that `figure_panel` gives them. All that moves is
-Vega-Lite's own; the page's script embeds the specification, scales it to the page, and shows the
-details of what is drawn. It fetches nothing.
+Panels and their layers are found by the names that `figure_panel` gives them. Vega-Lite provides
+all interaction. The page's script embeds the specification, scales it to the page, and shows the
+details. It fetches nothing.
 """
 
 import copy
@@ -23,14 +23,14 @@ from anchorscope.figures.figure_style import balanced
 from anchorscope.passes.interventions import REGISTRY
 
 Spec = dict[str, Any]
-"""A part of a Vega-Lite specification: JSON."""
+"""Part of a Vega-Lite specification, as JSON."""
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
 FADED = 0.1
 SINGLED = {"type": "point", "fields": ["series"]}
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
 SWITCHES = {"readout": "Read-out", "condition": "Condition"}
-# what all points of a line share
+# columns that are constant along a line
 SERIES = ("view", "model", "dataset", "series", "anchor", "condition", "chance", "marker")
 
 
@@ -44,7 +44,7 @@ class Choice:
 
     @property
     def panels(self) -> Iterator[tuple[str, Column, Panel]]:
-        """The panels by their names."""
+        """Name, column and panel of each panel."""
         for place, column in enumerate(self.picture.layout.columns):
             for panel in self.picture.panels:
                 yield f"{panel.name}_{place}", column, panel
@@ -53,11 +53,16 @@ class Choice:
 def page(
     spec: Spec, svg: str, name: str, choices: Sequence[Choice], narrow: Spec | None = None
 ) -> str:
-    """The figure as one HTML file, from its specification and its picture, which tells the width.
+    """Return the figure as one HTML file.
 
-    `name` is that of the files that a reader exports; `choices` what a reader can switch to, the
-    one in `spec` first; `narrow` the figure with panels stacked, for a window that is narrower than
-    the panels. Details are those of the choices, or of the specification.
+    The page shows the details of the choices, or of the specification if there are none.
+
+    Args:
+        spec: The figure's specification.
+        svg: The figure as SVG, from which the width is taken.
+        name: Name of the files that a reader exports.
+        choices: Pictures that a reader can switch to, the one in `spec` first.
+        narrow: The figure with its panels stacked, for windows narrower than the panels.
     """
     width = size_of(svg)[0]
     live = interactive(spec, choices, width)
@@ -77,32 +82,32 @@ def page(
 
 
 def _stacked(narrow: Spec, wide: Spec, choices: Sequence[Choice]) -> Spec:
-    """The interactive form of a narrow figure, without the data that it shares with the wide."""
+    """Return the interactive narrow figure, without the data that it shares with the wide one."""
     live = interactive(narrow, choices, size_of(as_svg(narrow))[0])
     own = {name: rows for name, rows in live["datasets"].items() if name not in wide["datasets"]}
     return live | {"datasets": own}
 
 
 def _one_line(title: Any) -> str:
-    """The text of a title, on one line."""
+    """Return the text of a title, on one line."""
     text = title.get("text", "") if isinstance(title, Mapping) else title or ""
     return " ".join(text) if isinstance(text, list) else str(text)
 
 
 @lru_cache
 def _runtime() -> str:
-    """The script that draws: Vega, Vega-Lite and their embedding."""
+    """Return the JavaScript of Vega, Vega-Lite and vega-embed."""
     import vl_convert
 
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VERSION)
 
 
 def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
-    """A copy of the specification with selections and switches; `width` in pixels.
+    """Return a copy of the specification with selections and switches; `width` in pixels.
 
-    Parameters of the copy: `singled`, the series chosen in the legend; for each number on an x
-    axis, such as the layer, `at_layer`, where the reader points, and `zoom_layer`, what is in
-    sight; `readout` and `condition`, what the reader has chosen.
+    The copy has these parameters: `singled` is the series chosen in the legend. `readout` and
+    `condition` are the reader's choice. Each numeric field of an x axis, such as `layer`, has
+    `at_layer`, the pointed position, and `zoom_layer`, the visible range.
     """
     live = copy.deepcopy(spec) | {"autosize": {"type": "pad", "resize": True}}
     panels = dict(_panels(live))
@@ -114,7 +119,7 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
 
 
 def _panels(node: Spec) -> Iterator[tuple[str, Spec]]:
-    """The named panels below a node, in the order in which they are drawn."""
+    """Yield name and node of the panels below a node, in drawing order."""
     if "layer" in node and "name" in node:
         yield node["name"], node
     for key in ("concat", "vconcat", "hconcat"):
@@ -123,14 +128,20 @@ def _panels(node: Spec) -> Iterator[tuple[str, Spec]]:
 
 
 def _roles(name: str, panel: Spec) -> dict[str, Spec]:
-    """Role → layer of a panel. Altair adds a layer's place in its concatenation to the name."""
+    """Return role → layer of a panel.
+
+    Altair adds a layer's place in its concatenation to the name.
+    """
     named = re.compile(rf"{name}_([a-z]+)(_\d+)?")
     matches = ((named.fullmatch(layer.get("name", "")), layer) for layer in panel["layer"])
     return {match[1]: layer for match, layer in matches if match}
 
 
 def _single_out(panels: Mapping[str, Spec]) -> list[Spec]:
-    """Series that fade while others are singled out in the legend, if there is one of series."""
+    """Let series fade while others are chosen in the legend, and return the parameter.
+
+    Return no parameter if there is no legend of series.
+    """
     explained = {}
     for name, panel in panels.items():
         roles = _roles(name, panel)
@@ -160,9 +171,9 @@ def _single_out(panels: Mapping[str, Spec]) -> list[Spec]:
 
 
 def _point_and_zoom(panels: Mapping[str, Spec]) -> list[Spec]:
-    """Panels with a number on their x axis: a line where the reader points, and zoom.
+    """Add a cursor line and zoom to panels with a numeric x axis, and return the parameters.
 
-    Panels of the same number are pointed at, and zoomed, together.
+    Panels with the same field share cursor and zoom.
     """
     by_field: dict[str, list[str]] = {}
     for name, panel in panels.items():
@@ -184,7 +195,7 @@ def _point_and_zoom(panels: Mapping[str, Spec]) -> list[Spec]:
 
 
 def _free(layers: Sequence[Spec], roles: Mapping[str, Spec], field: str) -> None:
-    """Let a panel be zoomed: ticks that fit what is in sight, and nothing drawn beside it."""
+    """Prepare a panel for zoom: ticks follow the visible range, and marks are clipped to it."""
     zoomed = f"isArray(zoom_{field}.{field})"
     for layer in layers:
         axis = layer["encoding"].get("x", {}).get("axis", {})
@@ -192,7 +203,7 @@ def _free(layers: Sequence[Spec], roles: Mapping[str, Spec], field: str) -> None
             if key in axis:
                 axis[key] = {"expr": f"{zoomed} ? {in_sight} : {axis[key]}"}
         layer["mark"]["clip"] = {"expr": zoomed}
-    if ticks := roles.get(TICKS):  # they stand below the panel
+    if ticks := roles.get(TICKS):  # drawn below the panel
         ticks["mark"]["clip"] = False
         ticks["transform"] = [
             {"filter": f"!{zoomed} || inrange(datum.{field}, zoom_{field}.{field})"}
@@ -200,7 +211,7 @@ def _free(layers: Sequence[Spec], roles: Mapping[str, Spec], field: str) -> None
 
 
 def _cursor(reach: Spec) -> Spec:
-    """An upright line where the reader points, in every panel that has a point there."""
+    """Return an upright line at the pointed position, for panels with a point there."""
     x = reach["encoding"]["x"]
     here = {"filter": {"param": f"at_{x['field']}", "empty": False}}
     cursor = {
@@ -212,7 +223,7 @@ def _cursor(reach: Spec) -> Spec:
 
 
 def _words(choice: Choice, live: Spec, width: float) -> tuple[list[str], list[str], list[str]]:
-    """Lines of title and caption at the figure's width, and the details."""
+    """Return the lines of title and caption at the figure's width, and the details."""
     title = live.get("title", {"fontSize": 15, "subtitleFontSize": 11.5})
     characters = max(30, int(width / (0.5 * title["subtitleFontSize"])))
     lines, details = choice.picture.caption.wrapped(characters)
@@ -222,7 +233,7 @@ def _words(choice: Choice, live: Spec, width: float) -> tuple[list[str], list[st
 def _switch(
     live: Spec, panels: Mapping[str, Spec], choices: Sequence[Choice], width: float
 ) -> None:
-    """The panels draw the rows of what is chosen; title, caption and axes follow."""
+    """Let the panels draw the rows of the choice, with its title, caption, axes and colours."""
     texts = []
     for choice in choices:
         lines, caption, _ = _words(choice, live, width)
@@ -263,13 +274,13 @@ def _switch(
 
 
 def _heading(text: str, panel: Spec, live: Spec) -> list[str]:
-    """The heading in lines that are no wider than the panel and the space beside it."""
+    """Wrap a heading to the width of its panel and the space beside it."""
     width, size = panel["width"] + live["spacing"]["row"], panel["title"]["fontSize"]
     return balanced(text or " ", max(12, int(width / (0.5 * size))))
 
 
 def _select(choices: Sequence[Choice], name: str) -> Spec:
-    """A switch among the values that the choices have; a mere value where there is but one."""
+    """Return a switch among the values of the choices, or a fixed value if there is only one."""
     values = list(dict.fromkeys(getattr(one, name) for one in choices))
     names = {name: one.label for name, one in REGISTRY.items()}
     labels = [names.get(value, value) for value in values]
@@ -278,7 +289,7 @@ def _select(choices: Sequence[Choice], name: str) -> Spec:
 
 
 def _switch_looks(name: str, panel: Spec) -> None:
-    """One panel's value axis and colours follow what is chosen."""
+    """Let a panel's value axis and colours follow the choice."""
     for layer in panel["layer"]:
         encoding = layer["encoding"]
         _switch_axis(encoding.get("y", {}), f"shown.axes.{name}")
@@ -290,7 +301,7 @@ def _switch_looks(name: str, panel: Spec) -> None:
 
 
 def _switch_axis(y: Spec, axis: str) -> None:
-    """A value axis takes range and ticks from an expression."""
+    """Take range and ticks of a value axis from an expression."""
     if "scale" in y:
         y["scale"]["domain"] = {"expr": f"{axis}[0]"}
     if "values" in y.get("axis", {}):
@@ -298,7 +309,7 @@ def _switch_axis(y: Spec, axis: str) -> None:
 
 
 def _switch_rows(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFrame]) -> None:
-    """One panel's data: an object a line, whose points are flattened once it is chosen."""
+    """Set a panel's data to one object per line, and flatten the points of the choice."""
     table = pd.concat([rows.assign(view=k) for k, rows in enumerate(views)])
     if table.empty:
         return
@@ -318,7 +329,7 @@ def _switch_rows(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFram
 
 
 def _switch_lines(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFrame]) -> None:
-    """One panel's upright lines are those of what is chosen."""
+    """Let a panel's upright lines follow the choice."""
     table = pd.concat([lines.assign(view=k) for k, lines in enumerate(views)])
     table = table.astype(object).where(table.notna(), None)
     layer = _roles(name, panel)[UPRIGHT]

@@ -1,6 +1,6 @@
-"""What a figure says of what it was made from: responses that were no answers, and its models.
+"""Notes of a figure on its data: responses that were no answers, and its models.
 
-The records are those of all products that it was made from, by path.
+`records` maps the path of each product that the figure was made from to its record.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ Records = Mapping[str, Mapping[str, Any]]
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
-    """The caption's words on all that was left out as no answer; none where nothing was.
+    """Write the sentence on responses that were left out as no answer, or "" without any.
 
-    `models` and `datasets`: key and label of each.
+    `models` and `datasets` hold key and label of each.
     """
     reasons, answers = Counter[str](), 0
     cells = [
@@ -39,8 +39,7 @@ def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[
 
 
 def model_notes(records: Records, models: Sequence[Pair]) -> list[str]:
-    """The details on each model: what its chat template does about thinking, and what it was
-    dequantised from."""
+    """Write a sentence on each model's thinking mode and on the source of dequantised weights."""
     labels_by_note: dict[str, list[str]] = {}
     for key, label in models:
         for note in sorted(set(_notes_of(records, key))):
@@ -49,7 +48,7 @@ def model_notes(records: Records, models: Sequence[Pair]) -> list[str]:
 
 
 def _notes_of(records: Records, model: str) -> Iterator[str]:
-    """The notes on a model, one for each record that has one."""
+    """Yield the notes on a model, one for each record that has one."""
     for path, record in records.items():
         if f"/prompts/{model}/" in f"/{path}" and record.get("thinking"):
             yield str(record["thinking"])

@@ -1,4 +1,4 @@
-"""What is asked of a figure: its cells, its read-out, its words and its look."""
+"""Request for a figure: its cells, read-out, text and style."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Pair = tuple[str, str]
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
-    """Equal labels get their key added: the legend tells series apart by label alone."""
+    """Add the key to equal labels, since the legend tells series apart by label alone."""
     labels = [label for _, label in pairs]
     return [
         (key, f"{label} [{key}]" if labels.count(label) > 1 else str(label)) for key, label in pairs
@@ -19,25 +19,25 @@ def distinct(pairs: Sequence[Pair]) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Request:
-    """What a figure shows, and how it looks."""
+    """Content and style of a figure."""
 
     title: str  # the figure's title
     panels: Sequence[Pair]  # (model key, label) in the order of the panels
     datasets: Sequence[Pair]  # (dataset key, label) in the order of the legend
     readout: Pair = ("mlp", "final")  # (site, position)
-    level: float = 0.95  # of the intervals in the tables, for the caption
+    level: float = 0.95  # level of the intervals in the tables, for the caption
     notes: Sequence[str] = ()  # sentences that end the details
-    no_answers: str = ""  # the caption's words on responses that were left out
-    look: Style = field(default_factory=Style)  # sizes and the like
+    no_answers: str = ""  # the caption's sentence on responses that were left out
+    look: Style = field(default_factory=Style)
 
     @property
     def where(self) -> str:
-        """The read-out, as captions begin."""
+        """First words of captions: the read-out."""
         return f"Read-out {'/'.join(self.readout)}"
 
 
 Chart = Callable[..., Figure]
-"""Draws a figure of tables, and of the keywords of `request_of`."""
+"""Function that draws a figure from tables and the keywords of `request_of`."""
 
 
 def request_of(
@@ -46,7 +46,7 @@ def request_of(
     style: Style | Mapping[str, object] | None = None,
     **others: Any,
 ) -> Request:
-    """A `Request` by its fields, `style` giving its look; equal labels are told apart."""
+    """Return a `Request` with distinct labels, with `style` as its look."""
     return Request(
         panels=distinct(panels), datasets=distinct(datasets), look=style_of(style), **others
     )

@@ -1,4 +1,4 @@
-"""A picture beside a figure, known before anything that draws is imported."""
+"""Record of a picture beside a figure, importable without drawing libraries."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class View:
-    """A picture, by what it draws."""
+    """Title, chart function and tables of a picture."""
 
-    title: str  # empty: the figure's own
+    title: str  # empty: the figure's own title
     drawn_by: str  # `<module>:<function>`, the module below `anchorscope`
-    tables: tuple[str, ...]  # that it draws: what stands behind the figure's name in theirs
-    of_main_run: bool = True  # then it is built with the figure
+    tables: tuple[str, ...]  # suffixes of the names of the tables that it draws
+    of_main_run: bool = True  # whether it is built with the figure
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The tables that are read for it; the record of the first says what it was made from."""
+        """Suffixes of the tables that are read; the record of the first names their sources."""
         return tuple(dict.fromkeys(("", *self.tables))) if self.of_main_run else self.tables
 
     @property
     def chart(self) -> Chart:
-        """What draws it of its tables."""
+        """Function that draws the picture."""
         module, _, function = self.drawn_by.partition(":")
         chart: Chart = getattr(import_module(f"anchorscope.{module}"), function)
         return chart

@@ -1,4 +1,4 @@
-"""The pictures of answers without their questions: flips and −ΔP as bars, and flips by layer."""
+"""Pictures of answers without their questions: flips and −ΔP as bars, and flips by layer."""
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ TIPS |= draw.INTERVAL
 
 @as_chart
 def bars(table: pd.DataFrame, request: Request) -> Picture:
-    """Flips and −ΔP of each dataset's groups at its headline layer, and means over datasets."""
+    """Draw flips and −ΔP of each dataset's groups at its headline layer, and their means."""
     rows = flip_figure.rows_of(table, request, WORDS)
     rows = rows[rows["headline"]]
     flips = _with_means(flip_figure.points_of(rows, WORDS.tokens))
@@ -41,12 +41,12 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """Flips by layer."""
+    """Draw flips by layer."""
     return flip_figure.by_layer(flip_figure.rows_of(table, request, WORDS), request, WORDS)
 
 
 def _with_means(points: pd.DataFrame) -> pd.DataFrame:
-    """Bars of the groups, and of their means over several datasets, with a point for each.
+    """Add bars of the groups' means over several datasets, with a point for each dataset.
 
     A mean has no interval.
     """
@@ -62,7 +62,7 @@ def _with_means(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What is drawn, and how many samples do not count."""
+    """Write the caption: the drawn quantities, and how many samples are left out."""
     several = rows["dataset"].nunique() > 1
     return notes.caption(
         request,

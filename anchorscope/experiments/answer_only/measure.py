@@ -1,4 +1,4 @@
-"""The passes of answers without their questions."""
+"""Passes of answers without their questions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +17,9 @@ CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
 
 
 def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
-    """Score every answer of a cell without its question, and with all of it cut.
+    """Score every answer of a cell without its question, and with the whole question blocked.
 
-    `n_tokens` is how many tokens of the question are gone.
+    `n_tokens` is the number of question tokens that are left out or blocked.
     """
     prompts = bare_prompts(cell)
     alone = {id_: without_prompt(cell.samples[id_], ids) for id_, ids in prompts.items()}
@@ -32,7 +32,7 @@ def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
 
 
 def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
-    """Id → token ids of the prompt without its question."""
+    """Return id → token ids of the prompt without its question."""
     rows = cell.prompts_of_samples().to_dict("records")
     texts = {str(row["id"]): without_question(row, cell.style) for row in rows}
     different = list(dict.fromkeys(texts.values()))  # often one for all
@@ -43,6 +43,6 @@ def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
 
 
 def without_prompt(sample: Sample, prompt: Sequence[int]) -> Sample:
-    """A sample's answer, token by token as it was frozen, behind a prompt without a question."""
+    """Put a sample's frozen answer tokens behind a prompt without a question."""
     alone = Sample("", tuple(prompt), {}, (), (), len(prompt))
     return replace(behind(sample, alone), partner=None)

@@ -1,4 +1,4 @@
-"""The table of answers without their questions: flips and ΔP by group and layer."""
+"""Table of answers without their questions: flips and ΔP by group and layer."""
 
 import pandas as pd
 
@@ -13,23 +13,23 @@ CONTROL = {
     for of in ("", "_delta_p")
     for end in ("", "_low", "_high")
 }
-"""Column of the control in tables of arms → here, where it is not random."""
+"""Column of the control in tables of arms → column here, where the control is not random."""
 
 
 def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """A row for each layer, label and anchor."""
+    """Return a row for each layer, label and anchor."""
     of_arms = {name: arms_name for arms_name, name in CONTROL.items()}
     columns = [of_arms.get(name, name) for name in COLUMNS]
     return pairs.table(analysis, columns, lambda readout: arms(measured)).rename(columns=CONTROL)
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """Whether each sample flips at the headline layer."""
+    """Return whether each sample flips at the headline layer."""
     return pairs.per_sample(analysis, arms(measured), "flip", value="flips", control="random")
 
 
 def arms(measured: Measured) -> dict[str, Arm]:
-    """The one arm; none where no sample was passed."""
+    """Return the single arm, or no arm if no sample was passed."""
     if ANSWER_ONLY.name not in measured.conditions:
         return {}
     arm = pairs.against_control(measured, ANSWER_ONLY.name, QUESTION.name, delta_p=True)

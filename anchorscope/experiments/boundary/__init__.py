@@ -1,7 +1,8 @@
-"""Boundary: whose questions a model refuses once it may, by group and layer.
+"""Boundary: questions that a model refuses once it may, by group and layer.
 
-The knowledge boundary of arXiv 2601.07422: whether A-Anchored answers are those that the model does
-not know. Control: groups by the random knockout's own flips, in which nothing should differ.
+This tests the knowledge boundary of arXiv 2601.07422: whether the model does not know its
+A-Anchored answers. The control forms the groups by the random knockout's own flips, so that they
+should not differ.
 """
 
 from anchorscope.config.sections import Count, Text, key
@@ -32,7 +33,7 @@ COLUMNS = {
 
 
 class Boundary(SampledSettings):
-    """What a model says that it does not know."""
+    """Questions that a model refuses once the prompt allows it."""
 
     permission: Text = key(
         'If you do not know the answer, answer "I don\'t know".',

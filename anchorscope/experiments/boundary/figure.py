@@ -1,4 +1,4 @@
-"""The picture of the knowledge boundary: which questions are refused in each group, by layer."""
+"""Picture of the knowledge boundary: share of refused questions in each group, by layer."""
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ TIPS |= draw.INTERVAL
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """A panel for each model, a line for each dataset, group and way to form it."""
+    """Draw a panel per model, with a line for each dataset, group and way to form it."""
     rows = data.shown(table, request, COLUMNS)
     rows = rows[rows["anchor"].isin(draw.ANCHORS)]
     points = data.numbered(rows, "unknown", 100)
@@ -30,7 +30,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What is drawn and what it does not say."""
+    """Write the caption."""
     counted = rows[(rows["groups"] == KNOCKOUT.name) & (rows["n_paired"] > 0)]
     headline = counted[counted["headline"]]
     return notes.caption(

@@ -1,4 +1,4 @@
-"""Whether a model says that it does not know."""
+"""Measurement of whether a model says that it does not know."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
 
 
 def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
-    """Score every sample of a cell clean and under the control, and ask its question once more.
+    """Score every sample of a cell clean and under the control, and ask its question again.
 
     Returns:
         `measured.COLUMNS`, and on the clean rows `unknown`, see `refusals`.
@@ -24,10 +24,12 @@ def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
 
 
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:
-    """By id, whether the model refuses its question once the prompt allows it: `unknown`, 0 or 1.
+    """Return whether the model refuses each question once the prompt allows it, by id.
 
-    A new answer is generated; a refusal is what `answer_anchors.no_answer` takes for one. NaN
-    where the longer prompt cannot be passed.
+    A new answer is generated. `answer_anchors.no_answer` decides whether it is a refusal.
+
+    Returns:
+        `unknown`, float64: 1 if refused, else 0; NaN if the longer prompt cannot be passed.
     """
     prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]

@@ -1,24 +1,24 @@
-"""Means over pairs, other things equal: intercepts of regressions.
+"""Means over pairs at equal covariates, as intercepts of regressions.
 
-The columns of `at_equal`, float64 [..., pairs, columns], are a difference, that in the mean score,
-and those in other things, at least one. Difference and mean are contrasts of the same scores, whose
-noise is as large in both, and uncorrelated. Least squares would take the mean's noise for variation
-and make its slope too small, so the slope is that of the orthogonal regression (Deming 1943); at
-most half of what the other things leave of the mean's variance is taken for noise. They have none
-themselves.
+The columns of `at_equal`, float64 [..., pairs, columns], are a difference of interest, the
+difference in the mean score, and the differences in at least one covariate. The first two are
+contrasts of the same scores, so that their noise is equally large and uncorrelated. Least squares
+would take noise of the mean score for variation, and its slope would be too small. The slope is
+therefore from an orthogonal regression (Deming 1943). At most half of the mean score's variance
+that the covariates leave is taken for noise. Covariates have no noise.
 """
 
 import numpy as np
 
 
 def at_equal(columns: np.ndarray) -> np.ndarray:
-    """The difference where the mean and the other things do not differ, [...]."""
+    """Estimate the difference at equal mean score and equal covariates, [...]."""
     rows, size = _scaled(columns)
     return size * _intercept(np.swapaxes(rows, -1, -2) @ rows)
 
 
 def parts(columns: np.ndarray) -> np.ndarray:
-    """What each pair adds to the error of `at_equal`, [..., pairs], by the jackknife."""
+    """Return each pair's part of the error of `at_equal`, by the jackknife, [..., pairs]."""
     rows, size = _scaled(columns)
     moments = np.swapaxes(rows, -1, -2) @ rows
     without = _intercept(moments[..., None, :, :] - rows[..., :, None] * rows[..., None, :])
@@ -27,17 +27,17 @@ def parts(columns: np.ndarray) -> np.ndarray:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of like size and a column of 1, and what one unit of the first two is, [...]."""
+    """Scale the columns and append a column of 1; return also the first two's unit, [...]."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
-    size = np.where(same, np.inf, size)  # a thing that is the same for all has no say
+    size = np.where(same, np.inf, size)  # a constant column has no effect
     size[..., :2] = np.where(same, 1.0, size)[..., :1]
     ones = np.ones((*columns.shape[:-1], 1))
     return np.concatenate([columns / size, ones], axis=-1), size[..., 0, 0]
 
 
 def _intercept(moments: np.ndarray) -> np.ndarray:
-    """[...], of sums of products of `_scaled` columns, [..., columns, columns]."""
+    """Return the intercept [...], from moments of scaled columns, [..., columns, columns]."""
     exact = moments[..., 2:, 2:] + 1e-9 * np.eye(moments.shape[-1] - 2)
     slopes = np.linalg.solve(exact, moments[..., 2:, :2])
     rest = moments[..., :2, :2] - moments[..., :2, 2:] @ slopes
@@ -48,10 +48,10 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is left of y [..., pairs] where all x [pairs, columns] are 0, by least squares.
+    """Estimate y [..., pairs] where all x [pairs, columns] are 0, by least squares.
 
-    Returns the intercept, [...], and what each pair adds to its error, [..., pairs], by the
-    jackknife.
+    Returns:
+        The intercept, [...], and each pair's part of its error, by the jackknife, [..., pairs].
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])

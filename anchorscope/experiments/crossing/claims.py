@@ -1,10 +1,10 @@
-"""The claims on a read-out's pairs: the conditions of each, its verdict and the reason.
+"""Claims on a read-out's pairs: conditions, verdict and reason.
 
-A score that adds up something read off the question and something read off the answer has a pair
-term of 0. `interaction` and `own_answer` claim that it has one, in pairs answered right and in
-pairs answered wrongly. `truth` claims that right answers which the model did not give score above
-the wrong ones that it gave, behind the questions they belong to. `through_eq` claims that the pair
-term passes through the tokens that name subject and property.
+A score that adds something read off the question and something read off the answer has a pair term
+of 0. `interaction` claims a pair term above 0 in pairs of right answers, `own_answer` in pairs of
+wrong answers. `truth` claims that right answers which the model did not give score above the wrong
+ones that it gave, behind their own questions. `through_eq` claims that the pair term passes through
+the tokens that name subject and property.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anchorscope.experiments.crossing.estimates import (
 from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
-"""The verdicts of a claim. `by design`: it could not fail."""
+"""Verdicts of a claim. `by design`: it could not fail."""
 SAYS = {
     "signal": "the probe knows more than models of the text",
     "interaction": "the probe compares question and answer, instead of adding two separate scores",
@@ -37,22 +37,22 @@ SAYS = {
     "through_eq": "blocking the exact question tokens takes more than a fifth of this comparison, "
     "beyond general damage as judged by the answer term",
 }
-"""Claim → what it says, wherever a verdict is put into words."""
+"""Claim → its statement in words."""
 ON_PAIRS = tuple(SAYS)[1:]
-"""The claims that rest on swapped answers."""
+"""Claims that rest on swapped answers."""
 LEAVES_OPEN = {
     "own_answer": "truth and likelihood are not told apart",
     "truth": "mere compatibility is not excluded",
     "through_eq": "damage that hits the comparison more than the answer term is not excluded",
 }
-"""Claim → what has to be said with it."""
+"""Claim → caveat that goes with it."""
 LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
-"""A claim needs as many pairs, `truth` as many with gold answers, and clusters of them."""
+"""Minimum number of pairs, of pairs with gold answers (`truth`), and of clusters."""
 LEVEL = 0.95
 POWERS = (1, 2, 3)
-"""Powers of the log-probability, to whose sum a score may be proportional."""
+"""Powers of the log-probability that the claim `truth` adjusts for."""
 NOTHING = Estimate(*np.full(5, np.nan))
-"""An estimate that is not made, because pairs are too few or it has no meaning."""
+"""Missing estimate: pairs are too few, or it has no meaning."""
 NOT_OWN = "the answers are not the model's own"
 NOTHING_ELSE = "the questions differ in nothing else"
 NOT_READ = "with tokens blocked the score no longer reads the answer"
@@ -67,34 +67,34 @@ EXPLAINED = {
     "kept": "damage may leave nothing of the pair term",
     "beyond_damage": "general damage may explain it",
 }
-"""Condition of a claim → the reason where it is the one that fails most clearly."""
+"""Condition of a claim → reason for the verdict if it has the largest p."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Two answers of each pair, behind both questions, at one layer or at each pair's own.
+    """Two answers of each pair behind both questions, at one layer or at each pair's own.
 
-    Scores are calibrated logits towards *right*, in the order of `terms`. A pair with a score that
-    is NaN is left out.
+    Scores are calibrated logits towards *right*, in the order of `terms`. A pair with a NaN score
+    is left out.
     """
 
     scores: np.ndarray  # float64 [4, pairs]
-    subjects: np.ndarray  # of the questions, int64 [2, pairs]
-    texts: np.ndarray  # the answers, int64 [2, pairs]: equal texts are one
+    subjects: np.ndarray  # ids of the questions' subjects, int64 [2, pairs]
+    texts: np.ndarray  # ids of the answers, int64 [2, pairs]; equal texts share an id
     fold: np.ndarray  # outer fold of the probes, int64 [pairs]
     imitated: np.ndarray  # pair terms of the text imitator, float64 [pairs]
-    log_p: np.ndarray  # sums over each answer's tokens, float64 [4, pairs]; NaN where unknown
-    refits: np.ndarray | None = None  # as refitted probes score them, float64 [4, refits, pairs]
+    log_p: np.ndarray  # sums over each answer's tokens, float64 [4, pairs]; NaN if unknown
+    refits: np.ndarray | None = None  # scores by refitted probes, float64 [4, refits, pairs]
 
     @property
     def known(self) -> np.ndarray:
-        """Which pairs are scored, bool [pairs]."""
+        """Whether each pair is scored, bool [pairs]."""
         refits = np.zeros((4, 1, 1)) if self.refits is None else self.refits
         return np.isfinite(self.scores).all(0) & np.isfinite(refits).all((0, 1))
 
     @property
     def known_everywhere(self) -> np.ndarray:
-        """Which pairs are scored at every layer, bool [pairs], of scores [4, layers, pairs]."""
+        """Whether each pair is scored at every layer, bool [pairs], for [4, layers, pairs]."""
         return np.isfinite(self.scores).all((0, 1))
 
     def of(self, rows: np.ndarray) -> Answers:
@@ -111,7 +111,7 @@ class Answers:
 
     @property
     def every(self) -> np.ndarray:
-        """The scores of the probe, then those of each refit, [4, 1 + refits, pairs]."""
+        """Scores by the probe and then by each refit, [4, 1 + refits, pairs]."""
         refits = np.empty((4, 0, *self.scores.shape[1:])) if self.refits is None else self.refits
         return np.concatenate([self.scores[:, None], refits], axis=1)
 
@@ -125,24 +125,28 @@ class Claim:
     """One claim of one read-out."""
 
     verdict: str
-    reason: str = ""  # why it is not made, or cannot be judged
-    p: float = np.nan  # the largest of the conditions'; NaN if it cannot be judged
-    estimate: Estimate = NOTHING  # what the claim is about
-    steps: Mapping[str, Estimate] = field(default_factory=dict)  # its conditions
+    reason: str = ""  # why the claim fails or cannot be judged
+    p: float = np.nan  # largest p of the conditions; NaN if the claim cannot be judged
+    estimate: Estimate = NOTHING  # the quantity that the claim is about
+    steps: Mapping[str, Estimate] = field(default_factory=dict)  # condition → estimate
     n: int = 0  # pairs
     clusters: float = 0.0  # effective number of independent pairs
 
 
 def interaction(right: Answers, level: float = LEVEL) -> Claim:
-    """Judge whether the pair term of right answers is above 0, and above the imitator's."""
+    """Judge whether the pair term of right answers is above 0 and above the text imitator."""
     return _own(right, level)
 
 
 def own_answer(wrong: Answers, level: float = LEVEL, *, own_words: bool = True) -> Claim:
-    """Judge whether the pair term of wrong answers is above 0, and above the imitator's.
+    """Judge whether the pair term of wrong answers is above 0 and above the text imitator.
 
-    The claim is one-sided. A pair term below 0 is named in the reason. `own_words`: whether the
-    model gave the answers itself.
+    The claim is one-sided. If the interval lies below 0, the reason says so.
+
+    Args:
+        wrong: Wrong answers.
+        level: Level of the intervals.
+        own_words: Whether the model gave the answers itself.
     """
     if not own_words:
         return Claim(NOT_MEASURED, NOT_OWN)
@@ -162,12 +166,17 @@ def _own(answers: Answers, level: float) -> Claim:
 def truth(
     wrong: Answers, gold: Answers | None, level: float = LEVEL, *, own_words: bool = True
 ) -> Claim:
-    """Judge whether gold answers have a pair term that own wrong answers lack, other things equal.
+    """Judge whether gold answers have a pair term that the model's own wrong answers lack.
 
-    The golds' pair term is above the imitator's and above the own answers'. It is above the own
-    answers' at equal mean, product of question and answer term, log-probability and imitator, too
-    (`adjustment.at_equal`). The golds' log-probability leaves part of it unexplained. Pairs without
-    log-probability are left out.
+    Four conditions must hold for the pair term of the gold answers:
+
+    - It is above the text imitator.
+    - It is above the pair term of the own answers.
+    - It stays above at equal mean, product of question and answer term, log-probability and
+      imitator (`adjustment.at_equal`).
+    - The log-probability of the gold answers leaves part of it unexplained.
+
+    Pairs without log-probability are left out.
     """
     if not own_words:
         return Claim(NOT_MEASURED, NOT_OWN)
@@ -190,13 +199,15 @@ def truth(
 def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: float = LEVEL) -> Claim:
     """Judge whether blocking E_Q takes more than a fifth of the pair term, beyond damage.
 
-    The pair term is above 0 and above the imitator's. λP is above 0, and .8 λP is above the pair
-    term with E_Q blocked; see `damage`. The estimate is the share taken, in percent.
+    The pair term must be above 0 and above the text imitator. λP must be above 0, and .8 λP above
+    the pair term with E_Q blocked (see `damage`). The estimate is the share taken, in percent.
 
     Args:
-        clean, blocked: The same pairs, with nothing and with E_Q blocked.
-        by_design: Pairs whose pair term is 0 with E_Q blocked by design, bool [pairs]. They are
+        clean: Pairs with nothing blocked.
+        blocked: The same pairs with E_Q blocked.
+        by_design: Pairs whose pair term is 0 by design with E_Q blocked, bool [pairs]. They are
             left out.
+        level: Level of the intervals.
     """
     known = clean.known & blocked.known
     clean, blocked, free = clean.of(known), blocked.of(known), ~by_design[known]
@@ -216,10 +227,10 @@ def through(clean: Answers, blocked: Answers, by_design: np.ndarray, level: floa
 
 
 def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Claim]:
-    """Judge whether one of several claims holds: the smallest p, times their number (Bonferroni).
+    """Judge whether one of several claims holds, by the smallest p times their number (Bonferroni).
 
     Returns:
-        The name of the claim with the smallest p, and this claim with the corrected p.
+        Name of the claim with the smallest p, and this claim with the corrected p.
     """
     judged = {name: one for name, one in claims.items() if np.isfinite(one.p)}
     if judged:
@@ -256,10 +267,10 @@ def _mean(values: np.ndarray, pairs: Dependence, level: float) -> Estimate:
 
 
 def _unexplained(gold: Answers, pairs: Dependence, level: float) -> Estimate:
-    """What the golds' own log-probability and the imitator leave of their pair term.
+    """Estimate the golds' pair term that their log-probability and the imitator leave unexplained.
 
-    Where it follows the log-probability, with whatever slope or curve, and however otherwise the
-    own answers' does, nothing is left where that has no pair term.
+    Nothing is left if the score follows the log-probability, whatever the slope or curve, and
+    whatever the own answers do.
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]
@@ -270,11 +281,12 @@ def _unexplained(gold: Answers, pairs: Dependence, level: float) -> Estimate:
 
 
 def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) -> Estimate:
-    """By how much the golds' pair term is above that of the own answers, other things equal.
+    """Estimate the golds' pair term less the own answers' pair term, at equal covariates.
 
-    Where a score loses a share behind a strange question, its pair term grows with its mean; where
-    it is a gain times an answer's score, with the product of question and answer term; where it
-    follows the log-probability, with that one's pair term, and on a curve with those of its powers.
+    The mean is adjusted for because a score that shrinks behind a strange question has a pair term
+    that grows with its mean. The product of question and answer term stands for a gain on the
+    answer's score. The pair terms of the powers of the log-probability stand for a score that
+    follows it on a line or curve.
     """
     products = [one.term(QUESTION) * one.term(ANSWER) for one in (gold, wrong)]
     log_p = np.stack([gold.log_p, wrong.log_p])
@@ -291,7 +303,7 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) ->
 def _judged(
     steps: Mapping[str, Estimate], about: Estimate, pairs: Dependence, least: int, level: float
 ) -> Claim:
-    """Judge a claim whose conditions must all be above 0, unless pairs or clusters are too few."""
+    """Judge a claim whose steps must all be above 0, unless pairs or clusters are too few."""
     n, clusters = pairs.n, pairs.clusters
     if reason := shortage(n, clusters, least):
         return Claim(TOO_FEW, reason, steps=steps, n=n, clusters=clusters)

@@ -1,8 +1,8 @@
-"""The share of the pair term that blocking tokens takes beyond general damage.
+"""Share of the pair term that blocking tokens takes beyond general damage.
 
-The answer term is what the score reads off the answer alone. Blocking question tokens cannot take
-anything from it, only damage it. So the share of the answer term that is left, λ, says how much of
-any term would be left if the blocked tokens carried nothing.
+The answer term is the part of the score that depends on the answer alone. Blocking question tokens
+removes no information from it, so any loss is damage. The share of the answer term that is left, λ,
+is therefore the share of any term that would be left if the blocked tokens carried nothing.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from anchorscope.experiments.crossing.terms import ANSWER, PAIR, term
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2
-"""A claim needs blocking to take more than this share of the pair term, beyond damage."""
+"""Share of the pair term that blocking must take beyond damage for a claim."""
 LEAST_LEFT = 0.1
-"""Mean λ below which a score no longer reads the answer, and nothing can be told."""
+"""Mean λ below which a score no longer reads the answer, so that nothing can be concluded."""
 
 
 @dataclass(frozen=True)
 class Damaged:
     """Pair terms of the same pairs, clean and with tokens blocked.
 
-    The leading axis holds the probe's values, then those of each refit.
+    The leading axis holds the values of the probe and then of each refit.
     """
 
     clean: np.ndarray  # pair terms, float64 [1 + refits, ..., pairs]
-    blocked: np.ndarray  # the same with tokens blocked
+    blocked: np.ndarray  # pair terms with tokens blocked, in the same shape
     left: np.ndarray  # λ of each pair's fold, [1 + refits, ..., pairs]
     # derivative of a fold's λ by each pair, times the fold's pairs, [1 + refits, ..., pairs]
     moves: np.ndarray
-    fold: np.ndarray  # of each pair, int64 [pairs]
+    fold: np.ndarray  # outer fold of each pair, int64 [pairs]
 
     @classmethod
     def of(cls, clean: np.ndarray, blocked: np.ndarray, fold: np.ndarray) -> Damaged:
         """Fit λ to the answer terms of scores, float64 [4, 1 + refits, ..., pairs].
 
-        λ is the slope, through the origin, of the answer term with tokens blocked on the clean one.
-        Each fold has its own, at most 1. There is no intercept, because the order of the two
-        answers, and with it the sign of the answer term, is arbitrary.
+        λ is the slope of the blocked on the clean answer term, through the origin. Each fold has
+        its own λ, at most 1. There is no intercept, because the order of the two answers is
+        arbitrary, and so is the sign of the answer term.
         """
         x, y = term(ANSWER, clean), term(ANSWER, blocked)
         squares = _of_fold(x * x, fold)
@@ -60,7 +60,7 @@ class Damaged:
 
     @property
     def kept(self) -> np.ndarray:
-        """Return the pair terms that damage alone would leave, λP, [1 + refits, ..., pairs]."""
+        """Pair terms that damage alone would leave, λP, [1 + refits, ..., pairs]."""
         return self.left * self.clean
 
     def corrected(self, pairs: Dependence, level: float) -> Estimate:
@@ -80,10 +80,10 @@ class Damaged:
         return estimate(value[0], self._errors(self.left[0], 1.0), pairs, level, value[1:])
 
     def beyond(self, share: float | np.ndarray, pairs: Dependence, level: float) -> Estimate:
-        """Estimate (1 - share) λP less the blocked pair term: above 0 if more than it is taken.
+        """Estimate (1 - share) λP less the blocked pair term.
 
-        Args:
-            share: A number, or [shares]; then the probe's terms have no layers.
+        It is above 0 if blocking takes more than the share. `share` is a number, or an array
+        [shares] if the terms have no axis of layers.
         """
         part = np.expand_dims(1 - np.asarray(share, dtype=np.float64), -1)
         kept, blocked = self.kept, self.blocked
@@ -101,10 +101,10 @@ class Damaged:
         return estimate(seen[0], errors, pairs, level, seen[1:])
 
     def taken(self, pairs: Dependence, level: float) -> Estimate:
-        """Estimate what blocking takes of the pair term, 1 - P_blocked / (λP), in percent.
+        """Estimate the percentage of the pair term that blocking takes, 1 - P_blocked / (λP).
 
-        The interval holds the shares that `beyond` does not reject (Fieller 1954). NaN unless λP is
-        surely above 0 and the score still reads the answer.
+        The interval holds the shares that `beyond` does not reject (Fieller 1954). The estimate is
+        NaN unless λP is significantly above 0 and the score still reads the answer.
         """
         kept = self.whole(pairs, level)
         if not (self.readable and kept.low > 0):
@@ -119,9 +119,9 @@ class Damaged:
         )
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return what each pair adds to the error of a mean of values [..., pairs].
+        """Return each pair's part of the error of a mean of values [..., pairs].
 
-        `slope_of`: the derivative of each value by λ.
+        `slope_of` is the derivative of each value by λ.
         """
         n = values.shape[-1]
         through_left = self._mean_of_fold(np.broadcast_to(slope_of, values.shape)) * self.moves[0]
@@ -133,10 +133,10 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Search for the place where a function changes its sign, in steps that double.
+    """Find where a function changes its sign, in steps that double.
 
     Returns:
-        The place, or the last one that was tried if the sign does not change within 60 steps.
+        The root, or the last point tried if the sign does not change within 60 steps.
     """
     sign, end = np.sign(function(start)), start
     for _ in range(60):

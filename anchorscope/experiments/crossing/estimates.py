@@ -1,4 +1,4 @@
-"""Statistics of pairs that are not independent: standard error, interval, p; Holm's correction."""
+"""Standard errors, intervals and p of pairs that are not independent, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from scipy.special import stdtr, stdtrit
 from anchorscope.probes.intervals import ratio
 
 ROUNDING = 1e-4
-"""Logits: no standard error is smaller, since passes and scores are rounded."""
+"""Minimum standard error in logits, since passes and scores are rounded."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Statistics with Student's intervals, float64 [...] each; NaN where they cannot be known.
+    """Statistics with Student's intervals, float64 [...] each; NaN if they cannot be known.
 
-    p is twice the one of "not above 0", at most 1: below .05 where the interval of level .95 lies
-    above 0.
+    `p` is twice the p of "not above 0", at most 1. It is below .05 if the interval of level .95
+    lies above 0.
     """
 
     value: np.ndarray
@@ -31,18 +31,19 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Dependence:
-    """Which pairs are not independent, and how many independent ones all are worth."""
+    """Links between dependent pairs, and the effective number of independent pairs."""
 
     links: tuple[sparse.csr_array, ...]
-    """[pairs, pairs], 1 where two are linked: each to itself; by subject; by anything."""
+    """Links [pairs, pairs], 1 if linked: each pair to itself; by subject; by anything shared."""
     clusters: float
     n: int = 0  # pairs
 
     def variance(self, parts: np.ndarray) -> np.ndarray:
-        """The variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
+        """Return the variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
 
-        The sum of the products of linked pairs: of all links the largest, since over pairs that
-        share one thing or another it may fall short, even below 0.
+        The variance is the sum of the products of linked pairs. The largest over all `links` is
+        taken, because the sum over pairs that share one thing or another may be too small, or even
+        negative.
         """
         if self.clusters <= 1:
             return np.full(parts.shape[:-1], np.nan)
@@ -52,10 +53,10 @@ class Dependence:
 
 
 def dependence(subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray) -> Dependence:
-    """Of pairs that share a subject, an answer, or one of other answers, ids int64 [2, pairs] each.
+    """Link pairs that share a subject, an answer, or one of other answers.
 
-    The number of clusters is that of the pairs, of the distinct subjects, or 1/Σshare² of the
-    answers, whichever is the smallest.
+    All arguments are ids, int64 [2, pairs]. The number of clusters is the smallest of three: the
+    number of pairs, the number of distinct subjects, and 1/Σshare² of the answers.
     """
     n = subjects.shape[1]
     if not n:
@@ -67,7 +68,7 @@ def dependence(subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray) -
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:
-    """1 where two pairs share an id of one kind, [pairs, pairs]."""
+    """Return a matrix [pairs, pairs], 1 if two pairs share an id of one kind."""
     kinds = []
     for kind in ids:
         distinct, number = np.unique(kind, return_inverse=True)
@@ -81,7 +82,7 @@ def _sharing(*ids: np.ndarray) -> sparse.csr_array:
 def mean(
     values: np.ndarray, pairs: Dependence, level: float, refits: np.ndarray | None = None
 ) -> Estimate:
-    """Means [...] of values [..., pairs], also as refits see them, [refits, ..., pairs]."""
+    """Estimate means [...] of values [..., pairs]; `refits` are [refits, ..., pairs]."""
     n = max(1, values.shape[-1])
     value = ratio(values.sum(-1), np.array(values.shape[-1]))
     seen = None if refits is None else refits.sum(-1) / n
@@ -95,10 +96,10 @@ def estimate(
     level: float,
     refits: np.ndarray | None = None,
 ) -> Estimate:
-    """Statistics [...] whose error is the sum of `parts` [..., pairs].
+    """Estimate statistics [...] whose error is the sum of `parts` [..., pairs].
 
-    Two variances add up, over pairs and over refits of the probes [refits, ...]; degrees of freedom
-    by Welch (1947). One refit says nothing.
+    The variances over pairs and over refits of the probes, [refits, ...], add up, with degrees of
+    freedom by Welch (1947). A single refit is ignored.
     """
     variance = np.maximum(pairs.variance(parts), ROUNDING**2)
     freedom = np.full_like(variance, pairs.clusters - 1)
@@ -114,7 +115,7 @@ def estimate(
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's (1979) corrected p, [n], of several claims; NaN, which is none, stays NaN."""
+    """Correct the p of several claims, [n], by Holm (1979); NaN stays NaN and does not count."""
     p = np.asarray(p, dtype=np.float64)
     corrected = np.full(len(p), np.nan)
     order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted to the end

@@ -1,8 +1,8 @@
-"""The text imitator: how much of a probe's pair terms overlap of question and answer explains.
+"""Text imitator: predicts a probe's pair terms from the overlap of question and answer.
 
-The text floors add up question and answer, so that their pair term is 0. The imitator's features
-read both together, as far as letters go: what passes for comparing the two must be above what they
-explain.
+The text floors add question and answer, so that their pair term is 0. The imitator's features read
+both together, as far as letters go. A probe compares the two only if its pair terms exceed what the
+imitator explains.
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,29 @@ from anchorscope.anchors.words import words_of
 from anchorscope.experiments.crossing.terms import PAIR, term
 
 PENALTY = 10.0
-"""Of the squared weights of standardised features: next to nothing for a hundred pairs and more."""
+"""Ridge penalty on standardised features: almost without effect from a hundred pairs on."""
 ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
-"""Sorts of questions; there are others, alike to this model."""
+"""Question words with a feature of their own."""
 
 
 def pair_terms(
     scores: np.ndarray, features: np.ndarray, kind: np.ndarray, fold: np.ndarray
 ) -> np.ndarray:
-    """What a ridge regression on the features' pair terms makes of the scores', [..., pairs].
+    """Predict the scores' pair terms from the features' pair terms by ridge regression.
 
-    It learns from how the pairs of a kind differ among each other, with the same weights for all
-    kinds: that all answers overlap more with their own questions, and score higher there, does not
-    tell it that one comes from the other. Each fold is predicted from the others; with one fold
-    there is nothing to learn from, and all are 0.
+    The regression learns from differences between pairs of one kind, with the same weights for all
+    kinds. All answers overlap more with their own questions and score higher there, and this alone
+    must not look like a cause. Each fold is predicted from the others.
 
     Args:
-        scores: the probe's, [4, ..., pairs], see `terms`; none is NaN.
-        features: of question and answer, [4, pairs, features], see `features`.
-        kind: of the answers (right, wrong, gold), numbered, int64 [pairs].
-        fold: the outer fold of each pair, int64 [pairs]; no text is in two of them.
+        scores: Scores of the probe, [4, ..., pairs], see `terms`, without NaN.
+        features: Features of question and answer, [4, pairs, features], see `features`.
+        kind: Kind of the answers (right, wrong, gold), numbered, int64 [pairs].
+        fold: Outer fold of each pair, int64 [pairs]. No text is in two folds.
+
+    Returns:
+        Predicted pair terms, [..., pairs]. They are 0 with one fold, which leaves no pairs to
+        learn from.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]
@@ -52,7 +55,7 @@ def pair_terms(
 
 
 def _within(values: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """Values [pairs, n] less the means of their kinds."""
+    """Subtract the mean of each kind from values [pairs, n]."""
     centred = np.empty_like(values)
     for one in np.unique(kind):
         centred[kind == one] = values[kind == one] - values[kind == one].mean(0)
@@ -60,15 +63,16 @@ def _within(values: np.ndarray, kind: np.ndarray) -> np.ndarray:
 
 
 def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
-    """What letters tell of each question and answer together, float64 [n, features].
+    """Return surface features of each question with its answer, float64 [n, features].
 
-    Lengths and their product and difference; letters, pairs and triples of letters, and words that
-    both share; whether both begin alike; the question word, the answer's kind, and both together.
+    The features are lengths with their products and differences, shared runs of 1 to 4 letters,
+    shared words, shared initials, whether both begin alike, and the question word, the answer's
+    kind, and both together.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 
 
-@lru_cache(maxsize=2**14)  # every read-out of a cell asks for the same texts
+@lru_cache(maxsize=2**14)  # every read-out of a cell has the same texts
 def _features(question: str, answer: str) -> tuple[float, ...]:
     lengths = [np.log1p([len(text), len(text.split())]) for text in (question, answer)]
     lower = question.lower(), answer.lower()
@@ -94,6 +98,6 @@ def _grams(text: str, size: int) -> set[str]:
 
 
 def _shares(some: set[str], others: set[str]) -> tuple[float, float]:
-    """What share of the others is among some, and of both together."""
+    """Return the share of `others` that is in `some`, and the share of the union in both."""
     both = len(some & others)
     return both / max(1, len(others)), both / max(1, len(some | others))

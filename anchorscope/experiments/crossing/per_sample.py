@@ -1,4 +1,4 @@
-"""How far each sample's score hangs on its own question, by swapping answers."""
+"""Dependence of each sample's score on its own question, measured by swapping answers."""
 
 import numpy as np
 import pandas as pd
@@ -11,17 +11,17 @@ COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 
 
 def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """A row for each sample in a pair, at the headline layer of every read-out.
+    """Return a row for each sample in a pair, at the headline layer of every read-out.
 
-    `pair` numbers the pairs of a read-out. `term` is the pair term in logits: towards *right* of a
-    right answer, towards *wrong* of a wrong one. No rows where crossing was not run.
+    `pair` numbers the pairs of a read-out. `term` is the pair term in logits, towards *right* for a
+    right answer and towards *wrong* for a wrong one. The table is empty if crossing was not run.
 
     Args:
-        scores: the table of `anchorscope.probes.scores`.
-        answers: the measured ones, see `passes.activations.measured`.
+        scores: Table of `anchorscope.probes.scores`.
+        answers: Measured answers, see `passes.activations.measured`.
 
     Raises:
-        AnchorscopeError: scores, answers and partners are not of the same samples.
+        AnchorscopeError: Scores, answers and partners are not of the same samples.
     """
     if "crossed" not in set(scores["condition"]):
         return pd.DataFrame(columns=list(COLUMNS))

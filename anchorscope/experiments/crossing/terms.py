@@ -1,7 +1,7 @@
-"""The four scores of a pair's two answers behind both questions, split into four terms.
+"""Four terms of the scores of a pair's two answers behind both questions.
 
-Four of anything, [4, ...], come in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′), where y is the
-answer to q, and y′ the one to q′. They are sums and differences of the four terms.
+Arrays [4, ...] are in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′), where y is the answer to q
+and y′ the answer to q′. The four scores are sums and differences of the four terms.
 """
 
 import numpy as np
@@ -12,5 +12,5 @@ MEAN, QUESTION, ANSWER, PAIR = (
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
-    """One of the terms, [...], of four scores [4, ...]."""
+    """Return one of the terms, [...], of four scores [4, ...]."""
     return np.tensordot(which, four, 1)

@@ -1,4 +1,4 @@
-"""A row for each sample: what was asked and answered, its label, its group, p and ΔP."""
+"""Table of samples: question, answer, label, group, p and ΔP."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ COLUMNS = {
     "p": "clean probability that the answer is wrong, out of fold",
     "delta_p": "ΔP under the knockout",
 }
-"""Column of the table → what it holds."""
+"""Column of the table → content."""
 CONDITION = "knockout"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that a spreadsheet takes for a formula."""
+"""First characters of texts that a spreadsheet takes for formulas."""
 
 
 def per_sample(
     scores: pd.DataFrame, answers: pd.DataFrame, readouts: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Every sample at the headline layer of each read-out, by default of all; see docs/products.md.
+    """Return a row for each sample at the headline layer of each read-out; see docs/products.md.
 
-    `p` is the clean probability at balanced classes, out of fold; `group` is `Q` where the
-    predicted class flips under the knockout, else `A`, and `delta_p` is by how much p of that class
-    moves.
+    `p` is the clean probability at balanced classes, out of fold. `group` is `Q` if the predicted
+    class flips under the knockout, else `A`. `delta_p` is the change of that class's p in points.
 
     Args:
-        scores: the table of `anchorscope.probes.scores`.
-        answers: those without scores were not measured.
+        scores: Table of `anchorscope.probes.scores`.
+        answers: Table of answers. Answers without scores are left out.
+        readouts: Read-outs, such as `mlp/final`. Default: all.
 
     Raises:
-        AnchorscopeError: scores and answers are not of the same samples.
+        AnchorscopeError: Scores and answers are not of the same samples.
     """
     used = (scores["probe"] == "clean") & scores["condition"].isin(["clean", CONDITION])
     if readouts is not None:
@@ -74,7 +74,7 @@ def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with an apostrophe before texts that a spreadsheet would take for formulas."""
+    """Put an apostrophe before texts that a spreadsheet would take for formulas."""
     texts = ("id", "question", "answer", "answer_anchor")
     return table.assign(**{name: table[name].map(_no_formula) for name in texts})
 

@@ -1,7 +1,7 @@
-"""The pictures of patching: flips as bars at the headline layer, and by layer.
+"""Pictures of patching: flips as bars at the headline layer, and by layer.
 
-Right answers only: behind any other question a wrong answer's verdict falls back to the default, so
-that wrong ones prove little.
+Only right answers are drawn. A wrong answer's verdict falls back to the default behind any other
+question, so that wrong answers prove little.
 """
 
 import pandas as pd
@@ -24,13 +24,13 @@ WORDS = Words(
 
 @as_chart
 def bars(table: pd.DataFrame, request: Request) -> Picture:
-    """Each dataset's groups at its headline layer."""
+    """Draw each dataset's groups at its headline layer."""
     return flip_figure.bars(_rows(table, request), request, WORDS)
 
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """The same by layer."""
+    """Draw each dataset's groups by layer."""
     return flip_figure.by_layer(_rows(table, request), request, WORDS)
 
 

@@ -1,4 +1,4 @@
-"""The passes of patching: whose tokens replace a sample's, and the scores behind them."""
+"""Passes of patching: replaced question tokens, and the scores behind them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,20 +20,20 @@ class Patched:
     """A sample with some of its question's tokens replaced."""
 
     sample: Sample
-    n_tokens: int  # how many were replaced
-    changed: float | None = None  # of the control's: the share that are not what they were
+    n_tokens: int  # number of replaced tokens
+    changed: float | None = None  # share of the control's replaced tokens with a new id
 
 
 def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
     """Score the samples of a cell behind replaced question tokens.
 
-    A partner is of the sample's own relation and fold (see `partners`), and its E_Q has
-    as many spans as the sample's: the first replaces the first, and so on, whatever their lengths.
-    Samples without a partner, or without a sample that can give the control's tokens, are left out.
+    A partner has the sample's relation and fold (see `partners`), and its E_Q has as many spans.
+    The first span replaces the first, and so on, whatever their lengths. Samples without a partner
+    or without a donor for the control are left out.
 
     Returns:
         The rows of `clean`, the arms and the control: `measured.COLUMNS`, and `partner`, the id of
-        the sample whose tokens were put in; `changed`, see `Patched`; `source`, see
+        the sample that gave the tokens; `changed`, see `Patched`; `source`, see
         `partners.Partners`.
     """
     exchanged = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
@@ -60,17 +60,18 @@ def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
 
 
 def exact(sample: Sample, partner: Sample) -> Patched:
-    """A sample with the spans of its E_Q replaced by its partner's, in turn."""
+    """Replace the spans of a sample's E_Q by its partner's spans, in order."""
     tokens = [[partner.input_ids[at] for at in run] for run in runs(partner.eq_tokens)]
     moved = with_spans(sample, runs(sample.eq_tokens), tokens, partner.id)
     return Patched(moved, len({*sample.eq_tokens}))
 
 
 def control(sample: Sample, donor: Sample, key: str) -> Patched:
-    """A sample with as many tokens outside E_Q as E_Q has replaced by such tokens of a donor.
+    """Replace question tokens outside E_Q, as many as E_Q has, by such tokens of a donor.
 
-    Which are replaced, and the first of the donor's, depends on `key`; the donor's follow in order,
-    from the start again where they run out. Fewer are replaced where the question has fewer.
+    The replaced tokens and the donor's first token depend on `key`. The donor's other tokens follow
+    in order and start again from the first when they run out. Fewer tokens are replaced if the
+    question has fewer outside E_Q.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     given = [donor.input_ids[at] for at in donor.question_tokens if at not in donor.eq_tokens]
@@ -84,13 +85,16 @@ def control(sample: Sample, donor: Sample, key: str) -> Patched:
 def with_spans(
     sample: Sample, spans: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]], partner: str
 ) -> Sample:
-    """A sample with some spans of its prompt replaced; all that lies behind them moves along.
+    """Replace spans of a sample's prompt, and shift all later positions.
 
-    `spans` holds consecutive token indices before the answer, first to last, `tokens` the ids that
-    stand there instead, of any length but none, `partner` the id of the sample that gave them.
+    Args:
+        sample: The sample.
+        spans: Consecutive token indices of each span, before the answer, in order.
+        tokens: New token ids of each span, at least one.
+        partner: Id of the sample that gave the tokens.
     """
     ids: list[int] = []
-    places: dict[int, list[int]] = {}  # old index → new ones; a replaced span's lie at its first
+    places: dict[int, list[int]] = {}  # old → new indices; a replaced span's are at its first
     replacement = {span[0]: new for span, new in zip(spans, tokens, strict=True)}
     inside = {place for span in spans for place in span[1:]}
     for place, token in enumerate(sample.input_ids):
@@ -114,9 +118,10 @@ def with_spans(
 
 
 def _donors(cell: Cell) -> Mapping[str, list[str]]:
-    """Id → the samples that can give its control's tokens: of its fold, of an unlike question.
+    """Return id → ids of the samples that can give the tokens of its control.
 
-    That is of another relation, or of another template where the cell has one relation.
+    Donors are in the same fold. Their questions have another relation, or another template if the
+    cell has only one relation.
     """
     samples, folds = cell.samples, cell.folds
     questions, _ = known(cell.answers)

@@ -1,7 +1,8 @@
-"""Partners of patching: whose question tokens replace a sample's.
+"""Partners of patching: samples whose question tokens replace a sample's question tokens.
 
-Behind the question of a `matched` partner the answer has the other label, behind that of a
-`placebo` partner it keeps its own; `published` takes the tokens of a wrong answer's question.
+The answer has the other label behind the question of a `matched` partner, and keeps its label
+behind the question of a `placebo` partner. `published` takes the tokens of a wrong answer's
+question.
 """
 
 import itertools
@@ -18,10 +19,10 @@ from anchorscope.passes.partners import Asked, answered, known
 
 @dataclass(frozen=True)
 class Rule:
-    """Who can be a sample's partner in an arm, for samples of these labels."""
+    """Conditions on the partners in an arm, for samples of some labels."""
 
     turns: bool  # whether the sample's answer has the other label behind the partner's question
-    same_label: bool = True  # whether the partner's own answer has the sample's label, or the other
+    same_label: bool = True  # whether the partner's own answer has the sample's label
     labels: tuple[int, ...] = (0, 1)
 
 
@@ -31,7 +32,7 @@ RULES = {
     "published": Rule(turns=True, same_label=False, labels=(0,)),
 }
 LEAST_COVERAGE = 0.2
-"""Share of the right answers that must find a matched partner by the questions' wording."""
+"""Minimum share of right answers with a matched partner if relations are read off the wording."""
 
 log = logging.getLogger(__name__)
 
@@ -42,27 +43,28 @@ class Partners:
 
     # arm → id → id of the partner, for the samples that have one
     arms: Mapping[str, Mapping[str, str]]
-    # what subjects and relations are: the dataset's own (`relations`), or read off the questions
-    # (`wording`); None where too few right answers find a matched partner by these, and the arms
-    # are empty
+    # source of subjects and relations: the dataset (`relations`) or the questions' wording
+    # (`wording`); None if too few right answers find a matched partner by the wording, and then the
+    # arms are empty
     source: str | None
 
 
 def partners(
     answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
 ) -> Partners:
-    """Find whose question tokens replace a sample's, in each arm.
+    """Choose a partner for each sample in each arm.
 
-    A partner is a question of the same relation and another subject, as the arm's rule has it
-    (`RULES`; right is what `labels.matches`). Where there is one, it is of the same template.
-    Chosen by the seed and the sample's id among all there are.
+    A partner has the same relation, another subject, and follows the arm's rule (`RULES`). Answers
+    are right if `labels.matches` accepts them. Partners of the same template are preferred. The
+    seed and the sample's id choose among the candidates.
 
     Args:
-        answers: the answers table; rows with a `dropped` reason have and are no partner.
-        folds_of: id → outer fold of the probes; a partner is of the sample's own fold. The probe
-            that scores the sample would else have learned from the partner's question, and where
-            the answers are the same word, from this very row.
-        arms: keys of `RULES`, `matched` among them.
+        answers: Answers table. Rows with a `dropped` reason neither have nor are a partner.
+        seed: Seed of the choice.
+        folds_of: Id → outer fold of the probes. Partners are in the same fold. Otherwise the probe
+            that scores the sample would have learned from the partner's question, and from this
+            very row if the answers are the same word.
+        arms: Keys of `RULES`, with `matched` among them.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
@@ -90,10 +92,11 @@ def partners(
 def _candidates(
     rule: Rule, one: Asked, group: Sequence[Asked], right_for: frozenset[str]
 ) -> list[str]:
-    """Ids of a sample's possible partners, of its own template where there are such.
+    """Return the ids of a sample's possible partners, of its own template if there are any.
 
-    Not of facts that a model never met: what is right there was dealt out, and it cannot know.
-    `group` are questions of its relation, `right_for` the ids of those its answer is right for.
+    Facts that a model was never taught are excluded, since it cannot know their assigned answers.
+    `group` holds the questions of the sample's relation and fold. `right_for` holds the ids of
+    questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
     possible = [

@@ -1,4 +1,4 @@
-"""The table of patching: shares of predictions that flip, by arm, group and layer."""
+"""Table of patching: shares of predictions that flip, by arm, group and layer."""
 
 import numpy as np
 import pandas as pd
@@ -12,23 +12,22 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """How often replaced tokens flip what the probes predict: a row for each layer, arm, label and
-    anchor."""
+    """Return the share of predictions that flip, a row for each layer, arm, label and anchor."""
     source = next(iter(measured.rows["source"].dropna()), None)
     return pairs.table(analysis, tuple(COLUMNS), lambda seen: arms(seen, measured), source)
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """Whether each sample flips, under each arm and under the control."""
+    """Return whether each sample flips under each arm and under the control."""
     found = arms(analysis.readout, measured)
     return pairs.per_sample(analysis, found, measure="flip", value="flips", control="random")
 
 
 def arms(readout: Readout, measured: Measured) -> dict[str, Arm]:
-    """Each arm measured.
+    """Return the measured arms by name.
 
-    The values are `flips`, `random` (the control), `contrast`, and `changed`, what share of the
-    control's replaced ids really changed.
+    Their values are `flips`, `random` (the control), `contrast`, and `changed`, the share of the
+    control's replaced token ids that differ from the original.
     """
     if RANDOM.name not in measured.conditions:
         return {}  # no prompt with replaced tokens was short enough for the model
@@ -41,7 +40,7 @@ def arms(readout: Readout, measured: Measured) -> dict[str, Arm]:
         arm = pairs.against_control(measured, one.name, RANDOM.name)
         partners = pairs.places(measured.answers, measured.facts(one.name, "partner"))
         counted = arm.counted & (partners >= 0) & (changed > 0)
-        if name == "published":  # of right answers that the probe calls right
+        if name == "published":  # right answers that the probe calls right
             counted &= ~(clean > 0)
         else:
             counted &= called_wrong == called_wrong[:, partners]

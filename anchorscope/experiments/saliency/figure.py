@@ -1,4 +1,4 @@
-"""The pictures of saliency: densities by group, and how well it tells the groups by layer."""
+"""Pictures of saliency: densities by group, and AUC for the group by layer."""
 
 import math
 from dataclasses import replace
@@ -26,11 +26,11 @@ GROUPS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
     "A": Series("A-Anchored", draw.ORANGE, [1, 0], None),
 }
-"""Anchor → entry of the legend, where a panel is of one cell."""
+"""Anchor → entry of the legend, if each panel shows one cell."""
 DENSITIES = {EXACT: "density", RANDOM: "random_density"}
 AUCS = {EXACT: "auc", RANDOM: "random_auc"}
 UNITS = {"logit": "logits", "probe": "nats"}
-"""What was differentiated → the unit of the flow."""
+"""Loss → unit of the flow."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
 LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
@@ -45,7 +45,7 @@ CROSS_ENTROPY = (
 
 @as_chart
 def density(table: pd.DataFrame, request: Request) -> Picture:
-    """A panel for each cell: models below one another, datasets side by side."""
+    """Draw the densities, a panel per cell: models below one another, datasets side by side."""
     rows = _rows(table, request)
     points = points_of(
         rows[(rows["part"] == "density") & rows["anchor"].isin(GROUPS)], DENSITIES, 1
@@ -70,7 +70,7 @@ def density(table: pd.DataFrame, request: Request) -> Picture:
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """How well what flows to the answer in each layer tells the groups, by model."""
+    """Draw how well the flow to the answer in each layer separates the groups, by model."""
     rows = _rows(table, request)
     everyone = rows[(rows["part"] == "layer") & (rows["anchor"] == "all")]
     points = points_of(everyone, AUCS, 1).assign(series=lambda one: one["dataset"])
@@ -85,21 +85,22 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """The rows at the read-out in which some sample counts.
+    """Return the rows at the read-out in which some sample counts.
 
-    Raises AnchorscopeError: missing columns.
+    Raises:
+        AnchorscopeError: Columns are missing.
     """
     rows = data.shown(table, request, COLUMNS)
     return rows[rows["n_paired"] > 0]
 
 
 def _unit(rows: pd.DataFrame) -> str:
-    """The unit of the flow."""
+    """Return the unit of the flow."""
     return UNITS.get(str(rows["loss"].iloc[0]) if len(rows) else "logit", "logits")
 
 
 def _with_auc(column: Column, rows: pd.DataFrame) -> Column:
-    """A cell's column, whose heading says how well the sums tell the groups."""
+    """Add the AUC of the summed flow for the groups to the heading of a cell's column."""
     cell = rows[(rows["model"] == column.of["model"]) & (rows["dataset"] == column.of["dataset"])]
     sums = cell[(cell["part"] == "sum") & (cell["anchor"] == "all")]
     words = [column.below]
@@ -110,7 +111,7 @@ def _with_auc(column: Column, rows: pd.DataFrame) -> Column:
 
 
 def _density_ticks(points: pd.DataFrame) -> tuple[Ticks, Ticks]:
-    """Ends and ticks of x, which is logarithmic, and of y; the same in all panels."""
+    """Return range and ticks of x, which is logarithmic, and of y, shared by all panels."""
     if points.empty:
         return ((0.1, 1), [0.1, 1]), ((0, 1), [0, 1])
     ends = (float(points["x"].min()), float(points["x"].max()))
@@ -118,7 +119,7 @@ def _density_ticks(points: pd.DataFrame) -> tuple[Ticks, Ticks]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with steps between them where these are few."""
+    """Return powers of ten as ticks, with steps between them if they are few."""
     decades = math.log10(high / low)
     steps = (1, 2, 5) if decades < 1.5 else (1, 3) if decades < 2.5 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -129,7 +130,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 def _caption(
     rows: pd.DataFrame, what: str, request: Request, intervals: str = notes.CLUSTERED
 ) -> Caption:
-    """What is drawn, n, AUCs and what to make of them; how it is done, as details."""
+    """Write the caption: the drawn quantity, n, AUCs and their limits."""
     whole = rows[rows["anchor"] == "all"]
     sizes = whole.groupby(["model", "dataset"])[["n", "n_paired"]].max()
     loss = CROSS_ENTROPY if _unit(rows) == UNITS["probe"] else ""
@@ -145,7 +146,7 @@ def _caption(
 
 
 def _verdict(sums: pd.DataFrame) -> str:
-    """How well exact and random tokens tell the groups, over the cells drawn."""
+    """Write the sentence on the AUCs of exact and random tokens, over the cells drawn."""
     known = sums.dropna(subset=["auc"])
     if known.empty:
         return "AUC for the group: one group is empty." if len(sums) else ""
@@ -157,6 +158,6 @@ def _verdict(sums: pd.DataFrame) -> str:
 
 
 def _range(values: pd.Series) -> str:
-    """Least and greatest with two digits."""
+    """Return the smallest and largest value with two decimals."""
     ends = dict.fromkeys(f"{end:.2f}" for end in (values.min(), values.max()))
     return " to ".join(ends)

@@ -26,9 +26,9 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 GRAPH = 8
-"""A pass that keeps its graph takes as many tokens as another, divided by this."""
+"""Divisor of the tokens per batch for passes that keep their graph."""
 BEHIND_ANSWER = ("last_answer", "final")
-"""Positions that read the answer: nothing flows to the answer in time for the others."""
+"""Positions that can read the answer. No flow to the answer reaches earlier positions."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class Sources:
 
     condition: str
     draw: int
-    tokens: Sequence[Sequence[int]]  # of each sample
+    tokens: Sequence[Sequence[int]]  # token indices of each sample
 
 
 def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
-    """The flow from E_Q, and from random tokens, up to the headline layer of each read-out.
+    """Measure the flow from E_Q and from random tokens, up to each read-out's headline layer.
 
-    Every batch is passed once, and once back for each read-out. Read-outs that do not read the
-    answer are left out. A batch that does not fit in memory is halved; how samples are batched
-    changes nothing but rounding.
+    The model must have eager attention. Every batch has one forward pass, and one backward pass per
+    read-out. Read-outs that do not read the answer are left out. A batch that does not fit in
+    memory is halved. Batching affects nothing but rounding.
 
     Returns:
-        The rows of `clean` at every layer, and those of the sources at the layers up to the
-        headline: `measured.COLUMNS`, `flow` to the exact answer tokens, and `loss`, in whose units
-        it is.
+        The rows of `clean` at every layer, and the rows of the sources at the layers up to the
+        headline layer: `measured.COLUMNS`, `flow` to the exact answer tokens, and `loss`, which
+        sets the unit of `flow`.
 
-    The model is one with eager attention. Raises AnchorscopeError: see `runner.measure`; or a
-    gradient is not finite.
+    Raises:
+        AnchorscopeError: See `runner.measure`, or a gradient is not finite.
     """
     readouts = [one for one in cell.readouts if Pair.of(one).position in BEHIND_ANSWER]
     headlines = {readout: headline(cell, readout) for readout in readouts}
@@ -71,11 +71,11 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
 
 
 def headline(cell: Cell, readout: str) -> int:
-    """The headline layer of a read-out, as the main run chooses it (`samples.Readout.headline`)."""
+    """Return the headline layer of a read-out, chosen as in `samples.Readout.headline`."""
     inner_auc = cell.probes.fitted[readout].inner_auc
     if np.isfinite(inner_auc).all():
         return median_layer(layer_of_fold(inner_auc))
-    # without inner folds: of the samples outside each fold
+    # without inner folds, take the AUC of the samples outside each fold
     clean = cell.score([*cell.samples.values()], ())
     s = clean[clean["readout"] == readout].pivot(index="layer", columns="id", values="s")
     fold = np.array([cell.folds[str(id_)] for id_ in s])
@@ -93,7 +93,7 @@ def _passed(
     headlines: Mapping[str, int],
     numbers: Sequence[int],
 ) -> list[pd.DataFrame]:
-    """The rows of some samples of a batch, in one pass."""
+    """Return the rows of some samples of a batch, from one pass."""
     samples = [plan.samples[number] for number in numbers]
     passed = runner.run(cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True)
     sources = _sources(cell, samples)
@@ -123,7 +123,7 @@ def _passed(
 
 
 def _sources(cell: Cell, samples: Sequence[Sample]) -> list[Sources]:
-    """E_Q, and each draw of the control: that of the main run's `random`."""
+    """Return E_Q and each draw of the control, with the draws of the main run's `random`."""
     drawn = [(SALIENCY, 0), *((RANDOM, draw) for draw in range(cell.draws))]
     return [
         Sources(
@@ -146,7 +146,7 @@ def _loss(
     states: Tensor,
     samples: Sequence[Sample],
 ) -> Tensor:
-    """The sum over samples of what is differentiated; `states` are those of the layer."""
+    """Return the loss to differentiate, summed over samples; `states` are those of the layer."""
     ids = [one.id for one in samples]
     s = cell.probes.logits_at(layer, states, readout, ids)
     if settings.loss == "logit":
@@ -158,10 +158,10 @@ def _loss(
 def _pairs(
     sample: Sample, sources: Sequence[Sources], number: int, length: int, position: str
 ) -> Tensor:
-    """Weight of each pair of tokens, float32 [sources, targets, sources' tokens]; adds to 1.
+    """Return the weight of each pair of tokens, float32 [sources, targets, sources' tokens].
 
-    A target is a token of the exact answer, later than the source, none of E_Q, and not behind the
-    read-out. Where there is no pair, weights are NaN.
+    A target is an exact answer token, later than the source, not in E_Q, and not after the
+    read-out. The weights of a source add up to 1, and are NaN if there is no pair.
     """
     is_target = torch.zeros(length, dtype=torch.bool)
     is_target[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True
@@ -176,15 +176,15 @@ def _pairs(
 
 
 def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> np.ndarray:
-    """Mean saliency of the pairs in the layers that have gradients.
+    """Compute the mean saliency of the pairs in the layers that have gradients.
 
     Args:
-        attentions, slopes: weights of each layer and their gradients, [samples, heads, targets,
-            sources' tokens].
-        pairs: of `_pairs`, one for each sample.
+        attentions: Attention weights of each layer, [samples, heads, targets, sources' tokens].
+        slopes: Gradients of these weights, in the same shape.
+        pairs: Weights of `_pairs` for each sample.
 
     Returns:
-        float32 [layers, samples, sources]; NaN where there is no pair.
+        float32 [layers, samples, sources]; NaN if there is no pair.
     """
     flows = []
     for attention, slope in zip(attentions, slopes, strict=False):
@@ -203,7 +203,7 @@ def _rows(
     sources: Sequence[Sources],
     flows: np.ndarray,
 ) -> list[pd.DataFrame]:
-    """The rows of `clean`, and those of each of the sources; `s` are scores [layers, samples]."""
+    """Return the rows of `clean` and of each source; `s` are scores [layers, samples]."""
     ids = [one.id for one in samples]
 
     def rows(condition: str, draw: int, layers: int) -> pd.DataFrame:

@@ -1,6 +1,7 @@
-"""The picture of windows: a heat map of the window blocked against the layer read.
+"""Picture of windows: a heat map of the window blocked against the layer read.
 
-All answers together: groups that the knockout's flips formed share passes with most windows.
+All answers are drawn together, because groups by the knockout's flips share passes with most
+windows.
 """
 
 import math
@@ -30,7 +31,7 @@ from anchorscope.figures.figure_picture import (
 
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
-"""Of a panel, beside that of other small panels."""
+"""Height of a panel, relative to other small panels."""
 TIPS = {
     **draw.LAYER, "cut": ("layers blocked", ""), "value": ("exact − random, points", ".1f"),
     **draw.INTERVAL,
@@ -39,23 +40,24 @@ TIPS = {
 
 @as_chart
 def contrast(table: pd.DataFrame, request: Request) -> Picture:
-    """The paired difference of flips and the control's, a panel for each model and dataset."""
+    """Draw the paired difference of flips to the control, a panel per model and dataset."""
     rows = _rows(table, request)
     layout = by_cell(request)
     return Picture(layout, [], [_panel(rows, layout)], _caption(rows, request))
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """The rows of all answers at the read-out, at layers that a window can move.
+    """Return the rows of all answers at the read-out, at layers that a window can affect.
 
-    Raises AnchorscopeError: missing columns.
+    Raises:
+        AnchorscopeError: Columns are missing.
     """
     rows = all_answers(data.shown(table, request, COLUMNS))
     return rows[rows["layer"] >= rows["first"]]
 
 
 def _colour(rows: pd.DataFrame) -> alt.Color:
-    """The channel of the contrast; grey where there is no signal, pale where it is unsure."""
+    """Return the colour channel of the contrast: grey without a signal, pale if unsure."""
     most = _most(rows)
     colours = ["#e6a05a", NONE, "#4a98cc"]
     scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
@@ -66,9 +68,9 @@ def _colour(rows: pd.DataFrame) -> alt.Color:
 
 
 def _most(rows: pd.DataFrame) -> int:
-    """The end of the colours in points: the least multiple of 10, from 20, above all values.
+    """Return the end of the colour scale in points, a multiple of 10 and at least 20.
 
-    Of layers with a signal: the others have no colour.
+    It covers all values at layers with a signal. Other layers have no colour.
     """
     coloured = rows.loc[rows["signal"], "contrast"]
     largest = 100 * coloured.abs().max() if len(coloured) else 0
@@ -76,7 +78,7 @@ def _most(rows: pd.DataFrame) -> int:
 
 
 def _panel(rows: pd.DataFrame, layout: Layout) -> Panel:
-    """The heat map; where cells have room for it, their numbers are written."""
+    """Return the heat map, with numbers if they fit into its cells."""
     centres = [str(one) for one in sorted(rows["centre"].astype(int).unique())]
     layers = [str(one) for one in range(data.layer_count(rows) if len(rows) else 0)]
     legible = layout.has_room_for_numbers(len(centres), len(layers), HEIGHT)
@@ -100,12 +102,12 @@ def _panel(rows: pd.DataFrame, layout: Layout) -> Panel:
 
 
 def _words(column: pd.Series) -> pd.Series:
-    """Whole numbers as texts."""
+    """Convert whole numbers to text."""
     return column.astype(int).astype(str)
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What is drawn, the windows' width, n, and what it says."""
+    """Write the caption: the drawn quantity, the windows' width, n and the marks."""
     what = (
         "Flips when attention to the exact question tokens is blocked in a window of layers, minus "
         "those when as many others are"

@@ -1,4 +1,4 @@
-"""The passes of windows, and which layers each window has."""
+"""Passes of windows, and the layers of each window."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ FACTS = ("condition", "first", "last", "centre")
 
 @dataclass(frozen=True)
 class Window:
-    """Some consecutive layers of a model."""
+    """Consecutive layers of a model."""
 
     centre: int
     first: int
@@ -21,11 +21,11 @@ class Window:
 
 
 def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
-    """Score every sample of a cell with E_Q, or the control's tokens, cut in each window.
+    """Score every sample of a cell with E_Q or the control's tokens blocked in each window.
 
     Returns:
-        `measured.COLUMNS`, and the `first` and the `last` layer cut and the window's `centre`,
-        blank for `clean`.
+        `measured.COLUMNS`, the `first` and `last` layer blocked, and the window's `centre`. These
+        three are blank for `clean`.
     """
     places = windows(len(families.layers(cell.loaded)), settings.width)
     chosen, facts = [], []
@@ -38,10 +38,14 @@ def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
 
 
 def windows(layers: int, width: int | None = None) -> list[Window]:
-    """The windows of a model with this number of layers, first to last.
+    """Return the windows of a model, first to last.
 
-    Centred on up to 12 evenly spaced layers, first and last among them, and clipped at the ends.
-    `width`: layers of a window; None: the odd number nearest a fifth of all, 1 to 9.
+    Windows are centred on up to 12 evenly spaced layers, which include the first and last, and
+    clipped at the ends.
+
+    Args:
+        layers: Number of layers of the model.
+        width: Layers per window. Default: the odd number nearest a fifth of all layers, 1 to 9.
     """
     if width is None:
         width = min(2 * (layers // 10) + 1, 9)

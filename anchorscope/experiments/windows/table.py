@@ -1,4 +1,4 @@
-"""The table of windows: flips and ΔP by window, group and layer read."""
+"""Table of windows: flips and ΔP by window, group and layer read."""
 
 import pandas as pd
 
@@ -9,11 +9,11 @@ from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
 
 LAYERS = ("first", "last", "centre")
-"""Columns that tell which layers a window has."""
+"""Columns with the layers of a window."""
 
 
 def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """A row for each layer read, window, label and anchor."""
+    """Return a row for each layer read, window, label and anchor."""
     by_window = arms(measured)
     columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
     rows = pairs.table(analysis, columns, lambda readout: by_window)
@@ -26,14 +26,14 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """Whether each sample flips at the headline layer, under each window."""
+    """Return whether each sample flips at the headline layer, under each window."""
     return pairs.per_sample(
         analysis, arms(measured), measure="flip", value="flips", control="random"
     )
 
 
 def arms(measured: Measured) -> dict[str, Arm]:
-    """Number of each window measured → what it does to the samples."""
+    """Return number → arm of each measured window."""
     return {
         str(number): pairs.against_control(measured, one.name, control.name, delta_p=True)
         for number, (one, control) in enumerate(zip(WINDOWS, CONTROLS, strict=True))
