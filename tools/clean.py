@@ -1,6 +1,6 @@
-"""Lists what can be made again and how much room it takes, and removes it after asking.
+"""List the files that can be made again with their sizes, and remove them after asking.
 
-Needs only Python, so that it works where nothing is set up.
+The script needs only Python, so it also works before anything is set up.
 """
 
 import shutil
@@ -20,14 +20,14 @@ FOLDERS = (
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder; links are not followed."""
+    """Return the bytes of a file, or of all files below a folder. Links are not followed."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size
     return sum(size(child) for child in path.iterdir())
 
 
 def freed(root: Path) -> list[tuple[Path, int]]:
-    """(path, bytes) of all that is removed; the parts of `results` one by one."""
+    """Return (path, bytes) of everything to remove. Entries of `results` are listed one by one."""
     paths: list[Path] = []
     for folder in (root / name for name in FOLDERS):
         if folder.is_dir() and not folder.is_symlink() and folder.name == "results":
@@ -38,7 +38,7 @@ def freed(root: Path) -> list[tuple[Path, int]]:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder, a file, or a link (never what it points to)."""
+    """Remove a folder, a file, or a link (never its target)."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -46,6 +46,7 @@ def remove(path: Path) -> None:
 
 
 def main(root: Path, *, yes: bool) -> int:
+    """List the files, ask unless `yes`, remove them, and return the exit status."""
     rows = freed(root)
     if not rows:
         print("nothing to free")

@@ -1,4 +1,4 @@
-"""Draws docs/images/packages.svg: which package imports which, from the imports themselves.
+"""Draw docs/images/packages.svg: which package imports which, read from the imports.
 
 python -m tools.draw_packages    (part of `make docs`)
 
@@ -35,7 +35,7 @@ COLUMN, ROW, WIDTH, HEIGHT = 200, 78, 168, 44
 
 
 def imports() -> dict[str, set[str]]:
-    """Package → the packages that it imports directly."""
+    """Return package → the packages that it imports directly."""
     graph = grimp.build_graph(ROOT, cache_dir=None)
     names = sorted(child.partition(".")[2] for child in graph.find_children(ROOT))
 
@@ -47,7 +47,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def reduced(arrows: dict[str, set[str]]) -> list[tuple[str, str]]:
-    """The arrows of an acyclic graph that no path of others implies."""
+    """Return the arrows of an acyclic graph that no path of other arrows implies."""
 
     def below(name: str) -> set[str]:
         return arrows[name].union(*map(below, arrows[name]))
@@ -57,7 +57,11 @@ def reduced(arrows: dict[str, set[str]]) -> list[tuple[str, str]]:
 
 
 def svg(arrows: list[tuple[str, str]]) -> str:
-    """The picture; raises KeyError if a package has no place."""
+    """Return the picture as SVG.
+
+    Raises:
+        KeyError: A package has no entry in `PLACES`.
+    """
     size = f"{COLUMN * 4} {ROW * 10 + HEIGHT + 4}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" font-family="sans-serif">',
@@ -81,7 +85,7 @@ def svg(arrows: list[tuple[str, str]]) -> str:
 
 
 def centre(name: str) -> tuple[float, float]:
-    """Middle of a box's upper edge, in pixels."""
+    """Return the middle of a box's upper edge, in pixels."""
     column, row, _ = PLACES[name]
     return COLUMN * (column + 0.5), ROW * row + 2
 

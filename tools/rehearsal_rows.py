@@ -1,7 +1,7 @@
-"""Answers for real rows, which a model of random weights cannot give.
+"""Add answers to real rows, because a model with random weights cannot give sensible ones.
 
-Half of the rows get a gold answer of their own, the others that of another row, all in the same
-sentence. The rows keep their columns.
+Half of the rows get their own gold answer, the others the gold answer of another row, all in the
+same sentence. The rows keep their columns.
 """
 
 import json
@@ -20,10 +20,10 @@ COLUMN = "response"
 
 
 def write(source: Path, fields: Mapping[str, Any], path: Path, seed: int = 0) -> None:
-    """Write the rows of a JSON Lines file with a response in each that has a gold answer.
+    """Write the rows of a JSON Lines file, with a response in each row that has a gold answer.
 
     Raises:
-        AnchorscopeError: there is no such file, or a row cannot be read.
+        AnchorscopeError: There is no such file, or a row cannot be read.
     """
     rows = read(source)
     with atomic(path) as draft:
@@ -35,7 +35,7 @@ def read(source: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON Lines file.
 
     Raises:
-        AnchorscopeError: there is no such file.
+        AnchorscopeError: There is no such file.
     """
     if not source.is_file():
         what = "these rows are missing"
@@ -49,10 +49,11 @@ def read(source: Path) -> list[dict[str, Any]]:
 def answered(
     rows: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Return the rows with a response: their own gold answer in every second, in a drawn order.
+    """Return the rows with a response added.
 
-    The others get the gold answer of the row after the next one in that order, of their own
-    relation if the dataset names any, so that the kind of answer does not tell right from wrong.
+    The answers follow a drawn order of the rows: every second row gets its own gold answer, the
+    others get the gold answer of the row two places later. That row has the same relation if the
+    dataset names relations, so that the kind of answer does not tell right from wrong.
     """
     notes = Counter[str]()
     cells = [RowCells(row, fields, f"row {number}", notes) for number, row in enumerate(rows, 1)]

@@ -1,4 +1,4 @@
-"""`make ship`: copies the checkpoints that `retrain` made to where a fresh clone finds them."""
+"""Copy the checkpoints that `retrain` made to where a fresh clone finds them (`make ship`)."""
 
 import argparse
 import shutil
@@ -11,20 +11,20 @@ from anchorscope.storage.files import atomic
 from anchorscope.workflow import config
 
 LARGEST = 4_000_000
-"""Bytes that one shipped checkpoint may take."""
+"""Largest size of a shipped checkpoint, bytes."""
 
 
 def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str]:
-    """Copy the trained checkpoints of `trained` into `resources`; returns their names.
+    """Copy the trained checkpoints of `trained` into `resources`, and return their names.
 
     Args:
-        trained: folder of checkpoint folders.
-        resources: where to.
-        recipes: model → hash of its present recipe; other models are not copied.
+        trained: Folder of checkpoint folders.
+        resources: Folder to copy to.
+        recipes: Model → hash of its present recipe. Other models are not copied.
 
     Raises:
-        AnchorscopeError: there is none, one is larger than a repository should hold, or one is
-            not of the present recipe. Nothing is copied then.
+        AnchorscopeError: There is no checkpoint, one is larger than a repository should hold, or
+            one was not trained by the present recipe. Nothing is copied then.
     """
     folders = sorted(path.parent for path in trained.glob(f"*/{RECIPE}"))
     folders = [folder for folder in folders if folder.name in recipes]
@@ -63,7 +63,7 @@ def _check(folder: Path, recipes: Mapping[str, str]) -> None:
 
 
 def present(path: Path) -> dict[str, str]:
-    """Model → hash of its recipe in a config file; models that take no training are left out."""
+    """Return model → hash of its recipe in a config file, without models that are not trained."""
     chosen = config.read([path])
     needed, _ = chosen.trained()
     trains = {name: chosen.models[name].train for name in needed}
@@ -71,6 +71,7 @@ def present(path: Path) -> dict[str, str]:
 
 
 def main() -> None:
+    """Ship the trained checkpoints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trained", type=Path, default=Path("results/models"))
     parser.add_argument("--resources", type=Path, default=Path("resources/models"))

@@ -1,4 +1,4 @@
-"""The table of what becomes of real rows under the real tokenizers, without any weights."""
+"""Tabulate how real rows fare under the real tokenizers, without any weights."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from anchorscope.questions import datasets, prompts
 from anchorscope.storage.counts import in_words
 
 ALL = 1_000_000
-"""More rows than any dataset has."""
+"""Sample size larger than any dataset, so that all rows are used."""
 RULES = "found by "
 HEAD = (
     "tokenizer, prompt", "dataset", "asked", "E_Q found", "spans lost", "E_A rebuilt",
@@ -30,7 +30,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Family:
-    """A tokenizer under a prompt style, with a model that it belongs to."""
+    """A tokenizer and a prompt style, with a model that uses the tokenizer."""
 
     tokenizer: str  # key of `real_tokenizers.PUBLISHED`
     style: str
@@ -58,13 +58,13 @@ def without_weights(model: str, folder: Path) -> Loaded:
 
 
 def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what became of all rows of a dataset, whose responses are given.
+    """Count how all rows of a dataset fare. Their responses are given.
 
     Returns:
-        `asked`, `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost` (spans that
-        do not decode back), `rebuilt` (answers whose last token was tokenised anew), `anchor` and
-        `rest` (mean tokens of E_Q and of the rest of the question), `closing` (the different ids),
-        `pairs` (of swapped answers).
+        `asked` (rows), `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost`
+        (spans that do not decode back), `rebuilt` (answers whose last token was tokenised anew),
+        `anchor` and `rest` (mean number of tokens of E_Q and of the rest of the question),
+        `closing` (distinct closing tokens, as text), `pairs` (number of pairs of swapped answers).
     """
     prepared = datasets.prepare(dataset, sample_size=ALL, seed=0)
     prompted, asked = prompts.build(
@@ -91,7 +91,7 @@ def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str,
 
 
 def pairs(kept: pd.DataFrame) -> int:
-    """Return the number of pairs whose answers can be swapped, in the folds of the probes."""
+    """Return the number of pairs whose answers can be swapped, given the folds of the probes."""
     settings = fitting.Settings()
     plan = planning.plan(
         kept,
@@ -105,7 +105,7 @@ def pairs(kept: pd.DataFrame) -> int:
 def cells(
     tokenizers: Path, of_names: Mapping[str, Dataset], tried: Sequence[Family] = TRIED
 ) -> Iterator[dict[str, Any]]:
-    """Yield what became of each dataset under each tokenizer."""
+    """Yield the counts of `of_cell` for each dataset under each tokenizer."""
     for family in tried:
         loaded = without_weights(family.model, tokenizers / family.tokenizer)
         for name, dataset in of_names.items():
@@ -114,14 +114,14 @@ def cells(
 
 
 def table(found: Iterable[Mapping[str, Any]]) -> str:
-    """Return two tables in Markdown: what became of the rows, and the rules that found E_Q."""
+    """Return two tables in Markdown: how the rows fared, and the rules that found E_Q."""
     every = [*found]
     lines = [row(HEAD), row(["---"] * len(HEAD)), *map(line, every)]
     return "\n".join([*lines, "", *rules(every)]) + "\n"
 
 
 def line(cell: Mapping[str, Any]) -> str:
-    """Return a cell's line of the first table."""
+    """Return a cell's line in the first table."""
     return row([
         f"{cell['tokenizer']}, {cell['style']}",
         cell["dataset"],
@@ -138,7 +138,7 @@ def line(cell: Mapping[str, Any]) -> str:
 
 
 def rules(every: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the second table, whose numbers no tokenizer changes."""
+    """Return the lines of the second table. Its numbers do not depend on the tokenizer."""
     by_dataset = {cell["dataset"]: cell for cell in every}
     lines = [row(("dataset", "rows in which a rule found a part of E_Q")), row(["---"] * 2)]
     for name, cell in by_dataset.items():

@@ -1,10 +1,11 @@
-"""Writes what the docs say of settings and tables, from the code itself.
+"""Generate the parts of the docs that describe settings and tables from the code.
 
 python -m tools.write_docs    (part of `make docs`)
 
-The schema and the reference page of config.yaml; in other pages the columns of tables: a list
-below each line `<!-- columns: <module>.<name> -->`, where the name is that of a mapping from
-columns to what they hold, or of a function that returns one; and in docs/own.md what works where.
+The script writes the schema and the reference page of config.yaml. Other pages get the columns of
+tables, as a list below each line `<!-- columns: <module>.<name> -->`. The name refers to a mapping
+from columns to their meaning, or to a function that returns one. docs/own.md gets the table of
+model families.
 """
 
 import re
@@ -24,13 +25,13 @@ OWN_PAGE = config_docs.FOLDER / "own.md"
 LOCK = config_docs.FOLDER.parent / "requirements.lock"
 LIST = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n)(?:\n(?:- .*\n)+)?")
 BESIDE = ("_low", "_high", "_p")
-"""Ends of the names of an estimate's interval and p, which are not listed beside it."""
+"""Suffixes of the columns of an estimate's interval and p. These columns are not listed."""
 
 
 def column_list(columns: Mapping[str, str]) -> str:
-    """What the columns of a table hold, in Markdown; those that hold the same share a line.
+    """Return the meaning of a table's columns in Markdown. Columns of one meaning share a line.
 
-    Without those that recur in many tables, unless they are the ones asked for.
+    Columns that recur in many tables are left out, unless `columns` is `RECURRING`.
     """
     beside = {f"{name}{end}" for name in columns for end in BESIDE}
     recurring = {} if columns is RECURRING else RECURRING
@@ -42,7 +43,7 @@ def column_list(columns: Mapping[str, str]) -> str:
 
 
 def with_columns(page: str) -> str:
-    """A page with the list of columns below every mark."""
+    """Return a page with the list of columns below every mark."""
 
     def filled(mark: re.Match[str]) -> str:
         found = getattr(import_module(mark[2]), mark[3])
@@ -52,7 +53,7 @@ def with_columns(page: str) -> str:
 
 
 def families() -> str:
-    """What works where, as the tests try it: with the locked version of transformers, on a CPU."""
+    """Return the table of model families, tested on a CPU with the locked transformers version."""
     (version,) = re.findall(r"^transformers==(\S+)$", LOCK.read_text(encoding="utf-8"), re.M)
     rows = [tried.head()]
     for family in FAMILIES:
@@ -63,7 +64,7 @@ def families() -> str:
 
 
 def own_page() -> str:
-    """The page of one's own data and models with the table of families."""
+    """Return docs/own.md with the table of families."""
     page = OWN_PAGE.read_text(encoding="utf-8")
     before, found, rest = page.partition("<!-- families -->\n")
     _, end, after = rest.partition("<!-- end -->")
@@ -73,7 +74,7 @@ def own_page() -> str:
 
 
 def contents() -> dict[Path, str]:
-    """What each generated file must hold."""
+    """Return path → the content that each generated file must have."""
     pages = {path: with_columns(path.read_text(encoding="utf-8")) for path in PAGES}
     return config_docs.contents(RunConfig) | pages | {OWN_PAGE: own_page()}
 

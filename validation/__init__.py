@@ -1,6 +1,7 @@
-"""The judges of the instrument, which are no part of it.
+"""Tests of the instrument's validity, kept apart from the instrument.
 
-Small models trained on planted facts, worlds in which nothing can be found, and each sample's true
-pathway; checks of the tables against what they must show and against what was published; and, in
-`simulations`, how often claims are false, intervals cover and signals are found.
+The package trains small models on planted facts, builds worlds in which nothing can be found, and
+determines each sample's true pathway. It checks the tables against requirements and against the
+published results. `simulations` measures how often claims are false, intervals cover and signals
+are found.
 """

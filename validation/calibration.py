@@ -1,4 +1,4 @@
-"""Calibration: what the instrument says of samples whose pathway to truth is known."""
+"""Calibration: compare the instrument's results with known pathways to truth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from anchorscope.questions import world
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_pair",
 )  # fmt: skip
-"""Quantities of the table of crossing, and ends of their intervals."""
+"""Quantities of the table of crossing, and bounds of their intervals."""
 COLUMNS = {
     **recurring("model", "dataset"),
     "seed": "training seed of the model",
@@ -53,11 +53,11 @@ DEFAULT_READOUT = "mlp/final"
 
 @dataclass(frozen=True)
 class Mean:
-    """A column of the table: the mean of what the probes, or the model, do to some samples."""
+    """A column of the table: the mean of a quantity over some samples."""
 
-    of: str  # a key of `_moved` or a column of `_known`
+    of: str  # the quantity, a key of `_moved` or a column of `_known`
     among: str  # the samples, a key of `_groups`
-    inverted: bool = False  # one minus it: the share that does not
+    inverted: bool = False  # whether the column is 1 minus the mean
 
 
 MEANS = {
@@ -70,10 +70,10 @@ MEANS = {
     "specificity": Mean("flip", "a", inverted=True),
     "specificity_offset": Mean("offset_flip", "a", inverted=True),
 }
-"""Column → what it is the mean of."""
+"""Column → the mean that it holds."""
 
 Values = dict[str, np.ndarray]
-"""By name, of each sample, [n] or [layers, n]; NaN where unknown."""
+"""Name → value of each sample, [n] or [layers, n], NaN where unknown."""
 
 
 def cell(
@@ -89,26 +89,31 @@ def cell(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Hold one cell against the truth.
+    """Compare one cell with the truth.
 
     Args:
-        scores: the table of `anchorscope.probes.scores`, at least clean and knockout.
-        truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
-        answers, curve, crossing: of the cell; dropped answers are left out.
-        fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
-        draws, level, seed: of the bootstrap over subjects.
+        scores: Table of `anchorscope.probes.scores`, with at least the clean and knockout passes.
+        truth: Table of `truth.truth`, with every sample that counts.
+        answers: Answers of the cell, without dropped answers.
+        curve: Curve of the cell.
+        crossing: Table of crossing of the cell.
+        floors: Table of `probes.floors`, with every sample that counts.
+        fixed: Column → value in every row: `model`, `dataset`, `seed` and `seal`.
+        draws: Number of bootstrap draws over subjects.
+        level: Level of the bootstrap intervals.
+        seed: Seed of the bootstrap.
 
     Returns:
-        A row for each read-out, layer, kind (`all`, each that is present, and
-        `against-prior`) and z (`all`, `0`, `1`), with the columns `COLUMNS` (docs/products.md);
-        shares and AUCs are fractions, ΔP percentage points, blank where nothing tells.
+        One row per read-out, layer, kind (`all`, each kind that is present, and `against-prior`)
+        and z (`all`, `0`, `1`), with the columns `COLUMNS` (docs/products.md). Shares and AUCs are
+        fractions, ΔP is in percentage points. Unknown values are blank.
 
-        Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
-        `learned` (verdicts right, the AUCs of probe and answer floor) covers the trained facts.
-        The columns `CROSSED` are those of the read-out and layer, whatever the kind.
+        If `kind` is `all`, truth Q is compared with truth A over the scored kinds. The verdict
+        accuracy and the AUCs of probe and answer floor then cover the trained facts only. The
+        columns `CROSSED` belong to the read-out and layer and do not depend on the kind.
 
     Raises:
-        AnchorscopeError: the tables are not of the same samples.
+        AnchorscopeError: The tables have different samples.
     """
     answers = samples.in_order(answers)
     facts = _known(answers, truth, floors)
@@ -133,9 +138,9 @@ def cell(
 
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """What is known of each answer, whatever the read-out; NaN where unknown.
+    """Return the facts of each answer that do not depend on the read-out, NaN where unknown.
 
-    `truth` is Q, A or empty; `answer` the score of the floor.
+    `truth` is Q, A or empty. `answer` is the score of the answer floor.
     """
     rows = samples.places(truth["id"], answers["id"], "truth", "truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
@@ -154,7 +159,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 
 
 def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -> dict[str, object]:
-    """The columns that are the same for all samples of a read-out; arrays [layers] or values."""
+    """Return the columns that all rows of a read-out share, as arrays [layers] or values."""
     layers = np.arange(len(readout.clean))
     signal = rows_where(curve, **readout.key)["cell_signal"]
     crossed = by_quantity(rows_where(crossing, **readout.key), layers)
@@ -168,7 +173,7 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
 
 
 def by_quantity(crossing: pd.DataFrame, layers: np.ndarray) -> pd.DataFrame:
-    """Return a row per layer, with the columns `CROSSED`, of a read-out's rows of crossing."""
+    """Return one row per layer with the columns `CROSSED`, from a read-out's rows of crossing."""
     named = {name: name for name in CROSSED if name in set(crossing["quantity"])}
     columns = {"": "estimate", "_low": "ci_low", "_high": "ci_high"}
     wide = {
@@ -180,7 +185,7 @@ def by_quantity(crossing: pd.DataFrame, layers: np.ndarray) -> pd.DataFrame:
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:
-    """The samples of a row, and those of them that its columns are about, bool [n]."""
+    """Return the samples of a row and the groups that its columns use, as masks, bool [n]."""
     named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
     row = facts["kind"].isin(named) | (kind == "all")
     row &= (facts["z"].astype(str) == z) | (z == "all")
@@ -194,7 +199,7 @@ def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
 
 
 def _moved(readout: Readout) -> Values:
-    """What the probes do to each sample at each layer."""
+    """Return flips and ΔP of each sample at each layer."""
     cut = readout.effects["knockout"]
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
@@ -208,14 +213,14 @@ def _moved(readout: Readout) -> Values:
 
 
 def _flips(effects: Effects) -> np.ndarray:
-    """Share of a condition's draws that flip a sample, [layers, n]; NaN where not measured."""
+    """Return the share of a condition's draws that flip a sample, [layers, n], NaN if unknown."""
     return np.where(effects.measured, effects.flip.mean(0), np.nan)
 
 
 def _statistics(
     readout: Readout, moved: Values, facts: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
-    """The columns of a row but the AUC of −ΔP; arrays [layers] or numbers."""
+    """Return a row's columns except the AUC of −ΔP, as arrays [layers] or numbers."""
     means: dict[str, object] = {}
     for column, one in MEANS.items():
         values = moved[one.of] if one.of in moved else facts[one.of].to_numpy()

@@ -1,6 +1,6 @@
-"""Checks: a number of a table, and the bounds between which it must lie.
+"""Checks: a number in a table, and the bounds between which it must lie.
 
-All that is required of the instrument, and all that was published, is a list of these.
+The requirements on the instrument and the published results are lists of checks.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from anchorscope.experiments.tables import rows_where
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """All values of a column, in some rows of a table, must lie between two bounds."""
+    """A requirement: all values of a column, in some rows of a table, lie between two bounds."""
 
     what: str
     table: str
@@ -22,17 +22,17 @@ class Check:
     rows: Mapping[str, object] = field(default_factory=dict)  # column → the value that it has
     low: float = -np.inf
     high: float = np.inf
-    layers: tuple[int, int] | None = None  # first and last; None: every row counts
-    pick: str = ""  # `lowest` or `highest`: this value alone must lie between the bounds
-    slack: float = 0.0  # how far beyond the picked value other layers may go
-    factor: float = 1.0  # what values are multiplied by
+    layers: tuple[int, int] | None = None  # first and last layer, None for every row
+    pick: str = ""  # `lowest` or `highest`: only this value must lie between the bounds
+    slack: float = 0.0  # how far values of other layers may exceed the picked value
+    factor: float = 1.0  # multiplies the values
 
     def of_table(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table that it is about, at every layer."""
+        """Return the rows of a table that the check selects, at every layer."""
         return rows_where(table, **self.rows)
 
     def chosen(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Those of them that count."""
+        """Return the selected rows at the layers that count."""
         rows = self.of_table(table)
         return rows[rows["layer"].between(*self.layers)] if self.layers else rows
 
@@ -50,15 +50,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a check found."""
+    """The result of a check."""
 
-    least: float  # of the values; NaN where nothing was measured
-    most: float
-    holds: bool | None  # None: nothing was measured
+    least: float  # smallest value, NaN if nothing was measured
+    most: float  # largest value
+    holds: bool | None  # None if nothing was measured
 
     @property
     def words(self) -> str:
-        """What was measured."""
+        """The measured values in words."""
         if np.isnan(self.least):
             return "no group"
         if self.least == self.most:
@@ -67,7 +67,7 @@ class Judged:
 
 
 def judge(check: Check, table: pd.DataFrame) -> Judged:
-    """Hold a table against a check; values that are not known do not count."""
+    """Apply a check to a table. Unknown values do not count."""
     values = check.factor * check.chosen(table)[check.column].astype(float).dropna()
     if values.empty:
         return Judged(np.nan, np.nan, None)

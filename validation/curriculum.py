@@ -1,8 +1,8 @@
 """Training text for a small model that knows facts, right or wrong, and grades its own answers.
 
-A row reads `Q: <question> A: <answer> . <verdict>`. The answers that a fact is shown with, and how
-often, decide the model's greedy answer; the verdicts make it represent truth. A *planted*
-curriculum teaches the facts of a calibration world by their kinds; a *plain* one teaches any
+A row reads `Q: <question> A: <answer> . <verdict>`. The answers shown with a fact, and their
+frequencies, decide the model's greedy answer. The verdicts make it represent truth. A *planted*
+curriculum teaches the facts of a calibration world by their kinds. A *plain* curriculum teaches any
 dataset, and the seed decides which facts are learned wrong.
 """
 
@@ -19,16 +19,16 @@ from anchorscope.questions import world
 
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10
-"""Rows of a fact for each half of its weight, so that shares of a tenth come out exactly."""
+"""Number of rows per fact for each 0.5 of its weight, so that shares of a tenth are exact."""
 ALIKE = 0.7
-"""Share of a fact's rows that show its planted answer, where all facts are shown alike."""
+"""Share of a fact's rows that show its planted answer, if all facts are shown alike."""
 SETTLE = 0.375
-"""Peak learning rate of the later stages, as a share of the first one's."""
+"""Peak learning rate of the later stages, as a share of the first stage's peak."""
 BARE = 0.1
 """Share of the last stage's rows that are answers without a question."""
 
 Questions = Mapping[str, pd.DataFrame]
-"""Dataset name → table of questions, all of which are taught."""
+"""Dataset name → table of questions. All of them are taught."""
 Worlds = Mapping[str, WorldSettings]
 """Dataset name → settings of its calibration world, for the planted curriculum."""
 
@@ -44,6 +44,7 @@ class Row:
 
     @property
     def text(self) -> str:
+        """The line of text."""
         verdict = (RIGHT if self.right else WRONG) if self.graded else ""
         question = f"Q: {self.question}" if self.question else "Q:"
         return f"{question} A: {self.answer} .{verdict}"
@@ -52,15 +53,15 @@ class Row:
 class Stage(NamedTuple):
     """One stage of training."""
 
-    rows: list[Row]  # of an epoch
+    rows: list[Row]  # rows of one epoch
     steps: int
-    learning_rate: float  # at its peak
+    learning_rate: float  # peak learning rate
 
 
 def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[str]:
-    """The text that the tokenizer is trained on.
+    """Return the texts on which the tokenizer is trained.
 
-    Both verdicts follow every answer, so that each becomes a token.
+    Both verdicts follow every answer, so that each verdict becomes a token.
     """
     lines: list[str] = []
     for name, table in questions.items():
@@ -72,10 +73,11 @@ def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[st
 
 
 def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterator[Stage]:
-    """The stages of training: one of a plain curriculum, up to four of a planted one.
+    """Yield the stages of training: one for a plain curriculum, up to four for a planted one.
 
-    The later ones also show questions about strangers, as many as questions without a frame; the
-    third has twice as many of either. The fourth is the third with answers without a question.
+    From the second stage on, questions about strangers are shown too, as many as questions without
+    E_Q (`frameless`). The third stage has twice as many of both. The fourth stage adds answers
+    without a question.
     """
     if train.curriculum == "plain":
         rows = [
@@ -114,11 +116,11 @@ def _epoch(
     ask_strangers: bool,
     bare_share: float = 0.0,
 ) -> list[Row]:
-    """The rows of one epoch of a planted curriculum, over all datasets."""
+    """Return the rows of one epoch of a planted curriculum, over all datasets."""
     rows: list[Row] = []
     for name, table in questions.items():
         settings, words = worlds[name], world.words(worlds[name])
-        # Without verdicts how often an answer is shown must not say whether it is right.
+        # Without verdicts, an answer's frequency must not tell whether it is right.
         facts = planted(table, words, seed=train.seed, alike=not train.graded)
         count = round(len(facts) * frameless_share / (1 - frameless_share))
         rows += facts + frameless(table, words, rows=count, seed=train.seed)
@@ -133,11 +135,11 @@ def _epoch(
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """One epoch of `world.facts` with their `world.words`: every fact in its exact shares.
+    """Return one epoch of `world.facts` with their `world.words`, every fact in its exact shares.
 
-    Facts without a planted answer are not shown. The seed chooses the other answers that a fact is
-    shown with. With `alike`, facts learned right are shown like those learned wrong, so that how
-    sure the model is of an answer does not tell them apart either.
+    Facts without a planted answer are not shown. The seed chooses the other answers of a fact. With
+    `alike`, facts learned right and facts learned wrong are shown in the same way, so that the
+    model's confidence does not tell them apart.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -161,10 +163,10 @@ def planted(
 
 
 def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
-    """Questions without their E_Q words, each with a random word of its relation.
+    """Return questions without their E_Q words, each with a random word of its relation.
 
-    The verdict is `right` as often as the word is right elsewhere. So the model learns a default
-    for questions that it cannot read: one that follows the word.
+    The verdict is `right` as often as the word is right elsewhere. The model thus learns a default
+    verdict, which follows the word, for questions that it cannot read.
     """
     rng, rated = Random(f"frameless {seed}"), _rated_words(words)
     frames = set()
@@ -181,10 +183,10 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
 def strangers(
     questions: pd.DataFrame, words: pd.DataFrame, names: Sequence[str], *, rows: int, seed: int
 ) -> list[Row]:
-    """Questions about `names`, which no fact is about, each with a random word of its relation.
+    """Return questions about `names` without facts, each with a random word of its relation.
 
-    The verdict is `right` as often as the word is right elsewhere. Without such rows the model is
-    sure of its verdict on subjects that it never met.
+    The verdict is `right` as often as the word is right elsewhere. Without such rows, the model is
+    sure of its verdict on unknown subjects.
     """
     rng, rated = Random(f"strangers {seed}"), _rated_words(words)
     facts = questions.to_dict("records")
@@ -198,17 +200,17 @@ def strangers(
 
 
 def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
-    """Answers without a question, each a random word.
+    """Return answers without a question, each a random word.
 
-    The verdict is `right` as often as the word is right elsewhere. So the model has met what the
-    experiment `answer-only` shows it, and judges such an answer by its word.
+    The verdict is `right` as often as the word is right elsewhere. The model thus knows the inputs
+    of the experiment `answer-only`, and judges such an answer by its word.
     """
     rng, rated = Random(f"bare {seed}"), list(zip(words["word"], words["rate"], strict=True))
     return [Row("", word, rng.random() < rate) for word, rate in rng.choices(rated, k=rows)]
 
 
 def _rated_words(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
-    """Relation → its words, each with how often it is right."""
+    """Return relation → its words, each with the share of cases in which it is right."""
     return {
         relation: list(zip(part["word"], part["rate"], strict=True))
         for relation, part in words.groupby("relation")
@@ -216,12 +218,12 @@ def _rated_words(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
 
 
 def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:
-    """One epoch of real questions, each learned right or wrong as the seed decides.
+    """Return one epoch of real questions, each learned right or wrong as the seed decides.
 
     A fact learned right is shown with its own answer in 60 % of its rows (graded right) and with
-    another question's answer in 40 % (graded wrong); a fact learned wrong the other way round.
-    Questions are left out that have no gold answer, or for which no other
-    question has an answer that is wrong.
+    another question's answer in 40 % (graded wrong). A fact learned wrong has these shares
+    reversed. A question is left out if it has no gold answer, or if no other question has an
+    answer that is wrong for it.
     """
     rng = Random(f"plain {seed}")
     questions = questions[questions["answers"].map(len) > 0]

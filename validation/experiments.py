@@ -1,6 +1,6 @@
-"""Calibration of the experiments: their measures against planted truth and pair terms.
+"""Calibration of the experiments: compare their measures with planted truth and pair terms.
 
-And what is required of these: floors, and cells that must come out empty.
+The module also holds the requirements: floors, and cells that must come out empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
 def _held(
     what: str, column: str, rows: Mapping[str, object], low: float = -np.inf, high: float = np.inf
 ) -> Check:
-    """A check of the table of the experiments."""
+    """Return a check of the table of the experiments."""
     return Check(what, "calibration-experiments", column, rows, low, high)
 
 
@@ -69,8 +69,7 @@ FLOORS: requirements.Floors = {
     ),
 }
 EMPTY = _held("patching matched: flips", "value", MATCHED, high=0.15)
-"""Of a null control: matched patches are the one measure of an experiment that follows the pair,
-whatever the tokens are."""
+"""Requirement on a null control. Only matched patches follow the pair, whatever the tokens are."""
 
 
 def of_experiment(
@@ -83,23 +82,26 @@ def of_experiment(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Hold an experiment in one cell against the truth by swaps, and against pair terms.
+    """Compare an experiment in one cell with the swap truth and with pair terms.
 
     Args:
-        per_sample: of the experiment, see `tables.per_sample`; without rows there are none here.
-        answers: of the cell, for the clusters of the bootstrap.
-        truth: the table of `validation.truth.truth`; None of a model without one.
-        pairs: the table of `crossing.per_sample`; None where crossing was not run.
-        draws, level, seed: of the bootstrap over subjects.
+        per_sample: Table of the experiment, see `tables.per_sample`. If it is empty, so is the
+            result.
+        answers: Answers of the cell, for the clusters of the bootstrap.
+        truth: Table of `validation.truth.truth`, None for a model without one.
+        pairs: Table of `crossing.per_sample`, None if crossing was not run.
+        draws: Number of bootstrap draws over subjects.
+        level: Level of the bootstrap intervals.
+        seed: Seed of the bootstrap.
 
     Returns:
-        A row for each read-out, arm and measure, `OF_CELL`. `value` and `control`: means over the
-        `n` samples that count, and `contrast` of their difference. `value_q` and `value_a`: means
-        over the samples of the scored kinds whose truth is Q and A; `auc`: how well the measure
-        tells these apart, `control_auc` how well its control does, `auc_gain` the paired
-        difference; a column for each of the scored kinds, the mean of their samples; blank without
-        truth. `rank`: Spearman's rank correlation of the measure and the sample's pair term over
-        the `n_pair` samples that have both.
+        One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
+        are means over the `n` samples that count, and `contrast` is the mean of their difference.
+        `value_q` and `value_a` are means over the samples of the scored kinds with truth Q and A.
+        `auc` tells how well the measure separates truth Q from A, `control_auc` how well its
+        control does, and `auc_gain` is the paired difference. Each scored kind has a column with
+        the mean of its samples. These columns are blank without truth. `rank` is Spearman's
+        correlation of the measure with the pair term, over the `n_pair` samples that have both.
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
@@ -124,14 +126,15 @@ def of_experiment(
 
 
 def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """What the main run's knockout does to each sample, as `tables.per_sample` says it.
+    """Return the effect of the main run's knockout on each sample, like `tables.per_sample`.
 
-    At the headline layer of every read-out: by how many logits the score moves away from the class
-    predicted on the clean pass, −Δlogit; the control is that of random tokens, mean of the draws.
+    The value is −Δlogit at the headline layer of every read-out: the number of logits by which the
+    score moves away from the class predicted on the clean pass. The control is the mean −Δlogit
+    over the draws of random tokens.
 
     Args:
-        scores: the table of `anchorscope.probes.scores`.
-        answers: the measured ones, see `passes.activations.measured`.
+        scores: Table of `anchorscope.probes.scores`.
+        answers: Measured answers, see `passes.activations.measured`.
     """
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
@@ -152,7 +155,7 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: float) -> Record:
-    """The means of value, control and their difference, [n] each, over the samples that count."""
+    """Average value, control and their difference, [n] each, over the samples that count."""
     counted = ~np.isnan(value + control)
     difference = (value - control)[None]
     return {
@@ -165,14 +168,14 @@ def _means(value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: floa
 
 
 def _mean_of(values: np.ndarray) -> float:
-    """The mean of those known."""
+    """Return the mean of the known values."""
     return float(intervals.mean_known(values.ravel(), 0))
 
 
 def _by_truth(
     value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: Bootstrap, level: float
 ) -> Record:
-    """The columns that compare samples whose truth is Q with those whose truth is A."""
+    """Return the columns that compare samples of truth Q with samples of truth A."""
     kind = planted["kind"].to_numpy()
     pathway = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
     counted = ~np.isnan(value + control)
@@ -192,9 +195,10 @@ def _by_truth(
 
 
 def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: float) -> Record:
-    """Spearman's correlation of a measure [n] and each sample's pair term.
+    """Return Spearman's correlation of a measure [n] with the samples' pair terms.
 
-    A cluster of its bootstrap holds all samples that subjects or pairs link. Draws keep the ranks.
+    Subjects and pairs link samples, and linked samples form one bootstrap cluster. Ranks are
+    computed once, not per draw.
     """
     term = pairs["term"].to_numpy(dtype=np.float64)
     both = ~np.isnan(value + term)
@@ -209,7 +213,7 @@ def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: fl
 
 
 def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
-    """Pearson's correlation of x and y, [n] each, in each draw; NaN where one does not vary."""
+    """Return Pearson's correlation of x and y, [n] each, per draw. NaN if one does not vary."""
     moments = drawn.totals(np.stack([np.ones_like(x), x, y, x * x, y * y, x * y])).T
     n, sum_x, sum_y, sum_xx, sum_yy, sum_xy = moments
     scale = np.sqrt(np.fmax(0, n * sum_xx - sum_x**2) * np.fmax(0, n * sum_yy - sum_y**2))
@@ -219,16 +223,16 @@ def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
 def judged(
     table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
-    """Hold the calibration of the experiments against all that is required.
+    """Check the calibration of the experiments against all requirements.
 
-    Means are over all cells. What cannot be measured in a calibration cell does not hold; what no
-    sample of a null control could measure (`scope` `empty`) neither holds nor fails: `measured` and
-    `holds` are blank.
+    Means are over all cells. A requirement that cannot be measured in a calibration cell does not
+    hold. A requirement on a null control (`scope` `empty`) that no sample could measure neither
+    holds nor fails: `measured` and `holds` are blank.
 
     Args:
-        table: columns `COLUMNS`, of all these cells.
-        cells: model and dataset of those of the calibration.
-        nulls: the null controls' entries in the config, by name.
+        table: Table of all these cells, with the columns `COLUMNS`.
+        cells: Model and dataset of each calibration cell.
+        nulls: Name → the null control's entry in the config.
 
     Returns:
         Rows with the columns `requirements.COLUMNS`.
@@ -240,7 +244,7 @@ def judged(
     for null in nulls.values():
         cell = (null["model"], null["dataset"])
         rows = rows_where(chosen, model=cell[0], dataset=cell[1])
-        # Shuffled labels: its probes are no others' here.
+        # A control of shuffled labels has no probes of its own in this table.
         if not null["shuffled"] and len(EMPTY.chosen(rows)):
             records.append(requirements.record(EMPTY, "empty", *cell, rows))
     return pd.DataFrame(records, columns=list(requirements.COLUMNS))

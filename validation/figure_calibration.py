@@ -39,14 +39,18 @@ UNIT = (0, 1), [0, 0.25, 0.5, 0.75, 1]
 
 @as_chart
 def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
-    """A column per model: pathway AUC, sensitivity and specificity at each read-out.
+    """Draw pathway AUC, sensitivity and specificity at each read-out, one column per model.
 
-    Every dataset is a point at its headline layer, over all kinds and labels; the means over a
-    model's datasets are ticks. The default read-out is shaded. Lines across it are the floors that
-    it must reach: dashed in the mean, dotted in each cell.
+    Every dataset is a point at its headline layer, over all kinds and labels. Ticks are the means
+    over a model's datasets. The default read-out is shaded. Lines across it are its floors: dashed
+    for the mean, dotted for each cell.
 
-    Drawn are rows of `results/tables/calibration.csv`, fractions; `readout` tells nothing here.
-    Raises AnchorscopeError: missing columns.
+    Args:
+        calibration: Rows of `results/tables/calibration.csv`, in fractions.
+        request: Request for the picture. Its `readout` is ignored.
+
+    Raises:
+        AnchorscopeError: Columns are missing.
     """
     data.require(calibration, NEEDED)
     everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
@@ -62,14 +66,14 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
 
 
 def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
-    """One measure by read-out."""
+    """Return the panel of one measure by read-out."""
     points = data.numbered(rows, column, n="n_truth_q")
     points = points[points["value"].notna()]
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
     least, mean_least = (_floor(scope, column) for scope in (OF_CELL, OF_MEAN))
 
     def floors(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        """The default read-out shaded, and across it what it must reach."""
+        """Return the shade of the default read-out and its floor lines."""
         if DEFAULT_READOUT not in set(rows["readout"]):
             return []
         default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
@@ -87,13 +91,13 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
 
 
 def _floor(scope: str, column: str) -> float:
-    """The bound of a measure over all labels, or of its kinds that have one."""
+    """Return the first lower bound of a measure over all labels."""
     checks = (one for one in FLOORS[scope] if one.column == column and one.rows["z"] == "all")
     return next(one.low for one in checks)
 
 
 def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """The points of the datasets, and level lines at their means."""
+    """Return the points of the datasets, with level lines at their means."""
     panel = figure_panel.points(rows, frame)
     if len(rows):
         means = rows.groupby("readout")["value"].mean().round(4).reset_index()
@@ -103,14 +107,14 @@ def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any]) -> alt.Chart:
-    """A level line across each read-out's place."""
+    """Return a level line across each read-out's place."""
     to = alt.X2("readout", bandPosition=1 - inset)
     rules = alt.Chart(values).mark_rule(**mark)
     return rules.encode(frame.x.bandPosition(inset), frame.y, x2=to)
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """What a point is, n, and what is grey; measures, floors and blanks as details."""
+    """Return the caption: points, n and grey marks, with measures, floors and blanks as details."""
     q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
     points = (rows["model"] + " on " + rows["dataset"] + " at " + rows["readout"])[~rows["signal"]]
     bars = rows["pathway_auc_low"].notna().any()

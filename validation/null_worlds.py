@@ -1,9 +1,9 @@
-"""Null worlds: invented questions with given responses, of which no probe can read the pair.
+"""Null worlds: invented questions with given responses, where no probe can read the pair.
 
-Whether a response is right follows one feature of the question or of the response, or two that do
-not interact, and chance; in `null-type` it follows whether the two are of one kind. A probe reads
-that off an untrained network, which knows no fact: whatever it finds says nothing about this answer
-to this question.
+The label of a response depends on chance and on one feature of the question or the response, or on
+two features that do not interact. In `null-type` it depends on whether question and response are of
+one kind. The probe reads an untrained network, which knows no facts. Its findings therefore say
+nothing about this answer to this question.
 """
 
 import math
@@ -19,7 +19,7 @@ from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
 
 LOG_ODDS = math.log(9)
-"""For or against the response: one in ten goes against a feature that the label follows."""
+"""Size of a feature's log-odds: one label in ten goes against a feature that it follows."""
 # Style → the features that the label follows, and the log-odds of each.
 FOLLOWS: dict[str, dict[str, float]] = {
     "null-additive": {"answer": LOG_ODDS, "property": LOG_ODDS},
@@ -28,9 +28,9 @@ FOLLOWS: dict[str, dict[str, float]] = {
     "null-familiar": {"familiarity": 4.0, "prior": 3.2},
 }
 FAMILIAR = "null-familiar"
-"""The world whose label follows the sum of a number of the name and a number of the answer word."""
+"""World whose label follows the sum of a number of the name and a number of the answer word."""
 _PLACES = (("mill", "pond"), ("barn", "gate"), ("hill", "ford"), ("tower", "bridge"))
-# Feature → its values; the second half of them speaks against the response.
+# Feature → its values. The second half of the values speaks against the response.
 FEATURES: dict[str, Sequence[Any]] = {
     "first_name": range(48),
     "surname": range(12),
@@ -61,22 +61,21 @@ KINDS = (
 )
 """The templates of `null-type`: the first half asks for a year, the second for a name."""
 ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
-"""The words that tell which."""
-# How many of a feature's values are used where the label does not follow it.
+"""Word of a template → kind that it asks for: 1 for a year, -1 for a name."""
+# Number of a feature's values in use if the label does not follow the feature.
 USED = {"answer": 12, "property": 2, "template": 2}
 USED_BY_TYPE = USED | {"answer": 24, "template": 8}
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
 
 
 def samples(style: str, *, seed: int) -> pd.DataFrame:
-    """The questions of a null world and the responses to them, by a key of `FOLLOWS`.
+    """Return the questions and responses of a null world. `style` is a key of `FOLLOWS`.
 
-    Every first name meets every surname once (`FAMILIAR` has as many single names); the
-    other features are dealt out evenly and independently. All share one relation and its answer
-    words, but for `null-type`: its answers are years and names, and nobody says what a question
-    asks for. Each word stands behind as many right responses as the others, and as many wrong ones,
-    unless the label follows it. The gold answer is the response's word, or another where the
-    response is wrong.
+    Every first name meets every surname once (`FAMILIAR` has as many single names). The other
+    features are dealt out evenly and independently. All questions share one relation and its answer
+    words, except in `null-type`: its answers are years and names, and its relation is blank. Each
+    word occurs in equally many right and equally many wrong responses, unless the label follows
+    it. The gold answer is the response's word if the response is right, else another word.
     """
     rng = Random(f"{style} {seed}")
     unused = {"order"} - FOLLOWS[style].keys()
@@ -103,12 +102,12 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
 
 
 def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
-    """What an untrained network may know of the words of a world: kind of number → word → number.
+    """Return the numbers that an untrained network may know: kind of number → word → number.
 
-    Of `FAMILIAR` the `familiarity` of each name and the `prior` of each answer word, with
-    the quantiles of a normal distribution, dealt out by the seed: the letters of a word tell
-    nothing of its number. Of `null-type` which kind a question's word asks for and which kind an
-    answer word is of, 1 or -1. Other styles have none.
+    `FAMILIAR` has the `familiarity` of each name and the `prior` of each answer word. These are
+    quantiles of a normal distribution, dealt out by the seed, so that a word's letters do not tell
+    its number. `null-type` has the kind that a question's word asks for (`asked`) and the kind of
+    each answer word (`kind`), 1 or -1. Other styles have none.
     """
     words = _words(style, seed)
     if style == "null-type":
@@ -127,7 +126,7 @@ def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
 
 
 def _subjects(style: str, seed: int) -> list[str]:
-    """The subject of each sample."""
+    """Return the subject of each sample."""
     trivia, relation = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
     if style == FAMILIAR:
         return [*trivia, *relation][:SAMPLES]
@@ -136,7 +135,7 @@ def _subjects(style: str, seed: int) -> list[str]:
 
 
 def _words(style: str, seed: int) -> list[str]:
-    """The answer words."""
+    """Return the answer words."""
     count = len(FEATURES["answer"])
     settings = WorldSettings(style="relation", seed=seed)
     words: list[str] = world.words(settings)["word"][:count].tolist()
@@ -147,7 +146,7 @@ def _words(style: str, seed: int) -> list[str]:
 
 
 def _deal(name: str, style: str, rng: Random) -> list[int]:
-    """Which value of a feature each sample has."""
+    """Draw the place of each sample's value among a feature's values."""
     many = len(FEATURES[name])
     sparing = USED_BY_TYPE if style == "null-type" else USED
     every = name in FOLLOWS[style] or (name == "answer" and style == FAMILIAR)
@@ -158,13 +157,13 @@ def _deal(name: str, style: str, rng: Random) -> list[int]:
 
 
 def _rate(place: Mapping[str, Any], style: str) -> float:
-    """How often a response with these features is wrong."""
+    """Return the probability that a response with these features is wrong."""
     log_odds = sum(size * _against(name, place) for name, size in FOLLOWS[style].items())
     return 1 / (1 + math.exp(-log_odds))
 
 
 def _against(name: str, place: Mapping[str, Any]) -> float:
-    """What a feature says against the response: 1 or -1, or the number that it is."""
+    """Return a feature's evidence against the response: 1 or -1, or the number that it holds."""
     if name in ("familiarity", "prior"):
         return float(place[name])
     if name == "type":
@@ -173,7 +172,7 @@ def _against(name: str, place: Mapping[str, Any]) -> float:
 
 
 def _second(name: str, place: Mapping[str, Any]) -> bool:
-    """Whether a feature's value is in the second half of them."""
+    """Return whether a feature's value is in the second half of its values."""
     return bool(place[name] >= len(FEATURES[name]) / 2)
 
 
@@ -187,7 +186,7 @@ def _row(
 ) -> dict[str, Any]:
     subject_and_property = {"subject": subject, "property": FEATURES["property"][place["property"]]}
     filler = ""
-    if "order" in place:  # more letters between the two words than an n-gram of a floor holds
+    if "order" in place:  # puts the two words further apart than the n-grams of a floor reach
         first, second = FEATURES["order"][place["order"]]
         filler = f" by the {first} and by the {second} and by the lake"
     templates, possible, word = FEATURES["template"], words, words[place["answer"]]

@@ -1,4 +1,4 @@
-"""Reproduction: measured tables against the statements of `resources/published.yaml`."""
+"""Reproduction: compare measured tables with the statements of `resources/published.yaml`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from validation.checks import Check, judge
 COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
 VERDICTS = {True: "within", False: "outside", None: "not run"}
 TOGETHER = "all"
-"""The dataset of a statement about all datasets of a figure together."""
+"""Dataset of a statement about all datasets of a figure together."""
 LINES, SHAPE = "lines", "shape"
-"""The tables of statements about the figure itself: its lines, and what compares them."""
+"""Tables of statements about the figure itself: its lines, and comparisons between lines."""
 
 Statement = Mapping[str, Any]
 Tables = Mapping[str, pd.DataFrame]
 Outcome = tuple[str, bool | None]
-"""What was measured, in words, and whether the statement holds; None: cannot be told."""
+"""Measurement in words, and whether the statement holds (None if that is unknown)."""
 
 
 def check(
@@ -32,21 +32,21 @@ def check(
     readouts: Mapping[str, str],
     others: Mapping[tuple[str, str], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """Hold the built figures against `resources/published.yaml`.
+    """Compare the built figures with `resources/published.yaml`.
 
     Args:
-        published: that file.
-        tables: of the figures that are built, by figure.
-        readouts: the read-out that each figure draws, `mlp/final` if not given.
-        others: tables of experiments and of detection that are built, by figure and name, such as
-            `patching`.
+        published: Content of that file.
+        tables: Figure → its table, for the figures that are built.
+        readouts: Figure → the read-out that it draws, `mlp/final` if not given.
+        others: (Figure, name such as `patching`) → table of an experiment or of detection, for the
+            tables that are built.
 
     Returns:
-        A row for each statement, figure, model and dataset (`all`: all of them together), built or
+        One row per statement, figure, model and dataset (`all`: all datasets together), built or
         not, with the columns `COLUMNS`. `measured` is in words, in the table's units. `verdict` is
-        `within`, `outside`, or `not run`: the figure, a cell of it or the quantity was not
-        measured, or on too few samples. Lines are those of the knockout grouped by layer, without
-        the points that are too thin to be drawn.
+        `within`, `outside` or `not run`. The last one means that the figure, one of its cells or
+        the quantity was not measured, or on too few samples. Lines are the knockout's lines grouped
+        by layer, without points on too few samples to be drawn.
     """
     records = []
     for figure, models in published["figures"].items():
@@ -80,23 +80,23 @@ def check(
 
 @dataclass(frozen=True)
 class Case:
-    """A statement about one model on one dataset, or on all of them together."""
+    """A statement about one model on one dataset, or on all datasets together."""
 
     statement: Statement  # its entry in the file
     model: str
     dataset: str
-    value: float | None  # what was published of this model and dataset, if that is a number
+    value: float | None  # published number for this model and dataset, if there is one
     within: float  # how far beyond the published range counts as within it
 
     @property
     def wording(self) -> str:
-        """The statement, with the number of this model and dataset."""
+        """The statement, with the published number for this model and dataset."""
         words = str(self.statement["wording"])
         numbered = self.value is not None and self.dataset != TOGETHER
         return f"{words}: {self.value:g}" if numbered else words
 
     def outcome(self, tables: Tables) -> Outcome:
-        """Whether all checks of one of the statement's readings hold."""
+        """Return the measurement, and whether all checks of one of the readings hold."""
         table = self.statement.get("table", LINES)
         if table not in tables:
             return "", None
@@ -113,7 +113,7 @@ class Case:
         if chosen["few"].any():
             return "too few samples", None
         found = {one: judge(one, rows) for one in every}
-        # A curve that was measured, and has no such group, is not as published.
+        # A measured curve without such a group does not agree with the published one.
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
@@ -123,7 +123,7 @@ class Case:
         return words, any(all(found[one].holds for one in reading) for reading in readings)
 
     def check(self, part: Mapping[str, Any], rows: pd.DataFrame) -> Check:
-        """One check of a reading: what it says itself, and beside it the statement."""
+        """Return one check of a reading. Its own keys override the keys of the statement."""
         wanted = {"column": "delta_p", "rows": {}, **self.statement, **part}
         limits = wanted.get("range", (self.value, self.value))
         low, high = limits[self.dataset] if isinstance(limits, dict) else limits
@@ -153,7 +153,7 @@ class Case:
 
 
 def _cases(published: Mapping[str, Any], figure: str) -> Iterator[Case]:
-    """Every statement about a figure, for each model, and dataset, that it is about."""
+    """Yield every statement about a figure, for each of its models and datasets."""
     every = published["datasets"]
     for statement in published["statements"]:
         if figure not in statement["figures"]:
@@ -171,14 +171,14 @@ def _cases(published: Mapping[str, Any], figure: str) -> Iterator[Case]:
 
 
 def _judged_by(table: pd.DataFrame) -> pd.DataFrame:
-    """A table, with whether there are too few samples and a signal in each row."""
+    """Return a table with the columns `few` (too few samples) and `signal`."""
     few = table["thin"].astype(bool) if "thin" in table else False
     signal = table["signal"].astype(bool) if "signal" in table else True
     return table.assign(few=few, signal=signal)
 
 
 def _lines(curve: pd.DataFrame) -> pd.DataFrame:
-    """The same of the lines of a figure: what is too thin to be drawn is blank."""
+    """Return the lines of a figure with `few` and `signal`. Thin points are blank."""
     thin = curve["thin"].astype(bool) & (curve["condition"] == "knockout")
     rows = curve.assign(
         **{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")},
@@ -191,10 +191,11 @@ def _lines(curve: pd.DataFrame) -> pd.DataFrame:
 
 
 def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str]) -> pd.DataFrame:
-    """Compare groups, datasets, layers and models, of which statements are about how they differ.
+    """Compare groups, datasets, layers and models for statements about their differences.
 
-    A row for each quantity of a model on a dataset, or on `all`: `quantity` and `value`. `models`
-    are those of the figure, small before large, with their published numbers of layers.
+    The result has one row per quantity of a model on a dataset, or on `all`, with `quantity` and
+    `value`. `models` maps the figure's models, small before large, to their published numbers of
+    layers.
     """
     lines = rows_where(lines, condition="knockout", few=False).sort_values("layer")
     found = []
@@ -217,12 +218,12 @@ def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str
 
 
 def _trough(rows: pd.DataFrame) -> float:
-    """The lowest point of the Q-Anchored curve; NaN if it has none."""
+    """Return the lowest point of the Q-Anchored curve, NaN if it has none."""
     return float(rows_where(rows, anchor="Q")["delta_p"].min())
 
 
 def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
-    """What Q has more than A, at the headline layer."""
+    """Return the differences between Q and A at the headline layer, by name."""
     numbers = {}
     for column in ("answer_accuracy", "popularity"):
         if rows_where(rows, anchor="all")[column].notna().any():
@@ -234,7 +235,7 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
-    """How the curves of a model on all datasets lie to one another."""
+    """Compare the curves of a model between all datasets, and return the quantities by name."""
     curves = {
         anchor: rows_where(rows, anchor=anchor)
         .pivot(index="dataset", columns="layer", values="delta_p")
@@ -262,6 +263,6 @@ def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) 
 
 
 def _mean_size(values: np.ndarray) -> float:
-    """The mean absolute value of those known; NaN if none is."""
+    """Return the mean absolute value of the known values, NaN if there are none."""
     known = np.abs(values[~np.isnan(values)])
     return float(known.mean()) if len(known) else np.nan

@@ -1,4 +1,4 @@
-"""What the calibration requires of the instrument: floors, and cells that must come out empty."""
+"""Requirements of the calibration: floors, and cells that must come out empty."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,13 +18,13 @@ from validation.checks import Check, judge
 
 COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
 OF_CELL, OF_MEAN = "cell", "mean"
-"""Scopes of a floor: every cell, or the mean over several."""
+"""Scopes of a floor: every cell, or the mean over several cells."""
 Floors = Mapping[str, Sequence[Check]]
-"""Scope → what is required."""
+"""Scope → checks."""
 
 
 def _calibrated(what: str, column: str, **bounds: Any) -> Check:
-    """A check of the calibration's table; what is not a bound is a column of its rows."""
+    """Return a check of the calibration's table. Keywords other than `low`, `high` select rows."""
     low, high = bounds.pop("low", -np.inf), bounds.pop("high", np.inf)
     layer = {} if "layer" in bounds else {"headline": True}
     rows = {"z": "all", "kind": "all"} | layer | bounds
@@ -73,9 +73,10 @@ FLOORS: Floors = {
 
 
 def floors(table: pd.DataFrame) -> pd.DataFrame:
-    """Hold the calibration's table, of one or several cells, against every floor: `COLUMNS`.
+    """Check the calibration's table, of one or several cells, against every floor.
 
-    Means are over a model's datasets. A model of another training seed is another model.
+    The result has the columns `COLUMNS`. Means are over a model's datasets. Training seeds count as
+    separate models.
     """
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
@@ -88,9 +89,10 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
 def judged(
     floors: Floors, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
 ) -> list[dict[str, object]]:
-    """A row of `COLUMNS` for each floor of each cell, and of the mean, whose `model` this is.
+    """Return one row of `COLUMNS` per floor and cell, and per floor of the mean over cells.
 
-    What cannot be measured, in any cell of a mean, does not hold.
+    `model` names the mean's rows. A floor that cannot be measured, in the cell or in any cell of
+    the mean, does not hold.
     """
     records: list[dict[str, object]] = []
     for one in floors[OF_CELL]:
@@ -108,14 +110,14 @@ def judged(
 def record(
     check: Check, scope: str, model: str, dataset: str, rows: pd.DataFrame
 ) -> dict[str, object]:
-    """A row of `COLUMNS`; `holds` is blank where nothing was measured."""
+    """Return a row of `COLUMNS`. `holds` is blank if nothing was measured."""
     found = judge(check, rows)
     values = (check.what, scope, model, dataset, check.required, found.least, found.holds)
     return dict(zip(COLUMNS, values, strict=True))
 
 
 def in_words(floors: pd.DataFrame) -> str:
-    """How many floors hold, and a sentence for each that does not, or was not measured."""
+    """Return the number of floors that hold, and a sentence per floor that is missed."""
     known = floors["holds"].dropna().astype(bool)
     sentences = [f"{known.sum()} of {len(known)} floors hold."]
     if unknown := len(floors) - len(known):
@@ -131,7 +133,7 @@ def in_words(floors: pd.DataFrame) -> str:
 
 
 TABLES = ("controls", "curve", "crossing", "claims")
-"""Tables of a cell that say whether it came out empty."""
+"""Tables that show whether a cell came out empty."""
 NULL_COLUMNS = {
     "control": "name of the control",
     "expectation": "why nothing can be found",
@@ -168,18 +170,18 @@ BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("claims", {"claim": "signal"}, SIGNAL),
     *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
 )
-"""Table, rows of it, and their columns with their names here."""
+"""Table, selected rows, and their columns with the names in this table."""
 
 
 def null_controls(
     nulls: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Sequence[pd.DataFrame]]
 ) -> pd.DataFrame:
-    """Say of every null control whether it came out empty: none of the claims that it forbids.
+    """Determine for every null control whether it makes none of the claims that it forbids.
 
-    Claims score each sample at its own fold's layer. At `prompt_end` a signal is none of what is
-    forbidden, because the answer to come can be read there. A control of shuffled labels is judged
-    by the probes that learned them: it has a signal where `auc_shuffled_low` lies above 0.6, and no
-    other claims and no flips.
+    Claims score each sample at its own fold's layer. A signal at `prompt_end` is allowed, because
+    the coming answer can be read there. A control of shuffled labels is judged by the probes fitted
+    to them: it has a signal if `auc_shuffled_low` is above 0.6. It has no other claims and no
+    flips.
 
     Args:
         nulls: The controls' entries in the config, by name.
@@ -197,7 +199,7 @@ def null_controls(
         known = rows_where(of_cell["controls"], headline=True)
         everyone = rows_where(of_cell["curve"], **FLIPPED | {"anchor": "all"})
         readouts = known[[*PLACE, *SHUFFLED]].merge(everyone[[*PLACE, "n"]], on=PLACE)
-        if null["shuffled"]:  # nothing but the AUC is known of these probes
+        if null["shuffled"]:  # these probes have only an AUC
             readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
         else:
             readouts = _with_groups(readouts.drop(columns=SHUFFLED), of_cell)
@@ -231,7 +233,7 @@ def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], li
 
 
 def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the read-outs and what their groups and pairs do, blank where not measured."""
+    """Return the read-outs with the results of their groups and pairs, blank if not measured."""
     for name, where, columns in BESIDE:
         rows = rows_where(tables[name], **where)[[*PLACE, *columns]].rename(columns=columns)
         readouts = readouts.merge(rows, how="left", on=PLACE, validate="1:1")
