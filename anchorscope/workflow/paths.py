@@ -31,8 +31,8 @@ class Paths:
     def __init__(self, config: RunConfig, project: str | Path) -> None:
         """Take the settings of a run; `project` is the Snakefile's folder."""
         self.config, self.project = config, str(project)
-        # `results` holds data and models, which all runs share. `root` holds the rest, which `limit`
-        # changes.
+        # `results` holds data and models, which all runs share. `root` holds the rest, which
+        # `limit` changes.
         self.results, self.root = config.results, config.root
         self.resources = os.path.join(self.project, "resources")
         self.studies = studies.of(config)
