@@ -1,12 +1,12 @@
 """Intervals of means, widened by the variance of the probes themselves.
 
 A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
-averaged, but not which the probes learned from. So probes are also learned from some of the draws
-(`Draws`). The ratio of the two standard deviations of a quantity, with probes learned anew and with
-probes held fixed, is its inflation, by which its interval is stretched about the estimate.
+averaged, but not which samples the probes were fitted to. So probes are also fitted to some of the
+draws (`Draws`). The inflation of a quantity is the ratio of its standard deviations with refitted
+and with fixed probes. It stretches the quantity's interval about the estimate.
 
-If none of n samples flips, each draw of the bootstrap says 0, and so does its interval: for six
-samples as for six hundred. What was not seen may still be there (`with_edges`).
+If none of n samples flips, every draw of the bootstrap is 0, and so is its interval, for six
+samples as for six hundred. A flip that was not seen may still occur (`with_edges`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ RELATIVE = 1e-9
 """Standard deviation over size below which a quantity does not vary."""
 
 ANY = (-np.inf, np.inf)
-"""Bounds of a quantity that has none."""
+"""Bounds of an unbounded quantity."""
 
 OF_FLOOR = "floor/"
-"""What the name of a floor's scores begins with in the file of draws."""
+"""Prefix of the names of floors' scores in the file of draws."""
 
 Refits = tuple[Bootstrap, Iterable[Readout]]
-"""Draws, and the read-out as the probes learned anew from each of them see it."""
+"""Draws, and the read-out as scored by the probes refitted to each of them."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Samples drawn with replacement, and the scores of the probes learned from them."""
+    """Samples drawn with replacement, and the scores of the probes fitted to them."""
 
     ids: np.ndarray  # of the samples, [n]
     weights: np.ndarray  # how often each was drawn, int64 [draws, n]
@@ -52,7 +52,7 @@ class Draws:
 
     @classmethod
     def read(cls, path: str | Path) -> Draws:
-        """The draws that `write` wrote."""
+        """Read the draws that `write` wrote."""
         ids, arrays = read_arrays(path, "scores of refitted probes")
         weights, floors = arrays.pop("weights"), {}
         for name in [name for name in arrays if name.startswith(OF_FLOOR)]:
@@ -60,12 +60,13 @@ class Draws:
         return cls(ids, weights, arrays, floors)
 
     def __len__(self) -> int:
+        """Return the number of draws."""
         return len(self.weights)
 
     def add(
         self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
     ) -> None:
-        """Take scores [layers, draws, len(rows)] of some of the samples; nothing where none is."""
+        """Add scores [layers, draws, len(rows)] of some of the samples; do nothing without rows."""
         if not len(rows):
             return
         name, draw = condition
@@ -81,14 +82,17 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """The draws, and the read-out with the scores of the probes of each; None without any.
+        """Return the draws, and the read-out as scored by each draw's probes.
+
+        Return None if there are no such scores.
 
         Args:
-            answers: as `samples.in_order` returns them.
-            conditions: whose effects the read-outs have, of those measured.
+            readout: The read-out.
+            answers: The answers that `samples.in_order` returns.
+            conditions: Conditions whose effects the read-outs get, if measured.
 
         Raises:
-            AnchorscopeError: draws and answers are not of the same samples.
+            AnchorscopeError: Draws and answers are not of the same samples.
         """
         rows = places(self.ids, answers["id"], f"refitted probes, read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
@@ -105,35 +109,35 @@ class Draws:
         return Bootstrap(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Floor → what its refits say of the answers, float64 [draws, n]; errors as of `refits`."""
+        """Return the scores of each floor's refits, float64 [draws, n]; errors as in `refits`."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
 
 @dataclass(frozen=True)
 class Means:
-    """Means over the members of a group, for each way to form it first, then over the ways."""
+    """Means over the members of a group, for each way to form it, then averaged over the ways."""
 
     values: np.ndarray  # float64 [ways, layers, n] or what broadcasts to the members
     members: np.ndarray  # bool [ways, layers, n]
     placements: int = 1  # of the random control among the ways; draws draw among them, too
 
     def estimate(self) -> np.ndarray:
-        """The means, [layers]; NaN where the group is empty."""
+        """Return the means, [layers]; NaN where the group is empty."""
         return intervals.mean_members(self.values, self.members)
 
     def replicates(self, drawn: Bootstrap, placements: int = 1) -> np.ndarray:
-        """The means in each draw, [draws, layers]; it also draws among several placements."""
+        """Return the means in each draw, [draws, layers]; also draw among several placements."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: Bootstrap) -> np.ndarray:
-        """As how many equal clusters the members count, [layers]; of several ways the mean."""
+        """Return the number of equal clusters that the members count as, [layers], mean of ways."""
         return effective_clusters(drawn.sums(self.members)).mean(0)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A quantity by layer, and how it spreads."""
+    """A quantity by layer, and its spread over the draws."""
 
     estimate: np.ndarray  # [layers]
     replicates: np.ndarray  # of the bootstrap, stretched about the estimate, [draws, layers]
@@ -143,10 +147,10 @@ class Spread:
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Pointwise, [layers] each; NaN where the quantity is.
+        """Return the pointwise interval, [layers] each; NaN where the quantity is NaN.
 
-        Bounds are those of one sample's value: the interval keeps to them, and where no sample
-        differed they say how far one could (`with_edges`).
+        Bounds are the limits of one sample's value. The interval keeps to them. If no sample
+        differed, they tell how far one could (`with_edges`).
         """
         ends = intervals.percentile(self.replicates, level)
         low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
@@ -155,10 +159,10 @@ class Spread:
 
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
-    """As how many clusters of equal size clusters count, [...], of their sizes [..., clusters].
+    """Return the effective number of equal clusters, [...], from cluster sizes [..., clusters].
 
-    Kish's (Σ size)² / Σ size²: the members of a cluster are taken to be all alike, since where
-    nothing varies nothing tells how alike they are. 0 without members.
+    This is Kish's (Σ size)² / Σ size². The members of a cluster are taken to be all alike, since
+    data that do not vary cannot tell how alike they are. It is 0 without members.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     squares = (sizes**2).sum(-1)
@@ -172,14 +176,14 @@ def with_edges(
     level: float,
     bounds: tuple[float, float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of a bootstrap, those of no width replaced by what their clusters leave open.
+    """Widen bootstrap intervals of zero width to what their number of clusters leaves open.
 
-    Of means over `clusters` (`effective_clusters`) that did not vary: a share z² / (clusters + z²)
-    of these may differ without being seen, the upper end of Wilson's interval (J. Am. Stat. Assoc.
-    22, 1927) at 0, and may lie anywhere within the bounds of one sample's value. So for a share of
-    0 this is Wilson's interval, and for a difference of shares of 0 it is as wide to both sides.
-    Low and high have the shape of `clusters`. Without finite bounds nothing is known of what was
-    not seen, and they stay.
+    If means over `clusters` (`effective_clusters`) did not vary, a share z² / (clusters + z²) of
+    the clusters may differ unseen. This is the upper end of Wilson's interval (J. Am. Stat. Assoc.
+    22, 1927) at 0. Such clusters may lie anywhere within the bounds of one sample's value. So a
+    share of 0 gets Wilson's interval, and a difference of shares of 0 gets its width to both sides.
+    Low and high have the shape of `clusters`. They stay if the bounds are not finite, since nothing
+    is then known of unseen values.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():
@@ -197,13 +201,14 @@ def spreads(
     drawn: Bootstrap,
     refits: Refits | None = None,
 ) -> list[Spread]:
-    """The quantities of a read-out, and how each spreads over the bootstrap draws.
+    """Return the quantities of a read-out, and their spread over the bootstrap draws.
 
     Args:
-        measure: takes a read-out, gives the quantities, always as many in the same order.
-        drawn: the draws of the intervals.
-        refits: draws from which probes were learned anew; the quantities are then measured with
-            each draw's probes, and the intervals stretched. None holds the probes fixed.
+        measure: Function from a read-out to the quantities, always as many in the same order.
+        readout: The read-out.
+        drawn: The draws of the intervals.
+        refits: Draws to which probes were refitted. The quantities are then measured with each
+            draw's probes, and the intervals stretched. None holds the probes fixed.
     """
     quantities = measure(readout)
     if not quantities:
@@ -226,10 +231,10 @@ def spreads(
 
 
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
-    """How much more quantities [draws, ...] vary when the probes are learned anew, at least 1.
+    """Return how much more quantities [draws, ...] vary with refitted probes, at least 1.
 
-    Over the draws in which a quantity exists both ways; 1 where these are fewer than two or nothing
-    varies.
+    Only draws in which a quantity exists both ways count. The factor is 1 if there are fewer than
+    two of them or nothing varies.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
     sd_fixed, sd_refit = (_sd(np.where(both, values, np.nan)) for values in (fixed, refitted))
@@ -240,6 +245,6 @@ def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
 
 
 def _sd(values: np.ndarray) -> np.ndarray:
-    """Standard deviations over draws of what is not NaN, [...]; NaN with fewer than two."""
+    """Return standard deviations over draws without NaN, [...]; NaN with fewer than two."""
     by_draw = pd.DataFrame(values.reshape(len(values), -1))
     return by_draw.std().to_numpy().reshape(values.shape[1:])

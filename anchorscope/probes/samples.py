@@ -1,4 +1,4 @@
-"""The samples of a cell that count, and what was measured of them, as arrays."""
+"""The samples of a cell that count, and their measurements as arrays."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """What one condition does to each sample at each layer, [draws, layers, n].
+    """Effects of one condition on each sample at each layer, [draws, layers, n].
 
-    Against the clean pass; of a cut behind another prompt, against `Intervention.compared_with`.
+    Effects are differences from the pass that `Intervention.compared_with` names, by default the
+    clean one.
     """
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
@@ -52,12 +53,12 @@ class Readout:
 
     @property
     def key(self) -> dict[str, object]:
-        """Site and position, as tables name them."""
+        """Site and position, by the names of table columns."""
         return {"site": self.site, "position": self.position}
 
     @property
     def name(self) -> str:
-        """Such as `mlp/final`."""
+        """The read-out's name, such as `mlp/final`."""
         return f"{self.site}/{self.position}"
 
     @property
@@ -71,30 +72,34 @@ class Readout:
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
     def seen_by(self, scores: Scores) -> Readout:
-        """The read-out with the scores of other probes; headline layer and AUC stay."""
+        """Return the read-out with the scores of other probes; headline layer and AUC stay."""
         return replace(self, clean=scores["clean", 0], effects=_all_effects(scores))
 
 
 def deepest_layer(auc: np.ndarray) -> int:
-    """The deepest layer with an AUC [layers] within 0.01 of the best; the last if none is known."""
+    """Return the deepest layer with an AUC [layers] within 0.01 of the best.
+
+    Return the last layer if no AUC is known.
+    """
     auc = np.nan_to_num(auc, nan=0.0)
     return int(np.flatnonzero(auc >= auc.max() - MARGIN)[-1])
 
 
 def layer_of_fold(inner_auc: np.ndarray) -> np.ndarray:
-    """Each outer fold's own choice, int64 [folds], of inner out-of-fold AUCs [layers, folds]."""
+    """Return each outer fold's choice of layer, int64 [folds], by inner AUCs [layers, folds]."""
     return np.array([deepest_layer(auc) for auc in inner_auc.T])
 
 
 def median_layer(layers: np.ndarray) -> int:
-    """The headline layer: the median of the folds' choices, rounded down."""
+    """Return the headline layer: the median of the folds' choices, rounded down."""
     return int(np.floor(np.median(layers)))
 
 
 def kept(answers: pd.DataFrame) -> pd.DataFrame:
-    """The answers that were not dropped.
+    """Return the answers that were not dropped.
 
-    Raises AnchorscopeError: none is left, an id comes twice, or a label is neither 0 nor 1.
+    Raises:
+        AnchorscopeError: No answer is left, an id comes twice, or a label is neither 0 nor 1.
     """
     if "dropped" in answers:
         answers = answers[answers["dropped"].isna()]
@@ -111,27 +116,28 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(answers: pd.DataFrame) -> pd.DataFrame:
-    """The kept answers by id: the order of a table's rows must not decide who is drawn."""
+    """Return the kept answers by id, so that the order of rows does not decide who is drawn."""
     rows = kept(answers)
     order = np.argsort(rows["id"].astype(str).to_numpy(dtype=object))
     return rows.iloc[order].reset_index(drop=True)
 
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
-    """Draws of the answers' clusters: subjects where known, else questions."""
+    """Draw the answers' clusters: subjects if known, else questions."""
     subjects = list(answers.get("subject", [None] * len(answers)))
     return intervals.bootstrap(folds.clusters(list(answers["question"]), subjects), draws, seed)
 
 
 def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
-    """The labels [n] in an order that the seed alone decides: they mean nothing any more."""
+    """Return the labels [n] in random order by the seed, so that they mean nothing."""
     return np.random.default_rng(seed).permutation(z)
 
 
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
-    """A column of another table of the same samples, in the order of the answers, float64 [n].
+    """Return a column of another table in the order of the answers, float64 [n].
 
-    Raises AnchorscopeError: the table has not one row for each answer, or one that is not finite.
+    Raises:
+        AnchorscopeError: The table has not one row per answer, or a value is not finite.
     """
     rows = places(table["id"], answers["id"], where)
     values = table[column].to_numpy(dtype=np.float64)[rows]
@@ -143,9 +149,11 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
 def places(
     there: Iterable[object], wanted: Iterable[object], where: object, product: str = "scores"
 ) -> np.ndarray:
-    """Where each of these ids stands among those that are there, int64 [n].
+    """Return the place of each wanted id among those that are there, int64 [n].
 
-    Raises AnchorscopeError: they are not the same ids, each once; it names `where` and `product`.
+    Raises:
+        AnchorscopeError: They are not the same ids, each once. The error names `where` and
+            `product`.
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
@@ -155,16 +163,20 @@ def places(
 
 
 def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
-    """Products of one cell do not belong together."""
+    """Return the error that products of one cell do not belong together."""
     return stale(what, where, f"the cell's {product}")
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
-    """The read-outs of a cell, in the order in which the scores first name them.
+    """Yield the read-outs of a cell, in the order in which the scores first name them.
 
-    Of the table of `scores.CellScores` (without a column `probe`: of the probe as defined), and the
-    answers that `in_order` returns. Raises AnchorscopeError: scores and answers are not of the same
-    samples.
+    Args:
+        scores: The table of `scores.CellScores`. Without a column `probe` all rows are of the
+            probe `clean`.
+        answers: The answers that `in_order` returns.
+
+    Raises:
+        AnchorscopeError: Scores and answers are not of the same samples.
     """
     ids = pd.Index(answers["id"].astype(str))
     z = answers["label"].to_numpy(dtype=np.int64)
@@ -194,7 +206,7 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
 
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
-    """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
+    """Return s, float64 [layers, n]; NaN where a sample was not measured, if that is allowed."""
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
@@ -219,10 +231,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
 def _folds(
     scores: pd.DataFrame, clean: np.ndarray, ids: pd.Index, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Outer fold of each sample, int64 [n], and AUCs that may choose its layer, [layers, folds].
+    """Return each sample's outer fold, int64 [n], and AUCs to choose its layer, [layers, folds].
 
-    These are inner out-of-fold AUCs; where there are no inner folds, those of the samples outside
-    the fold. Scores without a column `fold` are of one fold.
+    The AUCs are inner out-of-fold ones. Without inner folds they are over the samples outside the
+    fold. Scores without a column `fold` form one fold.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
@@ -236,7 +248,7 @@ def _folds(
 
 
 def _all_effects(scores: Scores) -> dict[str, Effects]:
-    """Effects by condition, in the order of the registry, each against the pass that it names."""
+    """Return effects by condition in the registry's order, each against its `compared_with`."""
     effects: dict[str, Effects] = {}
     for one in interventions.REGISTRY.values():
         if one.role != "clean" and (draws := _draws_of(one.name, scores)):
@@ -245,12 +257,12 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
 
 
 def _draws_of(condition: str, scores: Scores) -> list[np.ndarray]:
-    """The scores [layers, n] of every draw of a condition, in turn."""
+    """Return the scores [layers, n] of every draw of a condition, in order."""
     return [scores[key] for key in sorted(scores) if key[0] == condition]
 
 
 def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
-    """Effects of a condition on all its draws, against the scores `uncut` [layers, n]."""
+    """Return a condition's effects on all its draws, against the scores `uncut` [layers, n]."""
     s = np.stack(moved)
     measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
     wrong = uncut > 0
@@ -265,5 +277,5 @@ def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
 
 
 def sigmoid(s: np.ndarray) -> np.ndarray:
-    """p = σ(s)."""
+    """Return p = σ(s)."""
     return 0.5 * (1 + np.tanh(0.5 * np.asarray(s, dtype=np.float64)))

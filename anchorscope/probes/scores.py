@@ -1,11 +1,10 @@
-"""Scores: what the probe of each layer says of each sample, under every condition, out of fold.
+"""Out-of-fold scores of each sample by the probe of each layer, under every condition.
 
-Beside the probe itself (`clean`), which scores every condition, there are two others: `offset` is
-the probe with its offset fitted anew (what a mere shift does), `shuffled` has learned labels that
-mean nothing.
+The probe itself (`clean`) scores every condition. There are two others. `offset` is the probe with
+its offset refitted, which shows what a mere shift does. `shuffled` is fitted to shuffled labels.
 
 First the probes of a read-out are fitted, then they score every condition. Hidden states are read
-once, by blocks of layers: all that needs a block is done while it is held.
+once, by blocks of layers. All work on a block is done while it is in memory.
 """
 
 import logging
@@ -42,24 +41,26 @@ COLUMNS = {
     "s": "score: the log-odds that the answer is wrong",
     "p": "σ(s), the probability that the answer is wrong",
 }
-"""Column of the table → what it holds."""
+"""Column of the table → its content."""
 LEARNED = ("t", "offset", "inner_auc")
 WORTH_A_FIT = 20
-"""Probes that score a pass in the time in which one probe is fitted, measured on a CPU."""
+"""Number of probes that score a pass in the time of one fit, measured on a CPU."""
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
 CLEAN: Condition = ("clean", 0)
 Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
-"""Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]; some of
-the samples may be missing under any condition but `clean`."""
+"""Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width].
+
+Samples may be missing under any condition but `clean`.
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Some probes, and what they say of the samples of the pass they were fitted to."""
+    """Some probes, and their scores of the samples of the pass they were fitted to."""
 
     fitted: Fitted
     s: np.ndarray  # out of fold, float64 [layers, n]; of several draws [layers, draws, n]
@@ -76,7 +77,7 @@ class _Probes:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What was measured of a read-out under one condition."""
+    """The measurements of a read-out under one condition."""
 
     readout: str
     condition: Condition
@@ -85,7 +86,11 @@ class _Rows:
     x: Features  # [layers, rows, width]
 
     def check_complete(self) -> None:
-        """Refuse rows that lack a sample of the design: AnchorscopeError."""
+        """Refuse rows that lack a sample of the design.
+
+        Raises:
+            AnchorscopeError: A sample is missing.
+        """
         n = len(self.design.ids)
         if missing := n - len(self.places):
             what = f"{missing} of {n} samples have no {self.condition[0]} activations"
@@ -99,7 +104,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Work on one layer of a read-out, counted in fitted probes; so it tells the time left."""
+    """Work on one layer of a read-out in units of fitted probes, to estimate the time left."""
 
     clean: int  # fit the probes and choose their penalties
     draws: int  # fit those of the bootstrap draws
@@ -113,13 +118,13 @@ class _Steps:
         return cls(each * len(design.settings.penalties), folds * draws, scored)
 
     def under_all(self, conditions: int) -> int:
-        """Count the steps of a read-out under the clean pass and so many conditions."""
+        """Count the steps of a read-out under the clean pass and this many conditions."""
         return self.clean + self.draws + conditions * self.scored
 
 
 @dataclass(frozen=True)
 class CellScores:
-    """The scoring of a cell: `tables` fits and scores, and then `fitted` and `draws` are filled."""
+    """The scoring of a cell; `tables` fits and scores, and fills `fitted` and `draws`."""
 
     activations: Activations
     design: Design
@@ -130,15 +135,15 @@ class CellScores:
     fitted: dict[str, Fitted] = field(default_factory=dict)  # the clean probes, by read-out
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """The scores of every read-out, condition and probe, out of fold.
+        """Yield the scores of every read-out, condition and probe, out of fold.
 
-        A table has a row for each sample and layer with the columns `COLUMNS`, see
-        docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
-        `shuffled` is at balanced prior and not calibrated (p is NaN).
+        A table has a row per sample and layer with the columns `COLUMNS`, see docs/products.md. A
+        sample is scored by the probe of its own fold under every prompt. `shuffled` is at balanced
+        prior and not calibrated (p is NaN).
 
         Raises:
-            AnchorscopeError: a probe cannot be fitted, or the ids of activations are not those of
-                the design.
+            AnchorscopeError: A probe cannot be fitted, or the ids of activations are not the
+                design's.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN).x) for readout in self.readouts]
@@ -162,15 +167,15 @@ class CellScores:
         return rows
 
     def _fit(self, readout: str, steps: _Steps, progress: Progress) -> _Probes:
-        """The probes of one read-out.
+        """Fit the probes of one read-out.
 
-        Those of the draws are calibrated on the other outer folds, see `fitting.fit`.
+        The probes of the draws are calibrated on the other outer folds, see `fitting.fit`.
         """
         design, device, null = self.design, self.device, _shuffled_design(self.design)
         everyone = _of_everyone(self._measured(readout, CLEAN))
 
         def learn(x: Part) -> dict[str, Learned]:
-            """All probes of some layers."""
+            """Fit all probes of some layers."""
             clean = fitting.fit(x, design, device=device)
             learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
             progress.update(len(x) * steps.clean)
@@ -188,7 +193,7 @@ class CellScores:
         return _Probes(**{name: _joined([part[name] for part in parts]) for name in parts[0]})
 
     def _clean(self, readout: str, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """The clean pass, which the probes have scored when they were fitted."""
+        """Yield the tables of the clean pass, which the probes scored when they were fitted."""
         places = np.arange(len(self.design.ids))
         table = partial(_table, readout, CLEAN, self.design, places)
         if probes.draws is not None:
@@ -198,7 +203,7 @@ class CellScores:
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
     def _scored(self, rows: _Rows, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """A condition, scored by the probes, and with the offset fitted to it."""
+        """Yield the tables of a condition, scored by the probes, and with a refitted offset."""
         design, places, clean = self.design, rows.places, probes.clean.fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
         refitted = has_offset(*rows.condition)
@@ -223,8 +228,8 @@ class CellScores:
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     """Draw clusters of the samples, `settings.refits` times, as every interval does.
 
-    In the order of the design, whatever that of the answers. A draw that leaves a fold one class
-    only is left out, and counted in the log.
+    Samples are in the order of the design, not of the answers. A draw that leaves a fold with one
+    class only is left out, and counted in the log.
     """
     ordered = in_order(answers)
     found = bootstrap(ordered, design.settings.refits, design.settings.seed)
@@ -238,13 +243,13 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
 
 
 def has_offset(condition: str, draw: int) -> bool:
-    """Whether the offset is fitted anew to it: to a cut that has a control."""
+    """Return whether the offset is refitted under a condition: a cut that has a control."""
     cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
     return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
 def _of_everyone(rows: _Rows) -> _Rows:
-    """The same in the order of the design's samples, of which none may be missing."""
+    """Return the rows in the order of the design's samples, none of which may be missing."""
     rows.check_complete()
     n, order = len(rows.design.ids), np.argsort(rows.places)
     if (order == np.arange(n)).all():
@@ -253,18 +258,18 @@ def _of_everyone(rows: _Rows) -> _Rows:
 
 
 def _joined(parts: Sequence[Learned]) -> Learned:
-    """Probes of blocks of layers, one after the other."""
+    """Join probes of blocks of layers, one after the other."""
     fitted = fitting.join([part.fitted for part in parts])
     return Learned(fitted, np.concatenate([part.s for part in parts]))
 
 
 def _shuffled_design(design: Design) -> Design | None:
-    """The design with shuffled labels; None where a fold gets one class only, or `published`.
+    """Return the design with shuffled labels.
 
-    Its probes are not calibrated: a slope would have to be learned from logits that know nothing.
-    The shift to balanced classes stays: folds differ in their shares of a label that they were not
-    cut by, and their complements differ the other way, so that scores of all folds together would
-    rank the samples backwards.
+    Return None if a fold gets one class only, or if scoring is not `calibrated`. The probes are not
+    calibrated, since a slope would be fitted to uninformative logits. The shift to balanced classes
+    stays: folds were not cut by the shuffled label and differ in its shares, and their complements
+    differ the other way, so that pooled scores of all folds would rank the samples backwards.
     """
     if design.settings.scoring != "calibrated":
         return None
@@ -279,8 +284,11 @@ def _shuffled_design(design: Design) -> Design | None:
 def _offset_refit(
     fitted: Fitted, s: np.ndarray, design: Design, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [layers, rows] with an offset fitted anew to the other folds, and offsets [rows of all
-    layers], float32."""
+    """Refit the offset to the other folds.
+
+    Returns:
+        Scores [layers, rows], and offsets [rows of all layers], float32.
+    """
     fold, z = design.fold[places], design.z[places]
     s = s.astype(np.float32).astype(np.float64)  # as the table holds them
     more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
@@ -296,7 +304,7 @@ def _table(
     fitted: Fitted,
     s: np.ndarray,
 ) -> pd.DataFrame:
-    """The rows of one condition and probe, of scores [layers, rows] of the samples at `places`."""
+    """Make the rows of one condition and probe, from scores [layers, rows] of the `places`."""
     fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
     columns = {
         "id": np.tile(design.ids[places], layers),

@@ -1,7 +1,7 @@
 """A cell's tables as data and in sentences, for the report and `anchorscope show`.
 
-The sentences are in `resources/report/cell.txt`, those on claims in `claims.txt` here. How numbers
-are written is decided here, for all templates.
+The sentences are in `resources/report/cell.txt`, and those on claims in `claims.txt` here. This
+module formats the numbers of all templates.
 """
 
 import textwrap
@@ -28,12 +28,12 @@ RESOURCES = HERE.parents[1] / "resources" / "report"
 TABLES = {"curve": ""} | {
     name: f".{name}" for name in ("controls", "contrasts", "crossing", "claims")
 }
-"""Tables that a summary reads, with the ends of their names."""
+"""Tables that a summary reads, with the ends of their file names."""
 ENDS = ("value", "low", "high")
 Interval = Mapping[str, float | None]
 """A number with its interval: `value`, `low` and `high`, None where not measured."""
 Summary = Mapping[str, Any]
-"""A cell, as `summary` gives it."""
+"""The summary of a cell, as `summary` returns it."""
 
 
 def summary(
@@ -47,17 +47,19 @@ def summary(
 ) -> dict[str, Any]:
     """Return the main numbers of a cell; shares are fractions, ΔP percentage points.
 
-    Claims score each sample at the layer of its fold. All other numbers are those of the headline
-    layer.
+    Claims score each sample at the layer of its fold. All other numbers are at the headline layer.
 
     Args:
+        config: The config of the run.
+        model: Key of the model.
+        dataset: Key of the dataset.
         readout: `<site>/<position>`, by default the first of the config that was measured.
         figure: The figure whose tables are read, where p is corrected for the figure's cells. By
-            default the cell's own tables.
-        files: config files, which the command in an error names.
+            default the cell's own tables are read.
+        files: Config files, which the command in an error names.
 
     Raises:
-        AnchorscopeError: the cell is not built, or not with this read-out.
+        AnchorscopeError: The cell is not built, or not with this read-out.
     """
     stem = (
         f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
@@ -76,10 +78,11 @@ def summary(
 
 
 def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any]:
-    """Return what `summary` says of a cell at a read-out, from its tables alone.
+    """Return the part of `summary` that follows from a cell's tables, at one read-out.
 
     Args:
-        tables: Those of `TABLES`, with the rows of the cell.
+        tables: The tables `TABLES`, with the rows of the cell.
+        readout: The read-out, `<site>/<position>`.
 
     Raises:
         AnchorscopeError: The read-out was not measured.
@@ -124,23 +127,23 @@ def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
 
 
 def _of_cell(table: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
-    """The rows of a cell, of its own table or of a figure's."""
+    """Return the rows of a cell from its own table or from a figure's."""
     if "model" not in table:
         return table
     return table[(table["model"] == model) & (table["dataset"] == dataset)]
 
 
 def _number(value: Any, factor: float = 1) -> float | None:
-    """A number that JSON can hold."""
+    """Return a number that JSON can hold."""
     return None if pd.isna(value) else float(value) / factor
 
 
 def _interval(
     row: Mapping[Any, Any], value: str, ends: str = "", factor: float = 1
 ) -> dict[str, float | None]:
-    """The number in a column with its interval, divided by a factor.
+    """Return the number in a column with its interval, divided by a factor.
 
-    `ends`: what the columns of the interval begin with, if not with the column's name.
+    `ends` is the prefix of the interval's columns, by default the column's name.
     """
     columns = (value, *(f"{ends or value}_{end}" for end in ENDS[1:]))
     return {name: _number(row[one], factor) for name, one in zip(ENDS, columns, strict=True)}
@@ -162,9 +165,9 @@ def _claims(claims: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
-    """Return the shares that flip under the knockout, behind the own and the partner's question.
+    """Return the shares that flip under the knockout, with the own and the partner's question.
 
-    `partner` is None where no answers were swapped. Each share has its own number of samples.
+    `partner` is None if no answers were swapped. Each share has its own number of samples.
     """
     everyone = curve[curve["anchor"] == "all"].set_index("condition")["n"]
     return {
@@ -176,9 +179,9 @@ def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
 
 
 def _published(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
-    """Return the shares of flips under the knockout and under random tokens, of one layer.
+    """Return the shares of flips under the knockout and under random tokens, at one layer.
 
-    Both are of the samples where as many random tokens were blocked. None where not measured.
+    Both are over the samples with as many random tokens blocked. None if not measured.
     """
     shares = contrasts[(contrasts["quantity"] == "share") & (contrasts["contrast"] == PUBLISHED)]
     if shares.empty:
@@ -189,7 +192,7 @@ def _published(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
 
 
 def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
-    """Return what swapping answers shows at one layer; None where no answers were swapped."""
+    """Return what swapping answers shows at one layer; None if no answers were swapped."""
     if here.empty:
         return None
     rows = {row["quantity"]: row for row in here.to_dict("records")}
@@ -205,7 +208,7 @@ def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:
-    """ΔP of both groups of the knockout; None where a group has too few samples."""
+    """Return ΔP of both groups of the knockout; None for a group with too few samples."""
     large = (curve["condition"] == "knockout") & ~true(curve["thin"])
     groups = curve[large].dropna(subset="delta_p")
     groups = groups[groups["anchor"].isin(ANCHORS)]
@@ -216,14 +219,14 @@ def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:
 
 
 def figures(value: float, digits: int = 0) -> str:
-    """A number as it is written: `−12.3`, `1,024`; never a negative zero."""
+    """Format a number, such as `−12.3` or `1,024`; never as a negative zero."""
     text = f"{value:,.{digits}f}"
     is_zero = not float(text.replace(",", ""))
     return text.removeprefix("-") if is_zero else text.replace("-", "−")
 
 
 def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
-    """A number with its interval: `0.08 [0.04, 0.12]`, `97 % [93, 99]`."""
+    """Format a number with its interval, such as `0.08 [0.04, 0.12]` or `97 % [93, 99]`."""
     value, low, high = (
         (_number(interval[name]) for name in ENDS) if interval else (None, None, None)
     )
@@ -236,17 +239,17 @@ def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: st
 
 
 def p_value(p: float) -> str:
-    """`p = 0.035`, `p < 0.001`."""
+    """Format p, such as `p = 0.035` or `p < 0.001`."""
     return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
 def sentence(text: str) -> str:
-    """A text that begins with a capital letter."""
+    """Capitalise the first letter of a text."""
     return text[:1].upper() + text[1:]
 
 
 def templates(*, autoescape: bool) -> Environment:
-    """The report's templates, with filters that write numbers."""
+    """Return the report's templates, with the filters that format numbers."""
     environment = Environment(
         loader=FileSystemLoader([HERE, RESOURCES]),
         autoescape=autoescape,
@@ -261,7 +264,7 @@ def templates(*, autoescape: bool) -> Environment:
 
 
 def text(summary: Summary) -> str:
-    """A cell, from `summary`, as a screen of lines."""
+    """Format a cell's `summary` as lines of text for one screen."""
     layer = f"headline layer {summary['headline_layer']} of 0-{summary['layers'] - 1}"
     cell = f"{summary['model']} on {summary['dataset']}"
     lines = [f"{cell}, read-out {summary['readout']}, {layer}\n"]

@@ -1,7 +1,7 @@
 """The methods paragraph of a figure, its table of claims, and its references.
 
-The words are in `methods.txt`, the entries in `resources/report/references.bib`. Claims are those
-of the figure's table of claims. Paths and digests are in the provenance of the tables.
+The words are in `methods.txt`, the entries in `resources/report/references.bib`. Claims come from
+the figure's table of claims. Paths and digests are in the provenance of the tables.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ OF_DATASET = {
     "hotpotqa/hotpot_qa": ("yang2018hotpotqa",),
     "google-research-datasets/nq_open": ("kwiatkowski2019nq", "lee2019nqopen"),
 }
-"""Dataset of the hub → the keys of its references."""
+"""Dataset of the hub → keys of its references."""
 OF_MODEL = {
     r"meta-llama/(Meta-)?Llama-3": "grattafiori2024llama3",
     r"mistralai/Mistral-7B": "jiang2023mistral",
     r"Qwen/Qwen3": "yang2025qwen3",
     r"HuggingFaceTB/SmolLM2": "allal2025smollm2",
 }
-"""How the name of a model of the hub begins → the key of its reference."""
+"""Pattern at the start of a hub model's name → key of its reference."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a methods text names.
+    """Names in a methods text.
 
     Attributes:
-        title: Its heading.
+        title: Heading of the text.
         models: Labels of the models.
         datasets: Labels of the datasets.
         given: Labels of datasets that bring answers of their own.
@@ -58,7 +58,8 @@ class About:
 def text(config: Config, figure: str) -> str:
     """Return the figure's methods, its claims, and what is not claimed, in Markdown.
 
-    Raises AnchorscopeError: a table of the figure is not there, or not of its read-out.
+    Raises:
+        AnchorscopeError: A table of the figure does not exist, or has another read-out.
     """
     readout = config.figures[figure].readout
     cells = [
@@ -109,7 +110,7 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
 
 
 def references(config: Config, figure: str) -> str:
-    """The references of what the figure used, in BibTeX; what has none is named."""
+    """Return the BibTeX references of a figure, and name what has no known reference."""
     entries, chosen = dict(_entries()), list(ALWAYS)
     unknown = []
     for key in config.figures[figure].datasets:
@@ -131,7 +132,7 @@ def references(config: Config, figure: str) -> str:
 
 
 def _entries() -> Iterator[tuple[str, str]]:
-    """Key and text of every entry of `REFERENCES`."""
+    """Yield the key and text of every entry of `REFERENCES`."""
     for entry in re.split(r"^(?=@)", REFERENCES.read_text(encoding="utf-8"), flags=re.M):
         if found := re.match(r"@\w+\{([^,]+),", entry):
             yield found[1], entry.strip() + "\n"

@@ -1,6 +1,6 @@
 """The report of a run: one HTML page that is understood without the paper and works offline.
 
-The words and the layout are in the templates of `resources/report/`; here is what fills them.
+The words and the layout are in the templates of `resources/report/`. This module fills them.
 """
 
 import base64
@@ -33,11 +33,11 @@ from anchorscope.workflow.paths import TABLES
 from anchorscope.workflow.pictures import pictures
 
 MOST = 10_000_000
-"""A page has fewer bytes."""
+"""A page has fewer bytes than this."""
 PICTURES = 4_500_000
 """Most bytes of embedded pictures; the others are linked."""
 CAPS = (200, 100, 50, 25, 10, 1)
-"""Most samples of a cell on the page; fewer are tried if the page would get too large."""
+"""Most samples of a cell on the page; the next number is tried if the page would be too large."""
 DETECTORS = (
     "How likely each answer is wrong by several methods, each tried on answers that it was not "
     "fitted to; see docs/detectors.md."
@@ -45,14 +45,14 @@ DETECTORS = (
 
 
 def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
-    """The page of a finished run, and facts about the page for its provenance.
+    """Build the page of a finished run, and facts about the page for its provenance.
 
-    It shows the config's targets from the products under its root. `options` are those that the run
-    was called with; the page's commands repeat them.
+    The page shows the config's targets from the products under its root. `options` are the run's
+    command-line options, which the page's commands repeat.
 
     Raises:
-        AnchorscopeError: products that do not belong together, or more of them than fit a page.
-        FileNotFoundError: a target's products are not built.
+        AnchorscopeError: Products do not belong together, or are too many for a page.
+        FileNotFoundError: A target's products are not built.
     """
     cells = [
         summary(config, model, dataset, readout=readout, figure=figure)
@@ -73,7 +73,7 @@ def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
 
 
 def _environment() -> Environment:
-    """Jinja with autoescape: whatever a model, a dataset or a user wrote becomes text."""
+    """Return Jinja with autoescape, so that text of a model, dataset or user stays text."""
     environment = templates(autoescape=True)
     environment.filters |= {"span": span}
     environment.tests["known"] = lambda value: not pd.isna(value) and value != ""
@@ -90,7 +90,7 @@ def _environment() -> Environment:
 
 
 def _content(config: Config, cells: Sequence[Summary], options: str) -> dict[str, Any]:
-    """What the templates show, without the samples."""
+    """Return the content of the templates, without the samples."""
     root = Path(config.root)
     models = {key: entry.label for key, entry in config.models.items()}
     datasets = {key: entry.label for key, entry in config.datasets.items()}
@@ -127,7 +127,7 @@ def _claims(config: Config, figure: str) -> list[dict[Any, Any]]:
 
 
 def _detection(config: Config, figure: str) -> list[str]:
-    """What was found of detection, in words; nothing where it was not run."""
+    """Return the results of detection in sentences; none if it was not run."""
     root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
     names = ("detection", "detection-reads", "transfer")
     paths = [root / "tables" / f"{figure}.{name}.csv" for name in names]
@@ -139,9 +139,9 @@ def _detection(config: Config, figure: str) -> list[str]:
 
 
 def _pictures(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
-    """Every picture of the targets and the calibration's that was drawn.
+    """Return every picture of the targets and of the calibration that was drawn.
 
-    The first are embedded (`svg`, base64) as long as there is room; of the others `svg` is empty.
+    The first are embedded (`svg`, base64) as long as there is room. `svg` is empty for the others.
     """
     drawn, room = [], PICTURES
     for picture in _views(config, cells):
@@ -157,7 +157,7 @@ def _pictures(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
 
 
 def _views(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:
-    """Every picture that there can be: its figure and view, and what is said below it."""
+    """Return every possible picture: its figure, its view, and the text below it."""
     sizes = {(cell["model"], cell["dataset"]): cell["n"] for cell in cells}
     readouts = {name: name.replace("/", "-") for name in config.readouts}
     shown_at = {view: name for name, view in readouts.items()}

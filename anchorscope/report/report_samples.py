@@ -14,7 +14,7 @@ from anchorscope.report.cell_summary import Summary
 from anchorscope.storage.files import read_parquet
 
 LONGEST = 1200
-"""Characters of a text that are shown."""
+"""Most characters of a text on the page."""
 MOST_GOLDS = 12
 COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
@@ -22,11 +22,11 @@ COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inne
 def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any]]:
     """Return at most `cap` samples of a cell, chosen evenly over group × label, deepest ΔP first.
 
-    `question` and `answer` are pieces of the texts, of which every second is marked (E_Q, E_A).
-    `p` and `p_knockout` are the probabilities that the answer is wrong, at the headline layer.
+    `question` and `answer` are pieces of the texts. Every second piece is marked (E_Q, E_A). `p`
+    and `p_knockout` are the probabilities that the answer is wrong, at the headline layer.
 
     Raises:
-        AnchorscopeError: the tables are not of the same samples.
+        AnchorscopeError: The tables are not of the same samples.
     """
     model, dataset = summary["model"], summary["dataset"]
     answering = config.models[model].answers_of or model
@@ -60,7 +60,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
-    """At most `most` places, evenly over the groups; of a small group all."""
+    """Choose at most `most` places, evenly over the groups; all of a small group."""
     order = np.random.default_rng(seed).permutation(len(groups))
     places = pd.DataFrame({"group": [groups[i] for i in order], "place": order})
     places["turn"] = places.groupby("group").cumcount()
@@ -69,9 +69,9 @@ def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
 
 
 def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """The text in pieces, every second of them inside a span.
+    """Split a text into pieces, every second of them inside a span.
 
-    Of a long text the beginning, and how many characters are left out.
+    A long text is cut off, with the number of characters left out.
     """
     beginning, parts, at = text[:LONGEST], [], 0
     for start, end in sorted(spans):
@@ -84,7 +84,7 @@ def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _scores(path: str, readout: str) -> pd.DataFrame:
-    """Read the scores that are shown; the other rows of the file, often many, are not read."""
+    """Read only the scores that are shown, since the file often has many more rows."""
     filters = [
         ("readout", "==", readout),
         ("probe", "==", "clean"),
@@ -113,7 +113,7 @@ def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
 
 
 def _answer_span(answer: str, anchor: str, question: str) -> list[tuple[int, int]]:
-    """Where E_A stands in the answer: where the finder finds it, else where its text first is."""
+    """Locate E_A in the answer with the finder, or else at the first occurrence of its text."""
     found = answer_anchors.locate(answer, question)
     if found and answer[found.start : found.end] == anchor:
         return [(found.start, found.end)]

@@ -15,7 +15,7 @@ from anchorscope.storage.counts import COPIED, UNSURE
 from anchorscope.storage.files import read_json
 from anchorscope.storage.records import funnel as funnel_of
 
-# rule of a stage → what its samples are called
+# rule of a stage → name of its samples
 STAGES = {
     "dataset": "questions", "prompts": "prompts", "answers": "answers",
     "activations": "measured", "scores": "scored",
@@ -28,7 +28,7 @@ NOTED = {
     UNSURE: "answers whose exact tokens the finder is not sure of",
     COPIED: "answers copied from a worked example",
 }
-"""Note on answers that stayed → what the report calls it."""
+"""Note on answers that stayed → its name in the report."""
 RUNNING_ORDER = (
     "dataset", "train", "model", "prompts", "answers", "activations", "scores",
     "delta_p", "table", "picture", "truth", "calibration",
@@ -36,7 +36,7 @@ RUNNING_ORDER = (
 
 
 def cells(config: Config) -> dict[tuple[str, str, str], str]:
-    """(model, dataset, read-out) of every cell of the targets → the first that shows it."""
+    """Map (model, dataset, read-out) of each cell of the targets to the first that shows it."""
     named: dict[tuple[str, str, str], str] = {}
     for figure in config.targets:
         for model, dataset in config.cells(figure):
@@ -45,7 +45,7 @@ def cells(config: Config) -> dict[tuple[str, str, str], str]:
 
 
 def resolved(config: Config) -> dict[str, Any]:
-    """The settings of a run as plain data, with the catalogue entries that it uses."""
+    """Return the settings of a run as plain data, with the catalogue entries that it uses."""
     used = list(cells(config))
     settings = config.model_dump(mode="json", exclude={"calibration"})
     kept = {
@@ -59,7 +59,7 @@ def resolved(config: Config) -> dict[str, Any]:
 
 
 def of_figure(config: Config, figure: str) -> dict[str, Any]:
-    """Those of one figure that its numbers or its words depend on."""
+    """Return the settings that one figure's numbers or words depend on."""
     settings = resolved(config.model_copy(update={"targets": [figure]}))
     entries = {key: _without(entry, OF_JOBS) for key, entry in settings["models"].items()}
     return _without(settings, OF_JOBS) | {"models": entries}
@@ -70,7 +70,7 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]
 
 
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
-    """The options that a run was called with: files of `--configfile`, keys of `--config`."""
+    """Return a run's command-line options: files of `--configfile`, keys of `--config`."""
     folder = Path.cwd()
     paths = [
         path.relative_to(folder) if path.is_relative_to(folder) else path
@@ -86,19 +86,19 @@ def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
 
 
 def _on_command_line(value: Any) -> str:
-    """A value as Snakemake's command line reads it: True and False, nothing for null."""
+    """Format a value for Snakemake's command line: True and False, nothing for null."""
     if value is None or isinstance(value, (str, bool)):
         return "" if value is None else str(value)
     return json.dumps(value, default=str)
 
 
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
-    """Where the samples of a cell went.
+    """Count the samples of a cell at each stage.
 
-    `rows` are those of the dataset; `kept` is stage → samples left after it, empty without a
-    provenance; `dropped` are (stage, reason, how many), each sample at the stage that lost it;
-    `noted` is what else there is to say of rows that stayed → how many. The last stage kept `rows`
-    less all dropped.
+    `rows` counts the dataset's rows. `kept` maps each stage to the samples left after it, and is
+    empty without a provenance. `dropped` holds (stage, reason, count), each sample at the stage
+    that lost it. `noted` maps other notes on rows that stayed to their counts. The last stage kept
+    `rows` less all dropped.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     records = funnel_of(product) if provenance.beside(product).is_file() else []
@@ -121,7 +121,7 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
 
 
 def model_facts(config: Config, model: str) -> dict[str, str]:
-    """A model's facts: where it comes from, and which version of it."""
+    """Return a model's source and version."""
     entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
     record = read_json(path) if path.is_file() else {}
     trained = f"trained from its recipe ({entry.train.architecture})" if entry.train else ""
@@ -139,7 +139,7 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
 
 
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
-    """A dataset's facts: where it comes from, and which version of it."""
+    """Return a dataset's source and version."""
     entry = config.datasets[dataset]
     product = Path(config.results) / "data" / f"{dataset}.parquet"
     record = provenance.read(product) if provenance.beside(product).is_file() else {}
@@ -157,10 +157,11 @@ def _source(entry: Model | Dataset) -> str:
 
 
 def timings(root: str | Path) -> list[dict[Any, Any]]:
-    """How long the jobs under a root took, from Snakemake's benchmarks.
+    """Sum the run times of the jobs under a root, from Snakemake's benchmarks.
 
-    A record for each stage, in running order: stage, jobs, seconds (of all jobs), longest
-    (seconds), longest_job, memory_mb (largest resident set; NaN where not known).
+    Returns:
+        A record per stage, in running order: stage, jobs, seconds (of all jobs), longest
+        (seconds), longest_job, memory_mb (largest resident set; NaN if not known).
     """
     folder, jobs = Path(root) / "benchmarks", []
     # Jobs that crashed leave empty files.

@@ -1,4 +1,4 @@
-"""Where products lie: functions of the wildcards that the rules take as their inputs."""
+"""Paths of products, as functions of the wildcards that the rules take as their inputs."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -22,15 +22,17 @@ from anchorscope.workflow.pictures import pictures
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 BESIDE = ("contrasts", "controls", "crossing", "claims")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
-"""Tables of a cell, and of a figure, with the ends of their names."""
+"""Table of a cell or a figure → the end of its file name."""
 
 
 class Paths:
-    """Where the products of a run lie; `project` is the folder of the Snakefile."""
+    """The paths of a run's products."""
 
     def __init__(self, config: RunConfig, project: str | Path) -> None:
+        """Take the settings of a run; `project` is the Snakefile's folder."""
         self.config, self.project = config, str(project)
-        # Data and models, which all runs share; and all else, which `limit` changes.
+        # `results` holds data and models, which all runs share. `root` holds the rest, which
+        # `limit` changes.
         self.results, self.root = config.results, config.root
         self.resources = os.path.join(self.project, "resources")
         self.studies = studies.of(config)
@@ -39,12 +41,15 @@ class Paths:
         self.views = pictures(self.readouts)
 
     def study(self, wildcards: Any) -> RunConfig:
-        """The settings that hold under a root."""
+        """Return the settings of the study under a root."""
         return self.studies[wildcards.root].config
 
     def of_cell(self, root: str, stage: str, model: str, dataset: str, end: str = "") -> str:
-        """A stage's product of a cell: in its study's root, or in the main one where the study does
-        not change it; prompts and answers of the model that `answers_of` names."""
+        """Return the path of a stage's product for one cell.
+
+        The product lies in the study's root, or in the main root if the study does not change the
+        stage. Prompts and answers belong to the model that `answers_of` names.
+        """
         home = root if self.studies[root].owns(stage) else self.root
         if stage in ("prompts", "answers"):
             model = self.config.models[model].answers_of or model
@@ -53,43 +58,47 @@ class Paths:
     def of_cells(
         self, root: str, stage: str, cells: Iterable[tuple[str, str]], end: str = ""
     ) -> list[str]:
-        """The same of each cell, (model, dataset)."""
+        """Return the paths of a stage's product for some cells, (model, dataset)."""
         return [self.of_cell(root, stage, model, dataset, end) for model, dataset in cells]
 
     def product(self, stage: str, end: str = "") -> Callable[[Any], str]:
-        """The same of the cell that the wildcards name."""
+        """Return a function from wildcards to the path of a stage's product for their cell."""
         return lambda w: self.of_cell(w.root, stage, w.model, w.dataset, end)
 
     def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """Of every cell of a figure."""
+        """Return a function from wildcards to the paths of a product for all cells of a figure."""
         return lambda w: self.of_cells(self.root, stage, self.config.cells(w.figure), end)
 
     def of_targets(self, stage: str, end: str = ".parquet") -> list[str]:
-        """Of every cell of the targets."""
+        """Return the paths of a product for all cells of the targets."""
         return self.of_cells(self.root, stage, studies.shown_cells(self.config), end)
 
     def detected(self, wildcards: Any) -> str:
-        """The read-out of a cell's detector: the first measured at the closing token."""
+        """Return the read-out of a cell's detector: the first measured at the closing token."""
         final = [name for name in self.study(wildcards).readouts if name.endswith("/final")]
         return final[0] if final else "mlp/final"
 
     def of_calibration(
         self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
     ) -> list[str]:
-        """Of cells in the calibration's root; by default of those held against the truth."""
+        """Return the paths of a product in the calibration's root.
+
+        By default `cells` are those compared with the planted truth.
+        """
         chosen = self.config.calibrated() if cells is None else cells
         return self.of_cells(self.calibration, stage, chosen, end)
 
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
-        """Products that an experiment, named by the wildcards, needs; else nothing."""
+        """Return a function to the products that the wildcards' experiment needs, if any."""
         return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
 
     def truth_of_figure(self, wildcards: Any) -> list[str]:
-        """The planted truth of every cell of a figure.
+        """Return the paths of the planted truth for all cells of a figure.
 
-        Raises AnchorscopeError: nothing is known to be true of one of its models.
+        Raises:
+            AnchorscopeError: One of its models has no planted truth.
         """
         for name in self.config.figures[wildcards.figure].models:
             train = self.config.models[name].train
@@ -104,7 +113,7 @@ class Paths:
         return self.of_figure("truth", ".parquet")(wildcards)
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
-        """Experiment, model and dataset of all that `calibration-experiments` measures."""
+        """Return (experiment, model, dataset) of all that `calibration-experiments` measures."""
         return [
             (name, *cell)
             for name in registry.EXPERIMENTS
@@ -112,14 +121,14 @@ class Paths:
         ]
 
     def of_experiments(self) -> list[str]:
-        """The rows of each of `experiments_held`."""
+        """Return the paths of the rows of all `experiments_held`."""
         return [
             self.of_cell(self.calibration, f"experiments/{name}", model, dataset, ".parquet")
             for name, model, dataset in self.experiments_held()
         ]
 
     def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """A product of the model, on every dataset of the figure, that the wildcards name."""
+        """Return a function to a product's paths: the wildcards' model on the figure's datasets."""
         return lambda w: self.of_cells(
             self.root,
             stage,
@@ -128,19 +137,23 @@ class Paths:
         )
 
     def transfers(self, wildcards: Any) -> list[str]:
-        """What methods trained on one dataset are worth on others, of each model of a figure."""
+        """Return the transfer tables of a figure's models.
+
+        They hold how well methods trained on one dataset work on others.
+        """
         models = self.config.figures[wildcards.figure].models
         return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
 
     def detection_needs(self, need: DetectionNeed) -> bool:
-        """Whether some method of detection needs this.
+        """Return whether some method of detection needs this.
 
-        Raises AnchorscopeError: there is no such method.
+        Raises:
+            AnchorscopeError: There is no such method.
         """
         return any(need in method.needs for method in named(self.config.detection.methods))
 
     def given_scores(self, wildcards: Any) -> list[str]:
-        """The files of scores that are given for a cell; those that are not there, too."""
+        """Return the files of scores that the user gives for a cell, also missing ones."""
         return [
             one.file
             for one in self.config.detection.scores
@@ -148,20 +161,21 @@ class Paths:
         ]
 
     def pictures(self, stem: str) -> list[str]:
+        """Return the files of a picture, one per format."""
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
     def texts(self, figure: str) -> list[str]:
-        """What a paper says of a figure, and its references."""
+        """Return the files of a figure's methods text and its references."""
         return [f"{self.root}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
 
     def views_of(self, figure: str) -> list[str]:
-        """The pictures beside a figure: its evidence, and every other read-out."""
+        """Return the pictures beside a figure: its evidence, and all other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
     def shown(self) -> list[str]:
-        """Every picture and table of the figures, as far as a user asks for one by its path."""
+        """Return every picture and table of the figures that a user may ask for by path."""
         figures = self.config.figures
         drawn = [f"{figure}.{view}".rstrip(".") for figure in figures for view in self.views]
         tables = [f"{figure}{end}" for figure in figures for end in TABLES.values()]
@@ -171,16 +185,16 @@ class Paths:
         ]
 
     def picture(self, wildcards: Any) -> View:
-        """The picture that the wildcards name: `view` is a dot and its view, or nothing."""
+        """Return the picture that the wildcards name; `view` is empty, or a dot and a view."""
         return self.views[wildcards.view.removeprefix(".")]
 
     def drawn(self, wildcards: Any) -> list[str]:
-        """The tables that are read for a picture."""
+        """Return the tables that a picture reads."""
         ends = [f".{end}" if end else "" for end in self.picture(wildcards).inputs]
         return [f"{self.root}/tables/{wildcards.figure}{end}.csv" for end in ends]
 
     def local_rows(self, wildcards: Any) -> list[str]:
-        """Files of a dataset's own rows; one that is not there is the script's to report."""
+        """Return the files of a dataset's own rows; the script reports a missing one."""
         source = self.config.local_of(wildcards.dataset)
         entry = self.config.datasets[wildcards.dataset]
         if not source or not os.path.exists(source):
@@ -196,24 +210,27 @@ class Paths:
         return _state_of([*self.local_rows(wildcards), *self.few_shot_file(wildcards)])
 
     def model_on_disk(self, wildcards: Any) -> str | None:
-        """Hash the files of a local model, see `files.state_of`; of a trained one its recipe."""
+        """Hash a local model's files, see `files.state_of`; for a trained model, its recipe."""
         entry = self.config.models[wildcards.model]
         if entry.local:
             return _state_of(parts(entry.local))
         return self.config.recipe_hash(wildcards.model) if entry.train else None
 
     def scores_on_disk(self, wildcards: Any) -> str | None:
-        """Hash the files of scores that are given for a cell, see `files.state_of`."""
+        """Hash the files of scores that the user gives for a cell, see `files.state_of`."""
         return _state_of(self.given_scores(wildcards))
 
     def few_shot_file(self, wildcards: Any) -> list[str]:
-        """A file of examples, from here on or from the project's folder."""
+        """Return the file of examples, in this folder or in the project's folder."""
         name = self.config.datasets[wildcards.dataset].few_shot.file
         places = [name, os.path.join(self.project, name)] if name else []
         return [path for path in places if os.path.exists(path)][:1]
 
     def checkpoint(self, wildcards: Any) -> str | list[str]:
-        """The folder trained here, or shipped with the present recipe; or files."""
+        """Return the folder of a trained model, or the files of a local one.
+
+        A trained model is the one trained here, or else the shipped one of the present recipe.
+        """
         model = wildcards.model
         entry = self.config.models[model]
         if not entry.train:
@@ -223,39 +240,39 @@ class Paths:
         return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
 
     def template(self, wildcards: Any) -> list[str]:
-        """The model whose chat template the prompts need, if they do."""
+        """Return the record of the model whose chat template the prompts need, if any."""
         style = style_of(self.config.models[wildcards.model].prompt)
         return [f"{self.results}/models/{wildcards.model}.json"] if style.templated else []
 
     def built(self, end: str) -> list[str]:
-        """Tables of the figures that are there."""
+        """Return the figures' tables that exist."""
         paths = [f"{self.root}/tables/{figure}{end}" for figure in self.config.figures]
         return [path for path in paths if os.path.exists(path)]
 
     def beside(self, *names: str) -> dict[str, str]:
-        """Products of other targets that are there, with their content: shown, never made."""
+        """Map existing products of other targets to a digest; they are shown but never made."""
         paths = [os.path.join(self.root, name) for name in names]
         return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
 
     @property
     def figure_page(self) -> str:
-        """The page around a figure, by its content: a path would hold the clone's place."""
+        """The digest of the page around a figure; a path would depend on the clone's place."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property
     def words(self) -> list[str]:
-        """The templates of what is said of claims and methods."""
+        """The templates of the sentences on claims and methods."""
         folder = Path(self.project, "anchorscope/report")
         return [str(folder / name) for name in ("claims.txt", "methods.txt")]
 
     @property
     def methods_words(self) -> str:
-        """What a paper says of any figure, and the references, by their content."""
+        """The digest of the templates and the references of a figure's methods text."""
         return digest([*self.words, Path(self.resources, "report/references.bib")])[:12]
 
 
 def _state_of(files: Sequence[str | Path]) -> str | None:
-    """Hash files; None if there are none, or one cannot be read, which the job reports."""
+    """Hash files; None if there are none, or if one cannot be read (the job reports it)."""
     try:
         return state_of(files) if files else None
     except OSError:

@@ -1,6 +1,6 @@
-"""The pictures of a figure, by what stands behind its name: what each draws, and how.
+"""The pictures of a figure by their view, the suffix of their file name.
 
-Read whenever Snakemake starts, so what draws is imported when a picture is drawn.
+Snakemake reads this module at every start, so drawing code is imported only when it draws.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,14 @@ EVIDENCE = View(
 )
 """The picture of the main run beside the figure itself."""
 READOUTS = View("ΔP at every read-out", "figures.figure_main:readouts_chart", ("",))
-"""The same of several read-outs."""
+"""The figure at several read-outs."""
 
 
 def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
-    """View → picture; the figure's own is the empty one. `readouts` are those with a view."""
+    """Map each view to its picture; the figure's own view is empty.
+
+    `readouts` maps each read-out that has a view to that view.
+    """
     found = {"": FIGURE, "evidence": EVIDENCE}
     if len(readouts) > 1:
         found["readouts"] = READOUTS
@@ -43,12 +46,14 @@ def draw(
     request: dict[str, Any],
     made: Mapping[str, Any],
 ) -> tuple[Any, Callable[[], Sequence[Any]]]:
-    """A picture's chart, and what gives all that its page can switch to.
+    """Draw a picture; return its chart and a function for all charts its page can switch to.
 
     Args:
-        tables: the picture's inputs, by what stands behind the figure's name in theirs.
-        request: the keywords of a chart.
-        made: the records of all products on the way to the first table.
+        view: The suffix of the picture's file name, empty for the figure itself.
+        picture: The picture to draw.
+        tables: The picture's inputs, by the suffix of their file names.
+        request: The keywords of a chart.
+        made: The records of all products on the way to the first table.
     """
     if picture.of_main_run:
         from anchorscope.figures.figure_records import model_notes, no_answer_note

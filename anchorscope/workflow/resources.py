@@ -25,15 +25,15 @@ from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.trials import Stage, Trial
 
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
-"""Kind of job → main memory in MB: of any job, per sample, and per GB of the checkpoint."""
+"""Kind of job → main memory in MB: per job, per sample, and per GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
-"""Minutes of any job, per sample, and per sample and GB of the checkpoint, on a slow GPU."""
+"""Minutes per job, per sample, and per sample and GB of the checkpoint, on a slow GPU."""
 MARGIN = 2
-"""How many times the measured time a job asks for: nodes differ, and share disks."""
+"""Factor between measured and requested time, since nodes differ and share disks."""
 SLOWER_ON_CPU = 1000
-"""How much longer the passes of a model take on a CPU."""
+"""Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
-"""Layers × width per GB of a model's GPUs, where its config.json is not on this machine."""
+"""Layers × width per GB of a model's GPUs, used if its config.json is not on this machine."""
 PROFILE = "slurm/config.yaml"
 
 
@@ -47,15 +47,15 @@ class Site(BaseModel):
     max_mem_gb: PositiveInt | None = None
 
     def partition_of(self, gpus: int) -> str | None:
-        """The partition of a job with this number of GPUs; None for the cluster's default."""
+        """Return the partition of a job with this many GPUs; None for the cluster's default."""
         return (self.gpu_partition or self.slurm_partition) if gpus else self.slurm_partition
 
 
 def site_of(default_resources: Mapping[str, Any] | None) -> Site:
-    """The user's lines of the profile, which Snakemake passes on as default resources.
+    """Read the user's lines of the profile, which Snakemake passes on as default resources.
 
     Raises:
-        AnchorscopeError: a limit is not a whole number.
+        AnchorscopeError: A limit is not a whole number.
     """
     raw = {name: getattr(v, "raw", v) for name, v in (default_resources or {}).items()}
     # Quotes keep Snakemake from evaluating a name.
@@ -79,7 +79,7 @@ class Jobs:
     trials: tuple[Trial, ...] = ()  # what the self-test measured
 
     def asks(self, kind: str, stage: Stage | None = None) -> dict[str, Callable[..., int]]:
-        """The resources `mem_mb` and `runtime` (minutes) of a kind of job.
+        """Return the resources `mem_mb` and `runtime` (minutes) of a kind of job.
 
         They grow with each attempt, up to the limits of the profile. `stage` is the stage of the
         main run whose time the self-test measures; None for other jobs.
@@ -99,7 +99,7 @@ class Jobs:
     def demand(
         self, kind: str, model: str, dataset: str, stage: Stage | None = None
     ) -> dict[str, int]:
-        """Main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
+        """Estimate main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
 
         The model's entry in the catalogue overrides both, except for `tables`.
         """
@@ -121,15 +121,15 @@ class Jobs:
         return {name: said.get(name) or amount for name, amount in estimate.items()}
 
     def _trial(self, model: str) -> Trial | None:
-        """What the self-test measured of a model on the GPU that its jobs ask for."""
+        """Return the self-test of a model on the GPU that its jobs ask for, if there is one."""
         if not self.site.gpu_type or self.config.models[model].resources.gpus != 1:
             return None
         return trials.of(self.trials, self.config, model, [self.site.gpu_type])
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
-        """The resources that say where a rule's jobs run.
+        """Return the resources that say where a rule's jobs run.
 
-        That is on the GPUs of their model, but on `most_gpus` at most.
+        Jobs run on the GPUs of their model, but on `most_gpus` at most.
         """
 
         def gpus(wildcards: Any) -> int:
@@ -147,9 +147,9 @@ class Jobs:
         }
 
     def cores(self, wildcards: Any) -> int:
-        """Threads of a job: four for a model on the CPU, else one.
+        """Return the threads of a job: four for a model on the CPU, else one.
 
-        The tiny models trained here gain nothing by more than one.
+        The tiny models trained here gain nothing from more than one.
         """
         entry = self.config.models[wildcards.model]
         # A job of a cluster has the GPUs that it asked for, so this machine's do not matter.
@@ -160,7 +160,7 @@ class Jobs:
 
 
 def samples(config: Config, dataset: str) -> int:
-    """The largest number of samples that a cell of this dataset can have."""
+    """Return the largest number of samples that a cell of this dataset can have."""
     world = config.datasets[dataset].world
     n = config.sample_size_of(dataset)
     if world:
@@ -170,7 +170,7 @@ def samples(config: Config, dataset: str) -> int:
 
 
 def weights_gb(config: Config, model: str) -> float:
-    """GB of a checkpoint in memory: by its files, or else the memory of the GPUs of its entry."""
+    """Return a checkpoint's GB in memory, from its files or else the GPU memory of its entry."""
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = 0
@@ -182,13 +182,13 @@ def weights_gb(config: Config, model: str) -> float:
 
 
 def trained(config: Config, model: str) -> Path:
-    """The folder of a model that the workflow trains: of this run, else as shipped."""
+    """Return the folder of a model that the workflow trains: of this run, else as shipped."""
     places = [Path(config.results, "models", model), Path("resources/models", model)]
     return next((place for place in places if place.is_dir()), places[0])
 
 
 def checkpoint(config: Config, model: str) -> Path | None:
-    """The folder of a model's checkpoint; None if it is not on this machine."""
+    """Return the folder of a model's checkpoint; None if it is not on this machine."""
     located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
     if located.is_file():
         return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
@@ -198,12 +198,12 @@ def checkpoint(config: Config, model: str) -> Path | None:
 
 
 def activation_bytes(config: Config, model: str, dataset: str) -> int:
-    """Bytes that the activations of a cell take on the disk, about.
+    """Estimate the bytes that the activations of a cell take on the disk.
 
-    Samples × conditions × read-outs × layers × width × bytes of a number.
+    The estimate is samples × conditions × read-outs × layers × width × bytes of a number.
 
     Raises:
-        AnchorscopeError: the model is on this machine, and cannot be measured.
+        AnchorscopeError: The model is on this machine, and cannot be measured.
     """
     measured = interventions.on(config.conditions.model_dump())
     passes = sum(not one.own_batch for one, _ in measured)
@@ -212,7 +212,7 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
 
 
 def _states(config: Config, model: str) -> int:
-    """Layers × width of a model, estimated where its shape is not known on this machine."""
+    """Return layers × width of a model, estimated if its shape is not known on this machine."""
     entry = config.models[model]
     if entry.train:
         return entry.train.layers * entry.train.width
@@ -223,12 +223,12 @@ def _states(config: Config, model: str) -> int:
 
 
 def shape(config: Config, model: str) -> Mapping[str, Any] | None:
-    """What config.json says of a model: that of its checkpoint here, else as published.
+    """Return a model's config.json from its checkpoint here, else as published.
 
-    None if neither is known.
+    Return None if neither is known.
 
     Raises:
-        AnchorscopeError: the checkpoint here has no config that can be read.
+        AnchorscopeError: The checkpoint here has no config that can be read.
     """
     folder = checkpoint(config, model)
     if folder and (folder / "config.json").is_file():

@@ -1,9 +1,9 @@
 """`make resume`: after a crash, end what is left of the last run, clear its lock, and go on.
 
-Snakemake's lock does not name its owner, so the owner is looked for among this machine's processes:
-any Snakemake, or job of one, that works in the same folder. A killed Snakemake also leaves its jobs
-in the cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. They would
-write the same files as the jobs that take their place, so they are found by the run's id and
+Snakemake's lock does not name its owner. The owner is therefore searched among this machine's
+processes: any Snakemake, or job of one, that works in the same folder. A killed Snakemake also
+leaves its jobs in the cluster's queue, and neither Snakemake nor its SLURM plugin finds them again.
+They would write the same files as the jobs that replace them, so they are found by the run's id and
 cancelled.
 """
 
@@ -26,7 +26,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 
 def orphans(folder: Path) -> list[str]:
-    """Ids of the jobs in SLURM's queue that earlier runs in `folder` submitted.
+    """Return the ids of the jobs in SLURM's queue that earlier runs in `folder` submitted.
 
     Raises:
         AnchorscopeError: SLURM does not answer.
@@ -78,7 +78,7 @@ def _still_there(jobs: list[str], what: str, folder: Path) -> AnchorscopeError:
 
 
 def _ask_slurm(*command: str) -> str:
-    """The output of a command of SLURM."""
+    """Run a command of SLURM and return its output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
@@ -89,9 +89,12 @@ def _ask_slurm(*command: str) -> str:
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
-    """Id → user of this machine's processes that run Snakemake, or a job of it, in `folder`.
+    """Find this machine's processes that run Snakemake, or a job of it, in `folder`.
 
-    Those that belong to the SLURM jobs `cancelled` are left out.
+    Processes that belong to the SLURM jobs `cancelled` are left out.
+
+    Returns:
+        Process id → user.
     """
     this = psutil.Process()
     ours = {process.pid for process in [this, *this.parents()]}
@@ -106,7 +109,7 @@ def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
 
 
 def _runs_in(process: psutil.Process, folder: Path) -> bool:
-    """Whether a process is Snakemake, or a job of it, working in `folder`."""
+    """Return whether a process is Snakemake, or a job of it, working in `folder`."""
     words = process.cmdline()
     runs = any(Path(word).name == "snakemake" or "/.snakemake/scripts/" in word for word in words)
     return runs and Path(process.cwd()).resolve() == folder.resolve()
@@ -123,7 +126,7 @@ def _still_running(
 
 
 def _making(pid: int) -> str:
-    """Say what a process makes, by the lock that it holds; nothing if it holds none."""
+    """Name the product that a process makes, by the lock it holds; nothing if it holds none."""
     with suppress(psutil.Error):
         for file in psutil.Process(pid).open_files():
             if product := locks.product_of(file.path):
@@ -135,18 +138,18 @@ def clear(folder: Path, arguments: list[str]) -> list[str]:
     """Cancel the last run's cluster jobs, unlock `folder`, and return the command that goes on.
 
     Args:
-        folder: where the run is.
-        arguments: Snakemake's.
+        folder: The folder of the run.
+        arguments: Snakemake's arguments.
 
     Raises:
-        AnchorscopeError: a run is still active here, or its jobs do not end.
+        AnchorscopeError: A run is still active here, or its jobs do not end.
     """
     if alive := owners(folder, orphans(folder)):
         raise _still_running(folder, alive, arguments)
     if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
     snakemake, arguments = [sys.executable, "-m", "snakemake"], arguments or ["--cores", "all"]
-    # In front of the arguments, which may end in `--` and targets.
+    # The options precede the arguments, which may end in `--` and targets.
     unlocked = subprocess.run([*snakemake, "--unlock", *arguments], cwd=folder)
     if unlocked.returncode:
         sys.exit(unlocked.returncode)  # Snakemake has said why
@@ -158,5 +161,5 @@ if __name__ == "__main__":
         goes_on = clear(Path.cwd(), sys.argv[1:])
     except AnchorscopeError as error:
         sys.exit(f"error: {error}")
-    # In place of this process, so that Ctrl-C reaches Snakemake alone.
+    # It replaces this process, so that Ctrl-C reaches Snakemake alone.
     os.execv(goes_on[0], goes_on)

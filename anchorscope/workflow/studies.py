@@ -25,23 +25,24 @@ TARGETS = (
     "all evidence detection detectors report calibration calibration-experiments null-controls"
     " reproduction retrain retrain-seeds".split()
 ) + list(registry.EXPERIMENTS)
-"""What Snakemake builds by name beside the figures."""
+"""Names that Snakemake builds beside the figures."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """One study."""
+    """One set of settings with its own root."""
 
     root: str  # the folder of its products
     config: RunConfig
     first: str = "prompts"  # the first stage whose products are its own
 
     def owns(self, stage: str) -> bool:
+        """Return whether the study makes a stage itself, not the main study."""
         return stage not in ORDER or ORDER[stage] >= ORDER[self.first]
 
     @property
     def partner_folds(self) -> list[Any] | None:
-        """What decides the folds, where a sample's partners are of its own."""
+        """The settings that decide the folds, if a sample's partners come from its own fold."""
         measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
         has_arms = any(one.role == "arm" for one, _ in measured)
         return [probe.folds, probe.disjoint] if has_arms else None
@@ -57,12 +58,12 @@ class StudyCell:
 
     @property
     def built(self) -> bool:
-        """Whether its last product is there; whether it is up to date, `snakemake -n` knows."""
+        """Whether its last product exists; only `snakemake -n` knows if it is up to date."""
         return Path(self.study.root, "delta_p", self.model, f"{self.dataset}.csv").is_file()
 
 
 def of(config: RunConfig) -> dict[str, Study]:
-    """Every study of a run, by its root; the main one first."""
+    """Return every study of a run by its root, the main one first."""
     return {study.root: study for study in (Study(config.root, config), _calibration(config))}
 
 
@@ -78,18 +79,19 @@ def _calibration(config: RunConfig) -> Study:
 
 
 def calibration_root(config: RunConfig) -> str:
+    """Return the root of the calibration study."""
     return f"{config.root}/calibration"
 
 
 def null_cells(config: RunConfig) -> list[tuple[str, str]]:
-    """(model, dataset) of the cells that must come out empty, by null control."""
+    """Return (model, dataset) of the null cells, where any finding is a false positive."""
     return [(null.model, null.dataset) for null in config.calibration.nulls.values()]
 
 
 def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[str, str]]:
-    """(model, dataset) of the cells held against the truth, and of those that must be empty.
+    """Return (model, dataset) of the cells compared with the truth, and of the null cells.
 
-    Those in which an experiment is measured: null cells only by experiments that follow the pair.
+    With an experiment, null cells are included only if the experiment follows the pair.
     """
     every = experiment is None or registry.EXPERIMENTS[experiment].follows_pair
     nulls = null_cells(config) if every else []
@@ -97,14 +99,15 @@ def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[s
 
 
 def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
-    """(model, dataset) of the cells of the targets' figures, once each."""
+    """Return (model, dataset) of the cells of the targets' figures, once each."""
     return list(dict.fromkeys(cell for figure in config.targets for cell in config.cells(figure)))
 
 
 def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
-    """The cells that a figure or another of `TARGETS` measures; some measure none.
+    """Return the cells that a figure or another of `TARGETS` measures; some measure none.
 
-    Raises AnchorscopeError: there is no such target.
+    Raises:
+        AnchorscopeError: There is no such target.
     """
     studies = of(config)
     main, calibration = Study(config.root, config), studies[calibration_root(config)]
@@ -122,7 +125,7 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
 
 
 def unknown(config: RunConfig, target: str, files: Iterable[str] = ()) -> AnchorscopeError:
-    """The error that a target is none, which names the nearest target, or of `files`."""
+    """Return the error for an unknown target, naming the nearest target or file of `files`."""
     names = [*config.figures, *TARGETS]
     targets = {name: name for name in names} | {Path(file).name: file for file in files}
     close = difflib.get_close_matches(Path(target).name, targets, n=1)
@@ -139,7 +142,7 @@ def unknown(config: RunConfig, target: str, files: Iterable[str] = ()) -> Anchor
 
 
 def check_targets(config: RunConfig, workflow: Any, files: Iterable[str]) -> None:
-    """Refuse a name on Snakemake's command line for which it would find no rule, see `unknown`."""
+    """Refuse a name on Snakemake's command line that no rule makes, see `unknown`."""
     from snakemake.cli import get_argument_parser
 
     if not (workflow.is_main_process and "snakemake" in sys.argv[0]):

@@ -1,6 +1,6 @@
-"""The CSV tables of the workflow: what makes those of each rule, from a job's inputs and settings.
+"""The CSV tables of the workflow: one function per rule, from a job's inputs and settings.
 
-What only some need is imported there: each job is a process of its own.
+Imports that only one function needs are inside it, since each job is a process of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
 
 
 def delta_p(job: Any) -> Made:
-    """One cell's curve, its paired contrasts, and the controls beside them."""
+    """Make one cell's curve, its paired contrasts, and the controls beside them."""
     given, chosen = job.input, job.params
     made = knockout.tables(
         read_parquet(given.scores),
@@ -38,7 +38,7 @@ def delta_p(job: Any) -> Made:
 
 
 def detection_cell(job: Any) -> Made:
-    """The tables of detection in one cell."""
+    """Make the tables of detection in one cell."""
     from anchorscope.detectors import cell_tables as detection
 
     given = job.input
@@ -53,7 +53,7 @@ def detection_cell(job: Any) -> Made:
 
 
 def joined(job: Any) -> Made:
-    """Tables of cells, joined into those of one figure."""
+    """Join tables of cells into those of one figure."""
     given = dict(job.input.items())
     first = next(iter(given.values()))
     check_settings(first)
@@ -62,7 +62,7 @@ def joined(job: Any) -> Made:
 
 
 def of_figure(job: Any) -> Made:
-    """The tables of a figure, p of the claims corrected for its cells."""
+    """Make the tables of a figure, with the claims' p corrected for its cells."""
     made, facts = joined(job)
     claims = crossing.corrected(made["claims"], job.params.level)
     curve = crossing.with_signal(made["curve"], claims)
@@ -70,7 +70,7 @@ def of_figure(job: Any) -> Made:
 
 
 def samples(job: Any) -> Made:
-    """Every sample of a figure's cells, at the headline layer of its read-out."""
+    """Make the table of all samples of a figure, at the headline layer of its read-out."""
     given, chosen = job.input, job.params
     frames = [
         per_sample.per_sample(read_parquet(scores), read_parquet(answers), [chosen.readout])
@@ -80,7 +80,7 @@ def samples(job: Any) -> Made:
 
 
 def experiment(job: Any) -> Made:
-    """The table of one experiment, of all cells of a figure."""
+    """Make the table of one experiment for all cells of a figure."""
     given, chosen = job.input, job.params
     check_settings(given.rows)
     kinds = [kind for kind in ("scores", "answers", "rows", "floors", "truth") if given[kind]]
@@ -103,7 +103,7 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
     "samples": samples,
     "experiment_table": experiment,
 }
-"""Rule → what makes its tables."""
+"""Rule → the function that makes its tables."""
 
 
 def _joined(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> pd.DataFrame:
@@ -111,6 +111,6 @@ def _joined(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> pd.DataFram
 
 
 def counts_by_cell(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> dict[str, Any]:
-    """What came in and was dropped, of the cells whose records say it."""
+    """Return the samples in and dropped, for cells whose records have them."""
     counted = zip(map("/".join, cells), map(provenance.counts_of, paths), strict=True)
     return {cell: counts for cell, counts in counted if counts}
