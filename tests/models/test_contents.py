@@ -17,9 +17,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoModelForSequenceClassification
 
 from anchorscope.cli import cli_check
+from anchorscope.config.sections import Model
 from anchorscope.models import contents, loading, matching
 from anchorscope.storage.errors import AnchorscopeError
 
+ENTRY = Model(local="model", prompt="plain")
 Weights = dict[str, torch.Tensor]
 QUERY = "model.layers.0.self_attn.q_proj"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
@@ -199,7 +201,7 @@ def test_what_the_model_does_not_take_is_refused_by_check_and_on_loading(
     folder: Path, adds: Callable[[Path], None], said: str
 ) -> None:
     adds(folder)
-    finding = cli_check.tried("model", "own", cli_check.checkpoint, folder, "plain")
+    finding = cli_check.tried("model", "own", cli_check.checkpoint, folder, ENTRY, "plain")
     assert finding.status == "error" and finding.do and finding.see
     assert re.search(said, f"{finding.what} {finding.do}"), finding
     with pytest.raises(AnchorscopeError) as caught:
@@ -238,7 +240,7 @@ def test_known_leftovers_change_nothing(
     checkpoint: Any, folder: Path, adds: Callable[[Path], None]
 ) -> None:
     adds(folder)
-    assert cli_check.checkpoint(folder, "plain") == str(folder)
+    assert cli_check.checkpoint(folder, ENTRY, "plain") == str(folder)
     ids = torch.arange(20, 30)[None]
     with torch.inference_mode():
         plain, found = (
@@ -268,7 +270,9 @@ def test_check_compares_the_tensors_of_every_family_by_their_headers(
 
 def test_pickled_weights_newer_than_those_read_are_named_by_check(folder: Path) -> None:
     chosen: Any = SimpleNamespace(
-        models={"own": SimpleNamespace(local=str(folder), train=None, prompt="plain")}
+        models={
+            "own": SimpleNamespace(local=str(folder), train=None, prompt="plain", names_prompt=True)
+        }
     )
     (folder / "pytorch_model.bin").touch()
     os.utime(folder / "pytorch_model.bin", (1, 1))

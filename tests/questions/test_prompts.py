@@ -117,7 +117,7 @@ def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_le
     alone = prompts.build(questions_asked, pool.assign(relation="r0"), **chat, examples=5)[0]
     assert [len(shown) for shown in alone["shown"]] == [5, 5, 5]  # its own, without others
     arounds = arounds_of(frame, questions_asked)
-    again = prompts.build(questions_asked, None, **chat, around=arounds)[0]
+    again = prompts.build(questions_asked, None, **chat, around=dict(arounds))[0]
     assert list(again["prompt"]) == list(frame["prompt"]), "a saved detector asks as it was asked"
     same = prompts.build(questions_asked, pool, style="few_shot", examples=5)[0]
     assert len(set(map(tuple, same["shown"]))) == 1

@@ -45,7 +45,7 @@ def cell(place: tuple[str, str], questions: pd.DataFrame) -> Measured:
         loaded.model,
         loaded.tokenizer,
         questions,
-        style=CONFIG.models[place[0]].prompt,
+        prompt=CONFIG.models[place[0]].prompt,
         readouts=[DEMO.readout],
         bootstrap={"draws": 20},
         probe={"refits": 0},

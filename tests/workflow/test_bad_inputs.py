@@ -270,7 +270,7 @@ def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(fresh, 
     line = len(text.splitlines()) + 3
     for added, target, said in (
         ("", "dmo", "did you mean `demo`?"),
-        ("", "demo.crosing.png", "did you mean `results/figures/demo.crossing.png`?"),
+        ("", "demo.evidnce.png", "did you mean `results/figures/demo.evidence.png`?"),
         ("", "results/tables/demo.crosing.csv", "mean `results/tables/demo.crossing.csv`?"),
         ("", "results/data/no-such.parquet", "figures are demo, "),
         ("probe:\n  folds: 3\n grid: [1]\n", "all", f"config.yaml, line {line}, column 2"),
