@@ -32,22 +32,6 @@ NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nu
 HELD = studies.held_cells(cfg)
 
 
-def taught(wildcards):
-    """The questions that a model learns; a recipe says all of a world, real rows may change."""
-    tables = {
-        f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
-        for name in cfg.models[wildcards.model].train.datasets
-    }
-    return [ancient(path) if world else path for path, world in tables.items()]
-
-
-def worlds_taught(wildcards):
-    """The worlds among them, by name, with their settings."""
-    names = cfg.models[wildcards.model].train.datasets
-    worlds = {name: cfg.datasets[name].world for name in names}
-    return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
-
-
 # A null world is a dataset whose rows are made here.
 ruleorder: null_world > dataset
 

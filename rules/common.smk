@@ -75,6 +75,22 @@ def passing(product):
     return product if cfg.keep_activations else temp(product)
 
 
+def taught(wildcards):
+    """Return the questions that a model learns. A recipe says all of a world; real rows may change."""
+    tables = {
+        f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
+        for name in cfg.models[wildcards.model].train.datasets
+    }
+    return [ancient(path) if world else path for path, world in tables.items()]
+
+
+def worlds_taught(wildcards):
+    """Return the worlds that a model learns, by name, with their settings."""
+    names = cfg.models[wildcards.model].train.datasets
+    worlds = {name: cfg.datasets[name].world for name in names}
+    return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
+
+
 def before_run():
     """What can be known to fail is said before the first job."""
     try:
