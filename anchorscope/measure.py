@@ -109,9 +109,10 @@ class Measured:
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
 
     def detector(self, readout: str | None = None) -> Detector:
-        """The detector of a read-out, by default the first, to score other answers with.
+        """Return the detector of a read-out, by default the first, to score other answers.
 
-        Raises AnchorscopeError: the read-out was not measured, or its probes are not calibrated.
+        Raises:
+            AnchorscopeError: The read-out was not measured, or its probes are not calibrated.
         """
         chosen = readout or next(iter(self.detectors), "")
         if chosen not in self.detectors:

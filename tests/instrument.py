@@ -21,10 +21,11 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 EXPERTS = ("qwen3_moe", "mixtral")
 """Families whose states depend, by rounding alone, on how many other tokens an expert is given."""
 BFLOAT16 = 0.15
-"""How far rounding may carry a state, as a share of its length; on a CPU it is 0.02 to 0.08."""
+"""Largest change of a state by rounding, as a share of its norm; 0.02 to 0.08 on a CPU."""
 REROUTED = 0.05
-"""Largest share of a mixture's states that rounding may carry further: it sends tokens to other
-experts. On a CPU it is 0.01 to 0.03, whatever the batches are."""
+"""Largest share of a mixture's states that may change more; 0.01 to 0.03 on a CPU.
+
+Rounding can send tokens to other experts."""
 
 
 def answers_table(tokenizer, texts=CORPUS, seed=0):

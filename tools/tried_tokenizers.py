@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from anchorscope.config import shapes
 from anchorscope.config.sections import Dataset
-from anchorscope.models import answers, families, vocabulary
+from anchorscope.models import answers, loading, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning
 from anchorscope.probes import fitting
@@ -49,12 +48,9 @@ TRIED = (
 
 def without_weights(model: str, folder: Path) -> Loaded:
     """Return one layer of a catalogue model on the device `meta`, with a tokenizer."""
-    config = AutoConfig.for_model(**shapes.config_of(model) | {"num_hidden_layers": 1})
-    with torch.device("meta"):
-        empty = AutoModelForCausalLM.from_config(config)
-    family = families.family_of(config.to_dict(), model)
-    window, device = families.window(config), torch.device("cpu")
-    return Loaded(empty, vocabulary.load(folder), family, window, device)
+    shape = shapes.config_of(model) | {"num_hidden_layers": 1}
+    empty = loading.build(shape, "float32", torch.device("meta"))
+    return replace(empty, tokenizer=vocabulary.load(folder), device=torch.device("cpu"))
 
 
 def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
-from anchorscope.experiments.crossing.claims import LEAST_PAIRS
 from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import contents, loading, vocabulary
@@ -179,7 +178,7 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
 
 
 def trials_here(config: Config, models: Iterable[str]) -> dict[str, trials.Trial]:
-    """What the self-test measured of models on the GPU, or the processor, of this machine."""
+    """Return the stored trial of each model that was tried on this machine's GPU or processor."""
     made = trials.read()
     cards = trials.cards() if made else []
     found = {name: trials.of(made, config, name, cards) for name in models}
@@ -309,10 +308,12 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     label = table.set_index("id")["label"]
     n = max(Counter(label[id_] for id_ in found).values(), default=0) // 2
     what = f"{name}: about {n:,} pairs can be swapped"
-    if n >= LEAST_PAIRS:
+    if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
     do = "give `relation`, or more rows; most claims cannot be judged otherwise"
-    return Finding("warning", "dataset", f"{what}, {LEAST_PAIRS} are needed", do, "too-few-pairs")
+    return Finding(
+        "warning", "dataset", f"{what}, {partners.LEAST_PAIRS} are needed", do, "too-few-pairs"
+    )
 
 
 def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:

@@ -173,7 +173,7 @@ def _measure_model(
     memory see `_timed`.
     """
     loading.without_cudnn()
-    loaded = build(shape, entry.dtype, device)
+    loaded = loading.build(shape, entry.dtype, device)
     work, largest, tokens = _work(config, entry.prompt, loaded), None, config.batch_tokens
     if device.type in SOUGHT_ON:
         fits = partial(_fits, loaded, work)
@@ -203,7 +203,7 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
 
     The model is built on the device `meta`, which allocates nothing.
     """
-    whole = build(shape, dtype, torch.device("meta")).model
+    whole = loading.build(shape, dtype, torch.device("meta")).model
     weights = sum(one.numel() * one.element_size() for one in whole.parameters())
     free = free_bytes(device)
     if SPARE * weights > free:
@@ -221,24 +221,6 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
-
-
-def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
-    """Build a model of this shape with random weights. It has no tokenizer, as no text is read."""
-    from transformers import AutoModelForCausalLM
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-    settings = shape.get("text_config") or shape  # for models that also read images
-    model_type = families.TEXT_INSIDE.get(shape["model_type"], shape["model_type"])
-    config = CONFIG_MAPPING[model_type].from_dict({**settings, "model_type": model_type})
-    torch.manual_seed(0)
-    with torch.device(device):
-        model = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, dtype), attn_implementation="sdpa"
-        )
-    model = model.eval().requires_grad_(False)
-    none: Any = None
-    return Loaded(model, none, families.FAMILIES[model_type], families.window(config), device)
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:

@@ -115,7 +115,7 @@ class Bootstrap(Section):
 
 
 class ChartSettings(Section):
-    """How figures look; no number depends on it."""
+    """Look of the figures. No number depends on it."""
 
     theme: Literal["screen", "paper"] = "screen"
     """Sizes for a screen, or for a printed page."""

@@ -13,13 +13,12 @@ from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 from anchorscope.passes.interventions import CLEAN, REGISTRY, blocked_arms
+from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 NEEDED = (
     "model dataset site position layer quantity estimate ci_low ci_high n signal headline"
 ).split()
 OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
-LEAST_PAIRS, LEAST_GOLD = 10, 50
-"""With fewer pairs, or fewer pairs of gold answers, no claim is judged and no line is drawn."""
 SIDES = ("right", "wrong")
 AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
@@ -56,7 +55,8 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     for _, cell in crossing.groupby(["model", "dataset"], sort=False):
         side = _side(cell)
         if side is None:
-            parts.append(_too_few(cell, max(map(partial(_pairs, cell), SIDES)), LEAST_PAIRS))
+            most = max(_pairs(cell, one) for one in SIDES)
+            parts.append(_too_few(cell, most, LEAST_PAIRS))
             continue
         counted = f"through_{side}" in set(cell["quantity"])
         first = f"through_{side}" if counted else f"pair_{side}"

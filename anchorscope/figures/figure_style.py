@@ -74,7 +74,7 @@ PAPER: dict[str, Any] = {
     "title_size": 12, "panel_title_size": 11.5, "label_size": 10, "caption_size": 9,
     "line_width": 1.4, "marker_size": 22,
 }  # fmt: skip
-"""What the theme `paper` changes of the sizes."""
+"""Sizes of the theme `paper` that differ from the defaults."""
 
 
 def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
@@ -227,7 +227,7 @@ def wrapped(text: str, width: float, character: float) -> str | list[str]:
 
 
 def balanced(text: str, most: int) -> list[str]:
-    """Lines of at most `most` characters and about equal length."""
+    """Break a text into lines of about equal length, each of at most `most` characters."""
     lines = textwrap.wrap(text, most)
     if len(lines) < 2:
         return [text]
@@ -236,7 +236,7 @@ def balanced(text: str, most: int) -> list[str]:
 
 
 def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:
-    """What a row of panels shows, above its first panel; above the others as many blank lines."""
+    """Return the heading of a row of panels; if not visible, as many blank lines."""
     size, lines = 0.88 * look.label_size, _row_lines(text, look)
     return alt.TitleParams(
         lines if visible else [" "] * len(lines),
@@ -249,7 +249,7 @@ def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitlePar
 
 
 def row_lines(text: str, look: Style, *, visible: bool = True) -> alt.Chart:
-    """The same as a layer of a panel whose title says something else."""
+    """Return the heading of a row as a chart layer, for panels whose title is taken."""
     size, lines = 0.88 * look.label_size, _row_lines(text, look)
     words = alt.Chart(alt.Data(values=[{}])).mark_text(
         text=lines if visible else [" "] * len(lines),

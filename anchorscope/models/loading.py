@@ -16,6 +16,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest, read_json
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
@@ -53,6 +54,31 @@ def load(
     vocabulary.check_begin(tokenizer, folder)
     model = _weights(folder, dtype, placement, attention)
     return wrapped(model, tokenizer, folder, batch_tokens=batch_tokens)
+
+
+def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
+    """Build a model of a shape with seeded random weights and without a tokenizer.
+
+    Args:
+        shape: Keys of config.json.
+        dtype: `float32`, `bfloat16` or `float16`.
+        device: Device of the weights. On `meta` nothing is allocated.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    settings = shape.get("text_config") or shape  # for models that also read images
+    model_type = families.TEXT_INSIDE.get(shape["model_type"], shape["model_type"])
+    config = CONFIG_MAPPING[model_type].from_dict({**settings, "model_type": model_type})
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, dtype), attn_implementation="sdpa"
+        )
+    model = model.eval().requires_grad_(False)
+    none: Any = None
+    return Loaded(model, none, families.FAMILIES[model_type], families.window(config), device)
 
 
 def wrapped(

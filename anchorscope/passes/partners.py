@@ -19,6 +19,9 @@ from anchorscope.anchors.words import words_of
 from anchorscope.questions import folds, wording
 from anchorscope.questions.world import UNSEEN
 
+LEAST_PAIRS, LEAST_GOLD = 10, 50
+"""A claim on swapped answers needs this many pairs, or this many pairs with gold answers."""
+
 
 @dataclass(frozen=True)
 class Asked:

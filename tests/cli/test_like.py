@@ -70,13 +70,13 @@ def test_what_cannot_be_tried_is_refused_in_one_message(
 
 
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_allocated(run, monkeypatch):
-    build = cli_like.build
+    build = loading.build
 
     def counted(shape: Any, dtype: str, device: torch.device) -> Any:
         assert device.type == "meta", "memory was taken"
         return build(shape, dtype, device)
 
-    monkeypatch.setattr(cli_like, "build", counted)
+    monkeypatch.setattr(loading, "build", counted)
     monkeypatch.setattr(cli_like, "free_bytes", lambda device: 16_500_000_000)
     said = run("selftest", "--like", "llama-3-8b", "--device", "cpu")
     assert said.code == 1 and "#out-of-memory" in said.err
@@ -133,7 +133,7 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_every_family_is_built_from_its_config_and_passes_a_full_batch(family, checkpoint, quick):
     shape = loading.read_config(checkpoint(family))
-    loaded, config = cli_like.build(shape, "float32", CPU), cli.read([quick])
+    loaded, config = loading.build(shape, "float32", CPU), cli.read([quick])
     work = cli_like._work(config, "plain", loaded)
     conditions = interventions.on(config.conditions.model_dump())
     rows = sum(not one.own_batch for one, _ in conditions)
@@ -143,7 +143,7 @@ def test_every_family_is_built_from_its_config_and_passes_a_full_batch(family, c
 
 
 def test_made_up_samples_are_measured_under_every_condition(quick, checkpoint):
-    loaded = cli_like.build(loading.read_config(checkpoint("llama")), "float32", CPU)
+    loaded = loading.build(loading.read_config(checkpoint("llama")), "float32", CPU)
     work = cli_like._work(cli.read([quick]), "few_shot", loaded)
     conditions = interventions.on(work.config.conditions.model_dump())
     plan = cli_like.batches.arrange(cli_like._samples(work, 4), conditions, batch_tokens=10**6)
@@ -188,7 +188,7 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
 
 
 def made(config: Any, **changes: Any) -> trials.Trial:
-    """What a trial of the model `near` would give: three seconds for a sample."""
+    """Make up a trial of the model `near` that takes three seconds for a sample."""
     found = {
         "model": "near", "card": trials.processor(), "dtype": "float32",
         "settings": trials.settings_of(config, config.models["near"]), "batch_tokens": 4096,

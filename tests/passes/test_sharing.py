@@ -78,7 +78,7 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
 
 
 def test_the_lm_head_reads_copied_single_states(load):
-    """In bfloat16 on a CPU torch copies the head for every row of a part of a batch."""
+    """On a CPU, a bfloat16 head hardly ends on a slice of a batch."""
     loaded, seen = load("llama", "metaspace"), []
     head = loaded.model.get_output_embeddings()
     handle = head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))

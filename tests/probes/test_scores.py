@@ -89,7 +89,7 @@ def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() 
 def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The time is that of the processor, so that a busy machine does not matter.
+    # Processor time is measured, so a busy machine does not matter.
     monkeypatch.setattr("tqdm.std.time", time.process_time)
     seen: list[tuple[float, float]] = []  # the work done, of 1, and the seconds it took
     update = scores.Progress.update

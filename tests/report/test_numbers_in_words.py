@@ -55,7 +55,7 @@ def interval(row: dict[str, Any], value: str, digits: int, unit: str = "") -> st
 
 
 def evidence(row: dict[str, Any]) -> str:
-    """What is said of a claim that is judged: its estimate, n and p."""
+    """Return the words about a judged claim: its estimate, n and p."""
     digits, unit = UNITS.get(row["claim"], (2, " logits"))
     found = interval(row, "estimate", digits, unit)
     return f"{found}|{figures(row['n'])} pairs, {p_value(row['p'])}"

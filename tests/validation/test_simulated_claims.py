@@ -7,7 +7,7 @@ from validation.simulations import claims
 
 
 def test_every_simulated_world_is_judged():
-    """Those of a signal train probes for minutes, and are left to the benchmark."""
+    """Worlds of the claim `signal` train probes for minutes, so only the simulation runs them."""
     groups = [one for one in claims.GROUPS.values() if one.judge is not claims.signal]
     for group in groups:
         for name, world in group.worlds.items():

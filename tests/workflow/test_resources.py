@@ -67,7 +67,7 @@ def test_the_catalogue_has_the_last_word_on_jobs_of_models_and_probes():
 
 
 def trial(chosen: RunConfig, **changes: Any) -> Trial:
-    """What the self-test would have measured of the cell's model."""
+    """Make up a trial of the cell's model."""
     entry = chosen.models[CELL.model]
     found = {
         "model": CELL.model, "card": "NVIDIA H100 80GB HBM3", "dtype": "bfloat16",

@@ -41,7 +41,7 @@ def save(tensors, path, **notes):
 
 
 class Wildcards(dict[str, str]):
-    """By name, as attributes too."""
+    """A job's wildcards: a dict whose keys are also attributes."""
 
     def __getattr__(self, name: str) -> str:
         if name not in self:
@@ -131,7 +131,7 @@ class Run:
             time.sleep(0.1)
 
     def end(self) -> str:
-        """What was said, once it has ended."""
+        """Wait until the process ends, and return its output."""
         self.process.wait(120)
         return self.said.read_text()
 

@@ -1,9 +1,9 @@
-"""How much of ΔP's two groups is selection: a simulated null.
+"""Simulate a null to measure how much selection alone separates the two groups of ΔP.
 
     python -m validation.simulations.selection [--samples 40000]
 
-In the null, Δlogit has nothing to do with the samples: every one is moved by noise of one size. ΔP
-of those that flip (Q) and of those that do not (A) is in percentage points; Q − A should be 0.
+In the null, Δlogit is noise of one size, independent of the sample. ΔP of the samples that flip (Q)
+and of those that do not (A) is in percentage points. Without selection, Q − A would be 0.
 """
 
 import argparse

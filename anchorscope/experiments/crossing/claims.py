@@ -24,6 +24,7 @@ from anchorscope.experiments.crossing.estimates import (
     mean,
 )
 from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
+from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
 """Verdicts of a claim. `by design`: it could not fail."""
@@ -46,8 +47,8 @@ LEAVES_OPEN = {
     "through_eq": "damage that hits the comparison more than the answer term is not excluded",
 }
 """Claim → caveat that goes with it."""
-LEAST_PAIRS, LEAST_GOLD, LEAST_CLUSTERS = 10, 50, 10
-"""Minimum number of pairs, of pairs with gold answers (`truth`), and of clusters."""
+LEAST_CLUSTERS = 10
+"""Minimum number of independent clusters of pairs."""
 LEVEL = 0.95
 POWERS = (1, 2, 3)
 """Powers of the log-probability that the claim `truth` adjusts for."""

@@ -19,6 +19,7 @@ from anchorscope.experiments.crossing.terms import ANSWER, PAIR, QUESTION, term
 from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY
+from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.probes import intervals
 from anchorscope.probes.strength import FLOORS
 
@@ -206,7 +207,7 @@ def _taken(
     known = of[OWN].known & of[arm].known & ~by_design
     clean, blocked = of[OWN].of(known), of[arm].of(known)
     pairs = dependence(clean.subjects, clean.texts)
-    if claims.shortage(pairs.n, pairs.clusters, claims.LEAST_PAIRS):
+    if claims.shortage(pairs.n, pairs.clusters, LEAST_PAIRS):
         return claims.NOTHING, pairs.n
     return Damaged.of(clean.every, blocked.every, clean.fold).taken(pairs, level), pairs.n
 
@@ -263,7 +264,7 @@ def _through(
     """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
     arms = [arm for arm in interventions.blocked_arms() if arm in of]
     known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & ~by_design
-    if "knockout" not in of or known.sum() < claims.LEAST_PAIRS:
+    if "knockout" not in of or known.sum() < LEAST_PAIRS:
         return
     own = of[OWN]
     pairs, n = dependence(own.subjects[:, known], own.texts[:, known]), int(known.sum())

@@ -48,10 +48,10 @@ def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -
     Shares are fractions of the samples that a condition measured; random draws are averaged.
 
     Args:
-        analysis: Its seed must be that of the run, for the shuffled labels.
+        analysis: The read-out. Its seed must equal the seed of the run, which shuffled the labels.
         scores: The table of `anchorscope.probes.scores`, all read-outs and probes.
-        scored_ids: Ids of the samples, [n], in the order in which they were scored: the shuffled
-            labels were dealt out in it.
+        scored_ids: Ids of the samples, [n], in the order in which they were scored, which
+            is the order of the shuffled labels.
 
     Returns:
         One row per layer with these `columns`; NaN where not measured.
