@@ -3,7 +3,6 @@
 import logging
 import time
 from pathlib import Path
-from weakref import WeakSet
 
 import pytest
 import torch
@@ -50,7 +49,6 @@ def test_a_call_shows_its_log_unless_the_caller_has_set_one_up(
     top = logging.getLogger("anchorscope")
     monkeypatch.setattr(top, "propagate", False)  # as where nobody has set up any log
     monkeypatch.setattr(top, "handlers", [])
-    monkeypatch.setattr(Progress, "_instances", WeakSet())  # a bar left open by another test
 
     def work() -> str:
         with shown("tiny on mine"), Progress(total=2, unit="rows") as progress:

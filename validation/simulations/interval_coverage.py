@@ -106,8 +106,6 @@ def bands(
         times: bootstrap draws.
         level: of the intervals.
     """
-    logging.disable(logging.INFO)
-    torch.set_num_threads(1)
     answers, features = pathways(n, seed)
     scored, drawn = _scored(answers, features, Settings(**probe))
     records = []
@@ -176,8 +174,6 @@ def pairs(
     `share_<term>` are those of right answers, with refits. `shuffle` learns from labels that mean
     nothing.
     """
-    logging.disable(logging.INFO)
-    torch.set_num_threads(1)
     answers, *features = crossed_pairs(n, seed, strengths)
     states = {
         (name, 0): torch.as_tensor(x).float()
@@ -216,11 +212,17 @@ def above(found: pd.DataFrame) -> pd.DataFrame:
     return shares.unstack()
 
 
+def _prepare() -> None:
+    """Prepare a process for many small worlds: one thread, and no lines of progress."""
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+
+
 def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
-    """The rows of many worlds, by seed: those of `bands` or `pairs`."""
+    """Return the rows of many worlds, by seed, of `bands` or `pairs`."""
     if jobs == 1:
         return pd.concat(map(work, range(worlds)), ignore_index=True)
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_prepare) as pool:
         return pd.concat(pool.map(work, range(worlds), chunksize=10), ignore_index=True)
 
 
@@ -233,6 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--shuffle", action="store_true", help="labels that mean nothing")
     parser.add_argument("--additive", action="store_true", help="nothing belongs to the pair")
     chosen = parser.parse_args(arguments)
+    _prepare()
     strengths = ADDITIVE if chosen.additive else STRENGTHS
     given = {"probe": {}, "strengths": strengths, "shuffle": chosen.shuffle}
     for n in chosen.samples:
