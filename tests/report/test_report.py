@@ -275,6 +275,12 @@ def test_the_glossary_explains_nothing_that_was_not_run(page: Page, tmp_path: Pa
     assert "Truth The model's own answers" not in glossary.partition("Figures")[0]
 
 
+def test_a_p_too_small_for_its_digits_is_not_written_as_zero(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results", lambda table: table.assign(p=1e-6))
+    text = Page(report.build(config)[0]).text
+    assert "< 0.0001" in text and "0.0000" not in text
+
+
 def test_the_summary_says_in_how_many_cells_each_claim_is_made(page: Page) -> None:
     assert f"Shown in 3 of 4 cells: {SAYS['signal']}." in page.text
     for claim in ON_PAIRS:
