@@ -12,7 +12,6 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.partial import drop
 from anchorscope.workflow import around, interrupt, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
@@ -102,7 +101,6 @@ def before_run():
 def after_run():
     """Say where the figures lie, and last the paragraphs for a paper, below Snakemake's own words."""
     jobs = list(workflow.dag.jobs)
-    drop(path for job in jobs for path in job.output)
     pictures = [job for job in jobs if job.rule.name == "picture" and not job.wildcards.view]
     lines = [f"{job.wildcards.figure}: {job.output.html}" for job in pictures]
     lines += [

@@ -20,6 +20,7 @@ with stage(snakemake):
     waits = partial.folder_for(snakemake, product, device, asdict(settings))
     answers, counts = answer(*tables, loaded, settings, keep=waits)
     write_parquet(answers, product)
+    partial.settle(waits)
     if sentence := hopeless(answers.loc[answers["dropped"].isna(), "label"]):
         log.warning("%s on %s: %s", *map(snakemake.wildcards.get, ("model", "dataset")), sentence)
     facts = {"model": located, "device": device, "dtype": chosen.dtype, "counts": counts}

@@ -1,9 +1,9 @@
-"""Finished batches of an unfinished job, so that an interrupted job loses one batch at most.
+"""Finished batches of a job, so that neither an interruption nor a failing rerun loses them.
 
-Snakemake deletes a job's declared outputs before it runs the job again. So batches are kept in a
-folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until a later job reads the
-product, or the run ends. The hash covers the settings, and each file names its samples, so that
-batches cannot be confused.
+Snakemake deletes a job's declared outputs before it runs the job again, even if the new run fails.
+So batches are kept in a folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until
+the job has made its product under other settings. The hash covers the settings, and each file names
+its samples, so that batches cannot be confused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
-    """Make the folder for a job's batches, and remove batches made under other settings.
+    """Make the folder for a job's batches.
 
     Args:
         snakemake: The job.
@@ -52,21 +52,24 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
         "device": str(device),
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
-    waits = waiting(snakemake.wildcards.root, product)
-    folder = waits / identity(made_from)
-    for other in waits.glob("*"):
+    folder = waiting(snakemake.wildcards.root, product) / identity(made_from)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def settle(folder: Path) -> None:
+    """Remove the batches made under other settings, now that the product of `folder` is made."""
+    for other in folder.parent.glob("*"):
         if other != folder:
             log.info("removing batches made under other settings: %s", other)
             shutil.rmtree(other)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def publish(folder: Path, product: str | Path) -> None:
     """Make the product from a folder of batches, as the last step of its job.
 
-    The files are linked, so they take no more space, and the batches stay until `drop`. On a file
-    system without links, the folder is moved.
+    The files are linked, so that they take no more space. On a file system without links, the folder
+    is moved, and a failing rerun loses its batches.
     """
     with atomic(product) as draft:
         try:
@@ -74,14 +77,11 @@ def publish(folder: Path, product: str | Path) -> None:
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
             folder.rename(draft)
+    settle(folder)
 
 
 def drop(products: Iterable[str | Path]) -> None:
-    """Remove the batches of products that Snakemake knows to be finished.
-
-    They must not be removed earlier: Snakemake deletes the output of a job that outlived its run,
-    and makes it again.
-    """
+    """Remove the batches of products that are not kept, or that are to be made anew."""
     for product in map(Path, products):
         for root in product.parents:
             shutil.rmtree(waiting(root, product), ignore_errors=True)

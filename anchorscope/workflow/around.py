@@ -11,7 +11,7 @@ from typing import Any
 
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.models import loading
-from anchorscope.storage import locks
+from anchorscope.storage import locks, partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import resume
 from anchorscope.workflow.jobs import prepared
@@ -41,18 +41,13 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     refuse_held(jobs)
     check_sources(jobs)
     check_prompts(jobs, config)
-    measuring = [job for job in jobs if job.rule.name == "activations"]
-    if sizes := [_added_bytes(job, studies) for job in measuring]:
+    # `--force` asks for new numbers, not for those of kept batches.
+    partial.drop(job.output[0] for job in jobs if workflow.dag.reason(job).forced)
+    cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
+    if cells:  # old activations stay until the new ones are made
+        sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
-
-
-def _added_bytes(job: Any, studies: Mapping[str, Study]) -> int:
-    """Return the bytes that the activations of a cell add to the disk; old ones are replaced."""
-    cell = job.wildcards
-    present = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
-    needed = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
-    return max(0, needed - present)
 
 
 def refuse_held(jobs: Iterable[Any]) -> None:

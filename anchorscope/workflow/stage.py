@@ -54,7 +54,8 @@ def stage(snakemake: Any) -> Iterator[None]:
         named.pop("root", None)
         Progress.job = " ".join([snakemake.rule, *named.values()])
         with _alone(snakemake):
-            partial.drop(inputs)
+            if not getattr(snakemake, "config", {}).get("keep_activations", True):
+                partial.drop(path for path in inputs if Path(path).is_dir())  # activations
             yield
     except KeyboardInterrupt:
         log.info("interrupted: %s", job_of(snakemake))

@@ -68,6 +68,7 @@ def test_batches_are_found_again_when_their_product_was_deleted(tmp_path: Path) 
     shutil.rmtree(product)
     assert partial.finished(partial.batch(waits, 0), OF)
     partial.publish(waits, product)
+    assert partial.finished(partial.batch(product, 0), OF)
     partial.drop([product])
     assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
 
@@ -86,12 +87,14 @@ def test_a_file_system_without_links_gets_the_batches_moved(
     assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
 
 
-def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(
+def test_batches_made_under_other_settings_stay_until_the_product_is_made_anew(
     tmp_path: Path,
 ) -> None:
     one, other = tmp_path / "activations/m/d", tmp_path / "activations/m/d2"
     old = [partial.folder_for(job(tmp_path, seed=1), name, "cpu", 1) for name in (one, other)]
     new = partial.folder_for(job(tmp_path, seed=2), one, "cpu", 1)
+    assert all(folder.exists() for folder in (new, *old))
+    partial.publish(new, one)
     assert [new.exists(), *(folder.exists() for folder in old)] == [True, False, True]
     partial.drop([one])
     assert [new.exists(), old[1].exists()] == [False, True]

@@ -23,7 +23,7 @@ from anchorscope.workflow.stage import stage
 
 CELL = "tiny-llama/tiny-world"
 PRODUCT = f"results/activations/{CELL}"
-LATER = ("activations", "scores", "probes", "delta_p", "tables", "figures")
+LATER = (".partial", "activations", "scores", "probes", "delta_p", "tables", "figures")
 SLOW = """
 
 _quick = save
@@ -160,9 +160,9 @@ def survivor(clone: Workspace) -> int | None:
     return int(holder.split()[1]) if holder else None
 
 
-def resume(clone: Workspace) -> subprocess.CompletedProcess[str]:
+def resume(clone: Workspace, *more: str) -> subprocess.CompletedProcess[str]:
     files = ("--configfile", "config.yaml", "overlay.yaml")
-    command = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1", PRODUCT]
+    command = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1", PRODUCT, *more]
     where = {"cwd": clone.root, "env": clone.environment()}
     return subprocess.run([*command, *files], **where, capture_output=True, text=True, check=False)
 
@@ -222,7 +222,27 @@ def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     saved = (clone.root / "saved").read_text().split()
     assert len(saved) == len({*saved}) or ends == "killed"  # the batch in flight comes twice
     assert {*kept} <= {*saved} and len(saved) <= len({*saved}) + 1
-    assert (clone.root / PRODUCT / "index.parquet").exists() and not batches(clone)
+    assert (clone.root / PRODUCT / "index.parquet").exists()
+
+
+@pytest.mark.long
+def test_a_rerun_that_fails_loses_no_finished_product_and_a_forced_one_measures_anew(
+    clone: Workspace,
+) -> None:
+    assert resume(clone).returncode == 0
+    saved = (clone.root / "saved").read_text()
+    script, overlay = clone.root / "scripts/activations.py", clone.root / "overlay.yaml"
+    whole = script.read_text("utf-8")
+    script.write_text(whole.replace("    passes =", "    raise OSError\n    passes ="), "utf-8")
+    overlay.write_text(yaml.safe_dump(clone.overlay | {"batch_tokens": 300}), "utf-8")
+    assert resume(clone).returncode and not (clone.root / PRODUCT).exists()
+    script.write_text(whole, encoding="utf-8")
+    overlay.write_text(yaml.safe_dump(clone.overlay), encoding="utf-8")
+    assert resume(clone).returncode == 0
+    assert (clone.root / PRODUCT / "index.parquet").exists()
+    assert (clone.root / "saved").read_text() == saved
+    assert resume(clone, "--force").returncode == 0
+    assert (clone.root / "saved").read_text() == saved * 2
 
 
 @pytest.mark.long
