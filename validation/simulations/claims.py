@@ -198,14 +198,14 @@ GIVEN = {"truth of .35, given responses": partial(truth, size=0.35)}
 BOTH = (False, True)
 GROUPS: dict[str, Group] = {
     "no truth": Group(NULL, ["truth"]),
-    "no truth, written blind": Group({one.__name__: one for one in CLEAN}, ["truth"]),
+    "no truth, written blind": Group(CLEAN, ["truth"]),
     "no truth, form and origin of answers": Group(FORMS, ["truth"]),
     "sums at a chosen layer": Group(CHOSEN, SUMS),
     "given responses": Group(GIVEN, SUMS[1:], SUMS[:1], partial(swapped, own_words=False)),
     "truth cannot be told": Group(UNTELLABLE),
-    "a matter of definition, written blind": Group({one.__name__: one for one in BORDERLINE}),
+    "a matter of definition, written blind": Group(BORDERLINE),
     "truth": Group(TRUE, true=["truth"], refits=BOTH),
-    "truth, written blind": Group({one.__name__: one for one in TRUTH}, (), ["truth"], refits=BOTH),
+    "truth, written blind": Group(TRUTH, (), ["truth"], refits=BOTH),
     "nothing passes through E_Q": Group(NOTHING, ["through_eq"], (), passage, FEW),
     "just a fifth passes through E_Q": Group(EDGE, ["through_eq"], (), passage, FEW),
     "damage cannot be told": Group(DAMAGED, (), (), passage, FEW),
