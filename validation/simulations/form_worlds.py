@@ -17,8 +17,8 @@ from validation.simulations.claim_worlds import (
     Scene,
     Values,
     World,
+    additive,
     four,
-    shrinkage,
 )
 
 LAYERS, FOLDS = 28, 5
@@ -162,7 +162,7 @@ FORMS: dict[str, World] = {
         for lost in (0.2, 0.4)
         for gold in (0.0, 1.0)
     },
-    "shrinks to the wrong answers' mean by 0.3": partial(shrinkage, lost=0.3, to=-0.5, prior=False),
+    "shrinks to the wrong answers' mean by 0.3": partial(additive, lost=0.3, to=-0.5),
 }
 """Worlds in which answers differ in form or origin."""
 CHOSEN: dict[str, World] = {

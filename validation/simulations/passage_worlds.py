@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchorscope.experiments.crossing.damage import LEAST_PART
-from validation.simulations.claim_worlds import ALIKE, HOME, MEANS, NOISE, Values, four
+from validation.simulations.claim_worlds import HOME, MEANS, NOISE, Values, alike, four
 
 SIDES = ("right", "wrong")
 FRAMES, TEXTS = 40, 300
@@ -65,7 +65,7 @@ class Passage:
         texts[:, second], effect[:, second] = texts[:, second - 1], effect[:, second - 1]
         answer = MEANS[side] + effect * (1 + self.tied[0] * more)
         size = pair * random.gamma(2, 0.5, size=n) * (1 - self.tied[1] * more)
-        inside = four(questions(random, n), answer) + 2 * size * HOME
+        inside = four(alike(random, n), answer) + 2 * size * HOME
         noise = self.noise * random.normal(size=(2, 4, n))
         noise[1] = np.sqrt(self.lasting) * noise[0] + np.sqrt(1 - self.lasting) * noise[1]
         kept = np.resize(self.kept, 1 + max(self.folds))[fold] + self.unequal * more
@@ -93,7 +93,7 @@ class Passage:
 
         The effects of the questions are drawn anew.
         """
-        inside = four(questions(random, len(size)), answer) + 2 * self.of_pair * size * HOME
+        inside = four(alike(random, len(size)), answer) + 2 * self.of_pair * size * HOME
         if self.after:
             return kept * self.squeezed(inside)
         lasting = (1 - kept) * self.of_answer * four(0 * answer, answer)
@@ -124,12 +124,6 @@ class Passage:
         frames[1, same] = frames[0, same]
         subjects[:, second], frames[:, second] = subjects[:, second - 1], frames[::-1, second - 1]
         return subjects, frames
-
-
-def questions(random: np.random.Generator, n: int) -> np.ndarray:
-    """Draw standard normal effects of the questions, [2, n], alike in a pair."""
-    shared, own = random.normal(size=n), random.normal(size=(2, n))
-    return np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
 
 
 SMALL = (0.45, 0.1)
