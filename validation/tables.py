@@ -1,4 +1,4 @@
-"""The tables of validation: what makes those of each rule, from a job's inputs and settings."""
+"""Tables of validation: make the tables of each rule from the job's inputs and settings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from validation import calibration, experiments, reproduction, requirements
 
 
 def calibration_cell(job: Any) -> Made:
-    """One cell, held against the truth."""
+    """Compare one cell with the truth."""
     given, chosen = job.input, job.params
     found = calibration.cell(
         read_parquet(given.scores),
@@ -43,7 +43,7 @@ def calibration_cell(job: Any) -> Made:
 
 
 def calibration_table(job: Any) -> Made:
-    """The cells of the calibration, and what holds."""
+    """Join the cells of the calibration, and check all requirements."""
     paths = job.input.cells
     check_settings(paths)
     whole = pd.concat(map(read_csv, paths), ignore_index=True)
@@ -54,7 +54,7 @@ def calibration_table(job: Any) -> Made:
 
 
 def null_controls(job: Any) -> Made:
-    """Whether the cells that must come out empty do."""
+    """Determine whether the null controls make false claims."""
     given = job.input
     check_settings(given.curve)
     kinds = {name: list(map(read_csv, given[name])) for name in requirements.TABLES}
@@ -62,7 +62,7 @@ def null_controls(job: Any) -> Made:
 
 
 def experiments_held(job: Any) -> Made:
-    """The experiments in the calibration's cells, and in those that must come out empty."""
+    """Compare the experiments with the truth in calibration cells, and check null controls."""
     given, chosen = job.input, job.params
     frames = []
     for place, (model, dataset) in enumerate(chosen.cells):
@@ -88,7 +88,7 @@ def experiments_held(job: Any) -> Made:
 
 
 def reproduction_table(job: Any) -> Made:
-    """The built figures, held against the published ranges."""
+    """Compare the built figures with the published ranges."""
     given, others = job.input, {}
     for path in given.others:
         figure, _, name = Path(path).stem.rpartition(".")
@@ -109,4 +109,4 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
     "experiment_calibration": experiments_held,
     "reproduction_table": reproduction_table,
 }
-"""Rule → what makes its tables."""
+"""Rule → function that makes its tables."""

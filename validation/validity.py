@@ -1,11 +1,11 @@
-"""Writes the measured tables of docs/validity.md anew from the tables of a run.
+"""Write the measured tables of docs/validity.md anew from the tables of a run.
 
     snakemake --cores all all calibration null-controls calibration-experiments
     python -m validation.validity
 
-Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
-person's, and have to be read again when the numbers change. The table of the experiments is left
-as it is where `calibration-experiments.csv` was not built.
+Each table is between `<!-- table: name -->` and `<!-- end -->`. Read the words around it again
+when the numbers change. The table of the experiments stays if `calibration-experiments.csv` is not
+built.
 """
 
 import argparse
@@ -48,7 +48,7 @@ CONTROLS = {
         "a sum beyond the reach of every text model",
     ),
 }
-"""Each null control: what it is, and what it catches."""
+"""Null control → what it is, and what it catches."""
 MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
@@ -61,22 +61,23 @@ MEASURES = {
 
 
 def rows(cells: Iterable[Sequence[str]]) -> str:
+    """Return the rows of a Markdown table."""
     return "\n".join(" | ".join(cell) for cell in cells)
 
 
 def name(key: str) -> str:
-    """`calibration-qwen3-seed-1` → `Qwen3 seed 1`, `world-two-hop` → `Two-hop`."""
+    """Return a name to read, such as `Qwen3 seed 1` for `calibration-qwen3-seed-1`."""
     short = key.removeprefix("calibration-").removeprefix("world-")
     return short.replace("-seed-", " seed ").capitalize()
 
 
 def at_default(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the default read-out."""
+    """Return the rows of the default read-out."""
     return table[(table["site"] == "mlp") & (table["position"] == "final")]
 
 
 def cells(tables: Path) -> str:
-    """What the instrument finds in each calibration cell at the headline layer, by own flips."""
+    """Return the results of each calibration cell at the headline layer."""
     table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
     table = table[table["headline"] & (table["z"] == "all")]
 
@@ -99,7 +100,7 @@ def cells(tables: Path) -> str:
 
 
 def nulls(tables: Path) -> str:
-    """Each null control at the default read-out, and at how many of all it makes a false claim."""
+    """Return the null controls at the default read-out, and count empty read-outs."""
     table = pd.read_csv(tables / "null-controls.csv")
     empty = table.groupby("control")["empty"].agg(["sum", "size"])
     return rows(
@@ -130,7 +131,7 @@ def interval(value: float, low: float, high: float, digits: int = 2) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A number with a true minus sign, and none before a 0: `−1.77`."""
+    """Return a number with a true minus sign, and none before a 0: `−1.77`."""
     text = f"{value:.{digits}f}"
     return text.removeprefix("-") if not float(text) else text.replace("-", "−")
 
@@ -156,10 +157,7 @@ def crossing(tables: Path) -> str:
 
 
 def experiments(tables: Path) -> str:
-    """What each experiment makes of the planted kinds, and its rank correlation with pair terms.
-
-    Over the calibration's cells, at the default read-out.
-    """
+    """Return each experiment's results over the calibration's cells at the default read-out."""
     cells = pd.read_csv(tables / "calibration.csv")[["model", "dataset"]].drop_duplicates()
     whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
     found = at_default(whole).merge(cells).groupby(["experiment", "arm", "measure"])
@@ -171,7 +169,7 @@ def experiments(tables: Path) -> str:
 
 
 def spread(values: pd.Series) -> str:
-    """Mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
+    """Return mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
     if values.isna().all():
         return "–"
     mean, low, high = (f"{x:.2f}" for x in (values.mean(), values.min(), values.max()))
@@ -180,10 +178,10 @@ def spread(values: pd.Series) -> str:
 
 
 def written(page: str, tables: dict[str, str]) -> str:
-    """The page with these tables' rows below their two heading lines.
+    """Return the page with the rows of these tables.
 
     Raises:
-        KeyError: the page has no such table.
+        KeyError: The page has no such table.
     """
     for key, text in tables.items():
         pattern = re.compile(rf"(<!-- table: {key} -->\n\n.+\n.+\n)(?:.+\n)*(\n<!-- end -->)")
@@ -194,6 +192,7 @@ def written(page: str, tables: dict[str, str]) -> str:
 
 
 def main() -> None:
+    """Write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("results"))
     tables = parser.parse_args().results / "tables"

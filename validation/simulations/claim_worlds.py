@@ -29,6 +29,7 @@ class Scene:
     """Questions, answers and log-probabilities, from which a world makes scores."""
 
     def __init__(self, random: np.random.Generator, n_right: int, n_wrong: int) -> None:
+        """Draw the effects of questions and answers, and log-probabilities."""
         self.random = random
         self.n = {"right": n_right, "wrong": n_wrong, "gold": n_wrong}
         self.question = self.by_question()
@@ -76,10 +77,10 @@ class Scene:
         return found | {names[role]: texts for role, texts in self.texts.items()}
 
 
-def alike(random: np.random.Generator, n: int) -> np.ndarray:
+def alike(random: np.random.Generator, n: int, correlation: float = ALIKE) -> np.ndarray:
     """Draw standard normal effects [2, n], alike in a pair."""
     shared, own = random.normal(size=n), random.normal(size=(2, n))
-    return np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
+    return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
 
 
 def four(question: np.ndarray, answer: np.ndarray) -> np.ndarray:

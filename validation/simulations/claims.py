@@ -288,6 +288,7 @@ def summary(found: pd.DataFrame, seeds: int) -> str:
 
 
 def main() -> None:
+    """Print the tables of all groups, and the summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=400)
     parser.add_argument("--worlds", default="", help="a regular expression")

@@ -18,6 +18,7 @@ from validation.simulations.claim_worlds import (
     Values,
     World,
     additive,
+    alike,
     four,
 )
 
@@ -26,16 +27,15 @@ EXAMPLES = 5
 """Worked examples in a prompt."""
 
 
-def popularity(random: np.random.Generator, *n: int, alike: float) -> Values:
+def popularity(random: np.random.Generator, *n: int, correlation: float) -> Values:
     """Return scores that read whether the form of an answer goes with its subject's popularity.
 
-    The form of right answers and of golds follows it, and that of own wrong answers hardly.
-    `alike`: correlation of the popularity of partners.
+    The form of right answers and golds follows it, the form of own wrong answers hardly does.
+    `correlation`: of the popularity of partners.
     """
     scene = Scene(random, *n)
     follows = {"right": 0.8, "wrong": 0.2, "gold": 0.8}
-    shared, own = random.normal(size=n[1]), random.normal(size=(2, n[1]))
-    of_wrong = np.sqrt(alike) * shared + np.sqrt(1 - alike) * own
+    of_wrong = alike(random, n[1], correlation)
 
     def scores(role: str) -> np.ndarray:
         popular = scene.question[role] if role == "right" else of_wrong
@@ -97,18 +97,18 @@ def fades(random: np.random.Generator, *n: int, lost: float, gold: float) -> Val
 
 
 def layers(
-    random: np.random.Generator, *n: int, alike: float, choose: Callable[..., np.ndarray]
+    random: np.random.Generator, *n: int, correlation: float, choose: Callable[..., np.ndarray]
 ) -> Values:
     """Return sums at one of many layers, which the AUC behind the own questions chooses.
 
-    `alike`: correlation of the scores of two layers. `choose`: see `at_folds`.
+    `correlation`: of the scores of two layers. `choose` gets the layer that each fold chose.
     """
     scene, folds, scores = Scene(random, *n), {}, {}
 
     def drawn(shape: tuple[int, ...]) -> np.ndarray:
         """Draw standard normal values of each layer, [..., layers, n], alike in all."""
         shared, own = random.normal(size=shape)[..., None, :], random.normal(size=(*shape, LAYERS))
-        return np.sqrt(alike) * shared + np.sqrt(1 - alike) * np.moveaxis(own, -1, -2)
+        return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * np.moveaxis(own, -1, -2)
 
     for role in ROLES:
         folds[role] = random.integers(0, FOLDS, scene.n[role]) if role != "gold" else folds["wrong"]
@@ -134,11 +134,6 @@ def chosen(scores: Values, folds: Values, choose: Callable[..., np.ndarray]) -> 
     return choose(samples.layer_of_fold(np.array(auc)))
 
 
-def at_folds(layer: np.ndarray) -> np.ndarray:
-    """Return the layer that each fold chose."""
-    return layer
-
-
 def at_median(layer: np.ndarray) -> np.ndarray:
     """Return the median of the folds' layers for all."""
     return np.full(len(layer), samples.median_layer(layer))
@@ -147,8 +142,8 @@ def at_median(layer: np.ndarray) -> np.ndarray:
 FIRST_RARER = {"right": 4.0, "wrong": 3.0, "gold": 2.0}
 FIRST_ALIKE = {"right": 4.0, "wrong": 3.0, "gold": 3.0}
 FORMS: dict[str, World] = {
-    "form follows popularity": partial(popularity, alike=ALIKE),
-    "form follows popularity, near partners": partial(popularity, alike=0.98),
+    "form follows popularity": partial(popularity, correlation=ALIKE),
+    "form follows popularity, near partners": partial(popularity, correlation=0.98),
     "first token of long golds, which is rarer": partial(first_token, lift=FIRST_RARER),
     "first token of long golds, as likely": partial(first_token, lift=FIRST_ALIKE),
     "copied from examples": partial(copied, anew=False, slope=0.0),
@@ -166,8 +161,10 @@ FORMS: dict[str, World] = {
 }
 """Worlds in which answers differ in form or origin."""
 CHOSEN: dict[str, World] = {
-    f"28 layers, {name}, correlation {alike}": partial(layers, alike=alike, choose=choose)
-    for alike in (0.9, 0.5)
-    for name, choose in (("at each fold's layer", at_folds), ("at the median layer", at_median))
+    f"28 layers, {name}, correlation {correlation}": partial(
+        layers, correlation=correlation, choose=choose
+    )
+    for correlation in (0.9, 0.5)
+    for name, choose in (("at each fold's layer", np.asarray), ("at the median layer", at_median))
 }
 """Sums at a layer that was chosen."""
