@@ -23,27 +23,16 @@ import torch
 from anchorscope.experiments.crossing import claims, imitator
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.swapped import bound_by_design
-from validation.simulations import unseen_worlds
-from validation.simulations.blind_worlds import BORDERLINE, CLEAN, TRUTH
-from validation.simulations.claim_worlds import (
-    HOME,
-    NULL,
-    ROLES,
-    TRUE,
-    UNTELLABLE,
-    Values,
-    World,
-    truth,
+from validation.simulations import (
+    blind_worlds,
+    claim_worlds,
+    form_worlds,
+    passage_worlds,
+    signal_worlds,
+    unseen_worlds,
 )
-from validation.simulations.form_worlds import CHOSEN, FORMS
-from validation.simulations.passage_worlds import (
-    EDGE,
-    NOTHING,
-    PASSES,
-    SIDES,
-    UNTELLABLE as DAMAGED,
-)
-from validation.simulations.signal_worlds import MORE, SAME, Signal
+from validation.simulations.claim_worlds import HOME, ROLES, Values, World
+from validation.simulations.passage_worlds import SIDES
 
 Judge = Callable[..., dict[str, Claim]]
 """Of world, size, seed and whether probes vary: claim → what is judged of one data set."""
@@ -68,34 +57,31 @@ def swapped(
 ) -> dict[str, Claim]:
     """Judge the claims on swapped answers. `own_words`: whether the model gave the answers."""
     random = np.random.default_rng(seed)
-    of = answers(world(random, *n), random, refits)
-    return {
-        "interaction": claims.interaction(of["right"]),
-        "own_answer": claims.own_answer(of["wrong"], own_words=own_words),
-        "truth": claims.truth(of["wrong"], of["gold"], own_words=own_words),
-    }
-
-
-def answers(world: Values, random: np.random.Generator, refits: bool) -> dict[str, Answers]:
-    """Return the answers of a world by role, with the imitator's pair terms."""
-    names = {"right": "answers_right", "wrong": "answers_wrong", "gold": "golds"}
-    for role in ROLES[:2]:
-        some = random.integers(0, FOLDS, world[role].shape[1])
-        world.setdefault(f"fold_{role}", some)
-    world["fold_gold"], world["subjects_gold"] = world["fold_wrong"], world["subjects_wrong"]
-    imitated = imitate(world)
-    scores, drawn = refitted({role: world[role] for role in ROLES}, random, refits)
-    return {
-        role: Answers(
+    drawn = world(random, *n)
+    for side in SIDES:
+        folds = random.integers(0, FOLDS, drawn[side].shape[1])
+        drawn.setdefault(f"fold_{side}", folds)
+    for name in ("fold", "subjects"):
+        drawn[f"{name}_gold"] = drawn[f"{name}_wrong"]
+    drawn["answers_gold"] = drawn["golds"]
+    imitated = imitate(drawn)
+    scores, again = refitted({role: drawn[role] for role in ROLES}, random, refits)
+    right, wrong, gold = (
+        Answers(
             scores=scores[role],
-            subjects=world[f"subjects_{role}"],
-            texts=world[names[role]],
-            fold=world[f"fold_{role}"],
+            subjects=drawn[f"subjects_{role}"],
+            texts=drawn[f"answers_{role}"],
+            fold=drawn[f"fold_{role}"],
             imitated=imitated[role],
-            log_p=world[f"logp_{role}"],
-            refits=drawn[role],
+            log_p=drawn[f"logp_{role}"],
+            refits=again[role],
         )
         for role in ROLES
+    )
+    return {
+        "interaction": claims.interaction(right),
+        "own_answer": claims.own_answer(wrong, own_words=own_words),
+        "truth": claims.truth(wrong, gold, own_words=own_words),
     }
 
 
@@ -168,7 +154,9 @@ def swapped_and_passage(
     return swapped(world, n, seed, refits) | passage(world, n, seed, refits)
 
 
-def signal(world: Signal, _n: Sequence[int], seed: int, _refits: bool) -> dict[str, Claim]:
+def signal(
+    world: signal_worlds.Signal, _n: Sequence[int], seed: int, _refits: bool
+) -> dict[str, Claim]:
     """Judge `signal` on trained probes and text models."""
     p = world.p(seed)
     return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
@@ -178,7 +166,7 @@ def signal(world: Signal, _n: Sequence[int], seed: int, _refits: bool) -> dict[s
 class Group:
     """Worlds that are judged alike."""
 
-    worlds: Mapping[str, World | Signal]
+    worlds: Mapping[str, World | signal_worlds.Signal]
     false: Sequence[str] = ()  # claims that must not be made
     true: Sequence[str] = ()  # claims that should be made
     judge: Judge = swapped
@@ -194,22 +182,22 @@ class Group:
 
 
 SUMS = ("interaction", "own_answer", "truth")
-GIVEN = {"truth of .35, given responses": partial(truth, size=0.35)}
+GIVEN = {"truth of .35, given responses": partial(claim_worlds.truth, size=0.35)}
 BOTH = (False, True)
 GROUPS: dict[str, Group] = {
-    "no truth": Group(NULL, ["truth"]),
-    "no truth, written blind": Group(CLEAN, ["truth"]),
-    "no truth, form and origin of answers": Group(FORMS, ["truth"]),
-    "sums at a chosen layer": Group(CHOSEN, SUMS),
+    "no truth": Group(claim_worlds.NULL, ["truth"]),
+    "no truth, written blind": Group(blind_worlds.CLEAN, ["truth"]),
+    "no truth, form and origin of answers": Group(form_worlds.FORMS, ["truth"]),
+    "sums at a chosen layer": Group(form_worlds.CHOSEN, SUMS),
     "given responses": Group(GIVEN, SUMS[1:], SUMS[:1], partial(swapped, own_words=False)),
-    "truth cannot be told": Group(UNTELLABLE),
-    "a matter of definition, written blind": Group(BORDERLINE),
-    "truth": Group(TRUE, true=["truth"], refits=BOTH),
-    "truth, written blind": Group(TRUTH, (), ["truth"], refits=BOTH),
-    "nothing passes through E_Q": Group(NOTHING, ["through_eq"], (), passage, FEW),
-    "just a fifth passes through E_Q": Group(EDGE, ["through_eq"], (), passage, FEW),
-    "damage cannot be told": Group(DAMAGED, (), (), passage, FEW),
-    "passes through E_Q": Group(PASSES, (), ["through_eq"], passage, FEW, BOTH),
+    "truth cannot be told": Group(claim_worlds.UNTELLABLE),
+    "a matter of definition, written blind": Group(blind_worlds.BORDERLINE),
+    "truth": Group(claim_worlds.TRUE, true=["truth"], refits=BOTH),
+    "truth, written blind": Group(blind_worlds.TRUTH, (), ["truth"], refits=BOTH),
+    "nothing passes through E_Q": Group(passage_worlds.NOTHING, ["through_eq"], (), passage, FEW),
+    "just a fifth passes through E_Q": Group(passage_worlds.EDGE, ["through_eq"], (), passage, FEW),
+    "damage cannot be told": Group(passage_worlds.UNTELLABLE, (), (), passage, FEW),
+    "passes through E_Q": Group(passage_worlds.PASSES, (), ["through_eq"], passage, FEW, BOTH),
     "no truth, nothing passes, written blind": Group(
         unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2], swapped_and_passage
     ),
@@ -219,8 +207,8 @@ GROUPS: dict[str, Group] = {
     "no truth, half passes, written blind": Group(
         unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"], swapped_and_passage
     ),
-    "no signal": Group(SAME, ["signal"], (), signal, [()]),
-    "signal": Group(MORE, (), ["signal"], signal, [()]),
+    "no signal": Group(signal_worlds.SAME, ["signal"], (), signal, [()]),
+    "signal": Group(signal_worlds.MORE, (), ["signal"], signal, [()]),
 }
 
 
