@@ -148,7 +148,7 @@ rule calibration_table:
         cells=paths.of_calibration("calibration", ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
-        floors=f"{ROOT}/tables/calibration-floors.csv",
+        checks=f"{ROOT}/tables/calibration-floors.csv",
         provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/table.log",
@@ -197,7 +197,7 @@ rule experiment_calibration:
         truth=paths.of_calibration("truth", ".parquet"),
     output:
         table=f"{ROOT}/tables/calibration-experiments.csv",
-        floors=f"{ROOT}/tables/calibration-experiments-floors.csv",
+        checks=f"{ROOT}/tables/calibration-experiments-floors.csv",
         provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
     log:
         f"{ROOT}/logs/experiment_calibration.log",

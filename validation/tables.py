@@ -47,10 +47,10 @@ def calibration_table(job: Any) -> Made:
     paths = job.input.cells
     check_settings(paths)
     whole = pd.concat(map(read_csv, paths), ignore_index=True)
-    floors = requirements.floors(whole)
+    checked = requirements.check_calibration(whole)
     counts = counts_by_cell(job.params.cells, paths)
-    facts = {"counts_by_cell": counts, "verdict": requirements.in_words(floors)}
-    return {"table": whole, "floors": floors}, facts
+    facts = {"counts_by_cell": counts, "verdict": requirements.in_words(checked)}
+    return {"table": whole, "checks": checked}, facts
 
 
 def null_controls(job: Any) -> Made:
@@ -66,7 +66,7 @@ def experiments_held(job: Any) -> Made:
     given, chosen = job.input, job.params
     frames = []
     for place, (model, dataset) in enumerate(chosen.cells):
-        scores, answers, text_floors = (
+        scores, answers, floors = (
             read_parquet(given[kind][place]) for kind in ("scores", "answers", "floors")
         )
         planted = [path for path in given.truth if path.endswith(f"/{model}/{dataset}.parquet")]
@@ -75,7 +75,7 @@ def experiments_held(job: Any) -> Made:
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
         for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
             if cell == [model, dataset]:
-                products = tables.Products(scores, answers, read_parquet(path), text_floors, truth)
+                products = tables.Products(scores, answers, read_parquet(path), floors, truth)
                 found[name] = tables.per_sample(EXPERIMENTS[name], products)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():
@@ -83,8 +83,8 @@ def experiments_held(job: Any) -> Made:
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
-    floors = experiments.judged(whole, chosen.calibrated, chosen.nulls)
-    return {"table": whole, "floors": floors}, {"verdict": requirements.in_words(floors)}
+    checked = experiments.check(whole, chosen.calibrated, chosen.nulls)
+    return {"table": whole, "checks": checked}, {"verdict": requirements.in_words(checked)}
 
 
 def reproduction_table(job: Any) -> Made:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from validation.experiments import COLUMNS, FLOORS, judged
+from validation.experiments import CHECKS, COLUMNS, check
 from validation.requirements import in_words
 
 CELLS = [("m", "one"), ("m", "two")]
@@ -43,9 +43,9 @@ def placed(records: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def test_cells_that_reach_every_floor_hold() -> None:
-    floors = judged(table(), CELLS, {})
+    floors = check(table(), CELLS, {})
     assert floors["holds"].all()
-    assert in_words(floors) == f"{len(floors)} of {len(floors)} floors hold."
+    assert in_words(floors) == f"{len(floors)} of {len(floors)} requirements hold."
     assert {*floors["scope"]} == {"cell", "mean"}
 
 
@@ -63,7 +63,7 @@ def test_cells_that_reach_every_floor_hold() -> None:
     ],
 )
 def test_a_cell_below_a_floor_is_named(changed: dict[str, float], missed: set[str]) -> None:
-    floors = judged(table(**changed), CELLS, {})
+    floors = check(table(**changed), CELLS, {})
     below = floors[~floors["holds"]]
     assert {*below["scope"]} == missed
     assert "Missed: " in in_words(floors)
@@ -71,7 +71,7 @@ def test_a_cell_below_a_floor_is_named(changed: dict[str, float], missed: set[st
 
 
 def test_a_cell_that_was_not_measured_holds_nothing() -> None:
-    floors = judged(table(), [*CELLS, ("m", "three")], {})
+    floors = check(table(), [*CELLS, ("m", "three")], {})
     third = floors[floors["dataset"] == "three"]
     assert len(third) and not third["holds"].any()
     assert not floors.loc[floors["scope"] == "mean", "holds"].any()
@@ -90,16 +90,16 @@ def test_matched_patches_alone_must_be_empty_in_a_null_control() -> None:
     ]
     for value, holds in ((0.2, False), (0.15, True)):
         frame = placed(rows).assign(value=value)
-        floors = judged(frame, [], {"null": NULL})
+        floors = check(frame, [], {"null": NULL})
         (empty,) = floors[floors["scope"] == "empty"].to_dict("records")
         assert empty["floor"] == "patching matched: flips" and empty["holds"] == holds
 
 
-def test_probes_of_shuffled_labels_are_not_judged() -> None:
+def test_probes_of_shuffled_labels_are_not_check() -> None:
     key = {"experiment": "patching", "arm": "matched", "measure": "flip"}
     key |= {"model": "n", "dataset": "d", "value": 0.9}
-    assert len(judged(placed([key | EMPTY]), [], {"null": NULL})) == 1
-    assert judged(placed([key | EMPTY]), [], {"null": NULL | {"shuffled": True}}).empty
+    assert len(check(placed([key | EMPTY]), [], {"null": NULL})) == 1
+    assert check(placed([key | EMPTY]), [], {"null": NULL | {"shuffled": True}}).empty
 
 
 def test_what_no_sample_of_a_null_control_measures_is_counted() -> None:
@@ -107,11 +107,11 @@ def test_what_no_sample_of_a_null_control_measures_is_counted() -> None:
     values = {"d": 0.1, "e": float("nan")}
     records = [key | {"model": "n", "dataset": one, "value": x} for one, x in values.items()]
     nulls = {dataset: NULL | {"dataset": dataset} for dataset in values}
-    floors = judged(placed(records), [], nulls)
-    assert in_words(floors) == "1 of 1 floors hold. In null cells, not measured: 1."
+    floors = check(placed(records), [], nulls)
+    assert in_words(floors) == "1 of 1 requirements hold. In null cells, not measured: 1."
     assert floors["holds"].isna().tolist() == floors["measured"].isna().tolist() == [False, True]
 
 
 def test_every_floor_has_bounds() -> None:
-    frame = judged(table(), CELLS, {})
-    assert {*frame["floor"]} == {one.what for floors in FLOORS.values() for one in floors}
+    frame = check(table(), CELLS, {})
+    assert {*frame["floor"]} == {one.what for floors in CHECKS.values() for one in floors}

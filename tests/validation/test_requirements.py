@@ -43,7 +43,7 @@ def calibrated(**changed: Any) -> pd.DataFrame:
 
 
 def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
-    found = requirements.floors(calibrated())
+    found = requirements.check_calibration(calibrated())
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     assert list(found.columns) == columns
     assert found["holds"].all()
@@ -69,8 +69,8 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
 def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
     column: str, value: float, scopes: set[str]
 ) -> None:
-    found = requirements.floors(calibrated(**{column: value}))
-    columns = {one.what: one.column for one in requirements.FLOORS["cell"]}
+    found = requirements.check_calibration(calibrated(**{column: value}))
+    columns = {one.what: one.column for one in requirements.CHECKS["cell"]}
     lost = found[~found["holds"]].replace({"floor": columns})
     assert set(lost["model"]) <= {"a"}
     assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
@@ -81,13 +81,13 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
 def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> None:
     table = calibrated()
     table.loc[table["layer"] == 1, column] = 0.06
-    lost = requirements.floors(table).query("not holds")["floor"]
+    lost = requirements.check_calibration(table).query("not holds")["floor"]
     assert lost.str.endswith(" at layer 1").all() and len(lost) == 4
 
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
-    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("102 of 104 floors hold.")
+    words = requirements.in_words(requirements.check_calibration(calibrated(sensitivity=0.41)))
+    assert words.startswith("102 of 104 requirements hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
