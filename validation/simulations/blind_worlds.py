@@ -22,13 +22,8 @@ def draw_cast(
 ) -> Cast:
     """Draw subjects and their answers.
 
-    Args:
-        rng: Source of all draws.
-        n_right: Number of right pairs.
-        n_wrong: Number of wrong pairs.
-        generic: Share of own wrong answers that are generic.
-        hubs: Number of specific answers, 0 for the usual one. If there are few, more subjects
-            share a gold answer.
+    `generic` is the share of own wrong answers that are generic. `hubs` is the number of specific
+    answers, 0 for the usual one. If there are few, more subjects share a gold answer.
     """
     m_right, m_wrong = (FAMILY * int(np.ceil(1.5 * n / FAMILY) + 2) for n in (n_right, n_wrong))
     m = m_right + m_wrong

@@ -167,16 +167,9 @@ def sums(
 ) -> Scores:
     """Return sums of fit, answer, question and noise.
 
-    Args:
-        rng: Source of all draws.
-        cast: Subjects and their answers.
-        fit: Fit of each answer to each question, [subjects, answers].
-        answer: Standard deviation of the answer's part.
-        gains: Weight of the fit, clean and blocked.
-        louder: Factor by which blocking changes the answer's part.
-        asked: Factor by which blocking changes the question's part.
-        noise: Standard deviation of the noise.
-        kept: Correlation of the noise, clean and blocked.
+    `answer` and `noise` are standard deviations, and `kept` is the correlation of the noise, clean
+    and blocked. `gains` are weights of the fit, clean and blocked. Blocking multiplies the answer's
+    part by `louder`, and the question's by `asked`.
     """
     of_answer = rng.normal(0, answer, cast.shape[1])
     of_question = 0.6 * question_effect(rng, cast)
@@ -220,23 +213,17 @@ def few_who_differ(rng: Rng, n_right: int, n_wrong: int) -> Values:
     Each pair needs one of the few that differ, whose noise enters all its pairs with the same sign.
     The noise has heavy tails, and its size differs by question.
     """
-    kinds, folds, owns, golds = [], [], [], []
-    for n in (n_right, n_wrong):
-        m = n + 100
-        kind, fold = groups(m)
+    owns, golds, sizes = [], [], (n_right + 100, n_wrong + 100)
+    for n, m in zip((n_right, n_wrong), sizes, strict=True):
         n_differ = int(np.ceil(1.4 * n / (m / (N_KINDS * N_FOLDS) - 1)))
-        own = np.where(np.arange(m) < n_differ, 1 + rng.integers(0, 3, m), 0)
-        gold = 5 + rng.integers(0, N_ANSWERS - 5, m)
-        owns.append(kind * N_ANSWERS + own)
-        golds.append(kind * N_ANSWERS + gold if owns[1:] else owns[0])
-        kinds.append(kind)
-        folds.append(fold)
-    kind, fold, own, gold = map(np.concatenate, (kinds, folds, owns, golds))
+        owns.append(np.where(np.arange(m) < n_differ, 1 + rng.integers(0, 3, m), 0))
+        golds.append(5 + rng.integers(0, N_ANSWERS - 5, m))
+    kind, fold = np.concatenate([groups(m) for m in sizes], axis=1)
+    own, gold = (kind * N_ANSWERS + np.concatenate(of) for of in (owns, [owns[0], golds[1]]))
+    subject = np.arange(len(gold))
     right, wrong = (
-        pairs_among(rng, side, n, kind * N_FOLDS + fold, gold, own)
-        for side, n in zip(
-            np.split(np.arange(len(gold)), [n_right + 100]), (n_right, n_wrong), strict=True
-        )
+        pairs_among(rng, some, n, kind * N_FOLDS + fold, gold, own)
+        for some, n in ((subject[: sizes[0]], n_right), (subject[sizes[0] :], n_wrong))
     )
     cast = Cast(gold, own, np.zeros(N_KINDS * N_ANSWERS), right, wrong, fold)
     size = 0.3 * np.exp(0.5 * question_effect(rng, cast))
