@@ -47,8 +47,8 @@ class Way:
     """One way to do a stage.
 
     Attributes:
-        run: does it; what it returns is compared, entry by entry, with what the plain way returns.
-        scale: its time is multiplied by this, where it does a part of the work only.
+        run: Does the stage. Its result is compared, entry by entry, with the plain way's.
+        scale: Factor of its time, if it does a part of the work only.
     """
 
     run: Callable[[], Result]
@@ -56,7 +56,7 @@ class Way:
 
 
 def of(work: Workload) -> dict[str, dict[str, Way]]:
-    """Stage → way's name → `Way`, of a workload that a model passes."""
+    """Return stage → way's name → `Way`, for a workload that a model passes."""
     loaded, table, ends = work.read()
     return {
         "generate": generating(work, loaded, table, ends),
@@ -67,7 +67,7 @@ def of(work: Workload) -> dict[str, dict[str, Way]]:
 def generating(
     work: Workload, loaded: Loaded, table: pd.DataFrame, ends: frozenset[int]
 ) -> dict[str, Way]:
-    """Greedy answers to every prompt, up to one of the ids that end an answer."""
+    """Return the ways to generate greedy answers, up to one of the ids that end an answer."""
     plain = partial(generate, loaded, table, new_tokens=work.new_tokens, ends=ends)
     everyone, scale = range(len(table)), len(table) / len(work.some)
     return {
@@ -78,7 +78,7 @@ def generating(
 
 
 def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
-    """The measured passes: clean and knocked-out states of every layer."""
+    """Return the ways to measure clean and knocked-out states of every layer."""
     scale = len(table) / len(work.some)
     return {
         "anchorscope": Way(partial(_measured, loaded, table)),
@@ -88,7 +88,7 @@ def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, 
 
 
 def fitting(samples: int) -> dict[str, Way]:
-    """The probes of every layer and fold, on so many states of a shipped model."""
+    """Return the ways to fit probes of every layer and fold, on states of a shipped model."""
     x, z, fold = hidden_states(samples)
     return {
         "anchorscope": Way(partial(_fitted, x, z, fold)),
@@ -126,7 +126,7 @@ def _fitted(x: np.ndarray, z: np.ndarray, fold: np.ndarray) -> Result:
 
 
 def one_pass(loaded: Loaded, table: pd.DataFrame) -> States:
-    """Both conditions of some sequences in one pass of the base model."""
+    """Measure both conditions of some sequences in one pass of the base model."""
     found: States = {}
     for numbers in _batches(table, range(len(table)), AT_ONCE):
         rows = table.iloc[[*numbers, *numbers]]
@@ -146,7 +146,7 @@ def one_pass(loaded: Loaded, table: pd.DataFrame) -> States:
 
 
 def literal(loaded: Loaded, table: pd.DataFrame, numbers: Sequence[int]) -> States:
-    """The clean pass and one pass for each layer, of some of the sequences."""
+    """Measure some of the sequences by a clean pass and one pass for each layer."""
     found: States = {}
     call: Any = loaded.model
     every = range(len(families.layers(loaded)))
@@ -174,7 +174,7 @@ def generate(
     new_tokens: int,
     ends: frozenset[int],
 ) -> Answers:
-    """Greedy answers of some sequences' prompts, sorted by length, padded on the left."""
+    """Generate greedy answers to some prompts, sorted by length and padded on the left."""
     found: Answers = {}
     call: Any = loaded.model
     for some in _batches(table, numbers, at_once):
@@ -197,7 +197,7 @@ def generate(
 
 
 def scikit_learn(x: np.ndarray, z: np.ndarray, fold: np.ndarray) -> dict[int, torch.Tensor]:
-    """Fold → P(z = 1) of every row by its probes, float64 [layers, samples].
+    """Return fold → P(z = 1) of every row by its probes, float64 [layers, samples].
 
     One BLAS thread: with two, scikit-learn is several times slower on such shapes.
     """
@@ -216,13 +216,13 @@ def _probe(layer: np.ndarray, z: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def largest_size(states: Result) -> float:
-    """The largest number among states; 0 of answers."""
+    """Return the largest absolute number among states, 0 for answers."""
     tensors = [state for state in states.values() if isinstance(state, torch.Tensor)]
     return max((float(state.double().abs().max()) for state in tensors), default=0.0)
 
 
 def largest_difference(found: Result, expected: Result) -> float:
-    """Largest difference of the entries that both have; of answers, the share that differ."""
+    """Return the largest difference of shared entries; for answers, the share that differ."""
     keys = found.keys() & expected.keys()
     if not keys:
         raise ValueError("nothing to compare")
@@ -232,7 +232,7 @@ def largest_difference(found: Result, expected: Result) -> float:
 
 
 def _ended(row: Sequence[int], ends: frozenset[int]) -> tuple[int, ...]:
-    """A row up to and with its first end."""
+    """Return a row up to its first end, which is included."""
     end = next((place for place, token in enumerate(row) if token in ends), len(row) - 1)
     return tuple(row[: end + 1])
 
@@ -247,14 +247,14 @@ def _mask(loaded: Loaded, lengths: Sequence[int], cuts: Sequence[Sequence[int]])
 
 
 def _batches(table: pd.DataFrame, numbers: Iterable[int], at_once: int) -> Iterator[list[int]]:
-    """Numbers in batches, sorted by length."""
+    """Yield numbers in batches, sorted by length."""
     ordered = sorted(numbers, key=lambda number: len(table["input_ids"].iloc[number]))
     for start in range(0, len(ordered), at_once):
         yield ordered[start : start + at_once]
 
 
 def _padded(rows: Iterable[Sequence[int]]) -> torch.Tensor:
-    """Ids padded on the right, int64 [rows, longest]."""
+    """Pad ids on the right, int64 [rows, longest]."""
     every = [torch.tensor(list(row)) for row in rows]
     return torch.nn.utils.rnn.pad_sequence(every, batch_first=True)
 
