@@ -1,4 +1,4 @@
-"""How often each claim is made where it is false, and where it is true.
+"""Measure how often each claim is made if it is false, and if it is true.
 
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
@@ -35,7 +35,7 @@ from validation.simulations.claim_worlds import HOME, ROLES, Values, World
 from validation.simulations.passage_worlds import SIDES
 
 Judge = Callable[..., dict[str, Claim]]
-"""Of world, size, seed and whether probes vary: claim → what is judged of one data set."""
+"""Function of world, size, seed and whether probes vary: claim → its verdict on one data set."""
 SIZES = ((25, 750), (200, 200))
 """Right and wrong pairs."""
 FEW = ((16, 16), (16, 194), (194, 194))
@@ -96,10 +96,10 @@ def refitted(
 
 
 def probe(scores: Values, random: np.random.Generator) -> Values:
-    """Return what a probe makes of the scores: a slope (sd .1), pair terms (.03) and noise (.3).
+    """Return the scores of a probe, which has a slope (sd .1), pair terms (.03) and noise (.3).
 
-    The pair terms of each kind of answers move by themselves. Scores with E_Q blocked move as the
-    clean ones do, with the correlation `AGREE`.
+    The pair terms of each kind of answers move independently. Scores with E_Q blocked move like the
+    clean ones, with the correlation `AGREE`.
     """
     slope = np.exp(0.1 * random.normal())
     moved: Values = {}
@@ -238,8 +238,8 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, obj
 def table(found: pd.DataFrame) -> str:
     """Return a line for each world and size, with the share in which each claim is made.
 
-    A share is marked `f` where the claim is false, `!` if it is then above `MOST`, and `t` where
-    the claim is true. In brackets stands the share of the data sets in which it is judged.
+    A share is marked `t` if the claim is true, `f` if it is false, and `!` if it is false and the
+    share is above `MOST`. The share of the data sets in which it is judged is in brackets.
     """
 
     def cell(row: pd.Series) -> str:

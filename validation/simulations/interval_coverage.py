@@ -1,20 +1,20 @@
-"""How often the intervals of a simulated cell hold what the procedure finds on average.
+"""Measure how often intervals of a simulated cell hold what the procedure finds on average.
 
     python -m validation.simulations.interval_coverage bands [--worlds 400] [--samples 300 1000]
     python -m validation.simulations.interval_coverage crossing [--shuffle] [--jobs 2]
 
-The truth is the mean, over fresh samples of one size, of what the tool itself reports: probes,
-their penalties and calibration are learned anew from each sample. A sample has two wordings a
+The truth is the mean, over fresh samples of one size, of what the tool itself reports: it learns
+probes, their penalties and calibration anew from each sample. A sample has two wordings per
 subject.
 
-`bands` are those of ΔP, shares and contrasts. Samples have two pathways: one half's truth stands in
-one direction of the features, which the knockout takes away, the other half's in another, which it
-leaves.
+`bands` are the intervals of ΔP, shares and contrasts. Samples have two pathways. The truth of one
+half is in one direction of the features, which the knockout takes away. The truth of the other half
+is in another direction, which it leaves.
 
-`crossing` has the pair terms. What a row's features hold is a question's part, an answer's part, a
-part of this answer behind this question that means nothing, and in one direction each what the
-label follows: how hard the question is, how likely the answer, whether it is true here, and whether
-it is the model's own.
+`crossing` has the pair terms. The features of a row hold a part of the question, a part of the
+answer, and a part of this answer behind this question that means nothing. In one direction each,
+they hold what the label follows: how hard the question is, how likely the answer is, whether it is
+true here, and whether it is the model's own.
 """
 
 import argparse

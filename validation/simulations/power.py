@@ -1,16 +1,19 @@
-"""How often a signal is called where probe and text know the same, and where the probe knows more.
+"""Measure how often a signal is called if probe and text know the same, or the probe knows more.
 
     python -m validation.simulations.power [--tries 200]
 
 A world has answers whose texts hold some of 90 features. 60 of them tell whether an answer is
-wrong, and a hidden state is a noisy linear image of these, so that all that it knows is in the
-text. `towards` says how strongly the image leans to the direction that tells: so strongly that the
-mean AUC of trained probes is that of trained floors. With `beyond`, the state also knows something
-that is in no text. Probe and floor are trained as those of a cell are, and judged by
-`strength.of_scores`. Printed, for each world and size: the mean gain in AUC, and how often a signal
-is called with probe and floor held fixed, with the interval widened by their refits (the rule), and
-by the formula of `anchorscope.probes.power`; then the median factor by which refits widen the
-interval, and how much more the gain varies over data sets than with fixed models.
+wrong. A hidden state is a noisy linear image of these, so it knows nothing that is not in the text.
+`towards` says how strongly the image leans to the direction that tells. It is chosen so that the
+mean AUC of trained probes is the mean AUC of trained floors. With `beyond`, the state also knows
+something that is in no text. Probe and floor are trained as in a cell, and judged by
+`strength.of_scores`.
+
+Each line has, for one world and size, the mean gain in AUC and the share of data sets in which a
+signal is called: with probe and floor held fixed, with the interval widened by their refits (the
+rule), and by the formula of `anchorscope.probes.power`. The last two columns are the median factor
+by which refits widen the interval, and the factor by which the gain varies more over data sets than
+with fixed models.
 """
 
 import argparse

@@ -23,9 +23,9 @@ BEYOND = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
 
 @dataclass(frozen=True)
 class Signal:
-    """So many right answers, and the mean gain in AUC that the probe has over the text model."""
+    """Samples whose probe has a mean gain in AUC over the text model."""
 
-    right: int
+    right: int  # number of right answers
     gain: float = 0.0
 
     def p(self, seed: int) -> float:
