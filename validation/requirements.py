@@ -216,20 +216,15 @@ def null_controls(
 
 def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return which of these claims each read-out makes, and which cannot be judged."""
-    told = readouts.reindex(columns=list(forbids))
-    told = told.apply(lambda claim: claim.map({True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}))
+    verdicts = {True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}
+    told = readouts.reindex(columns=list(forbids)).apply(lambda claim: claim.map(verdicts))
     if "signal" in told:
         told.loc[readouts["position"] == "prompt_end", "signal"] = 0.0
-    none_made = [Check(claim, "null-controls", claim, high=0.0) for claim in forbids]
-    found = [
-        {one.what: judge(one, told.iloc[[row]]).holds for one in none_made}
-        for row in range(len(told))
-    ]
-
-    def named(outcome: bool | None) -> list[str]:
-        return [", ".join(c for c, holds in row.items() if holds is outcome) for row in found]
-
-    return named(False), named(None)
+    made, untested = (
+        [", ".join(told.columns[row]) for row in some.to_numpy()]
+        for some in (told == 1, told.isna())
+    )
+    return made, untested
 
 
 def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
