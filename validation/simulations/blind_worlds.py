@@ -10,16 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from validation.simulations.casts import Cast, draw_pairs
-from validation.simulations.claim_worlds import Values, World
+from validation.simulations.claim_worlds import Rng, Values, World
 
 N_GENERIC = 30  # answers 0..29 are generic: they fit all questions of a family
 FAMILY = 10  # subjects of one family, of which pairs are made
 MAX_SPECIFIC = 400
 
 
-def draw_cast(
-    rng: np.random.Generator, n_right: int, n_wrong: int, *, generic: float = 1.0, hubs: int = 0
-) -> Cast:
+def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hubs: int = 0) -> Cast:
     """Draw subjects and their answers.
 
     `generic` is the share of own wrong answers that are generic. `hubs` is the number of specific
@@ -47,7 +45,7 @@ def draw_cast(
     return Cast(gold, own, np.concatenate([common, rare]), *pairs)
 
 
-def question_effect(rng: np.random.Generator, cast: Cast) -> np.ndarray:
+def question_effect(rng: Rng, cast: Cast) -> np.ndarray:
     """Draw an effect of variance 1 per question; a family shares .8 of the variance."""
     m = len(cast.gold)
     family = np.repeat(rng.normal(size=m // FAMILY), FAMILY)
@@ -55,7 +53,7 @@ def question_effect(rng: np.random.Generator, cast: Cast) -> np.ndarray:
 
 
 def draw_likelihood(
-    rng: np.random.Generator, cast: Cast, *, own: float = 0.0, gold: float = 3.0, fit: float = 0.0
+    rng: Rng, cast: Cast, *, own: float = 0.0, gold: float = 3.0, fit: float = 0.0
 ) -> np.ndarray:
     """Draw log-probabilities from the question's ease, the answer's popularity, `fit` and bonuses.
 
@@ -70,7 +68,7 @@ def draw_likelihood(
     return -np.logaddexp(0, -z)
 
 
-def draw_scores(rng: np.random.Generator, cast: Cast, signal: np.ndarray) -> np.ndarray:
+def draw_scores(rng: Rng, cast: Cast, signal: np.ndarray) -> np.ndarray:
     """Add to `signal` effects of questions and answers, and noise whose size varies by answer."""
     answer = rng.normal(0, 0.5, cast.shape[1])
     noise = rng.uniform(0.3, 0.6, cast.shape[1]) * rng.normal(size=cast.shape)
@@ -82,9 +80,9 @@ class Blind:
     """A world whose score is a signal with effects of question and answer, and noise."""
 
     slope: float = 0.0  # of the log-probability in the signal
-    extra: Callable[[np.random.Generator, Cast, np.ndarray], np.ndarray] | None = None
+    extra: Callable[[Rng, Cast, np.ndarray], np.ndarray] | None = None
     """What else is in the signal, from the log-probabilities [subjects, answers]."""
-    trait: Callable[[np.random.Generator, Cast], np.ndarray] | None = None
+    trait: Callable[[Rng, Cast], np.ndarray] | None = None
     """Property of question and answer, [subjects, answers]."""
     read: float = 0.0  # weight of the trait in the signal
     likelier: float = 0.0  # weight of the trait in the log-probability
@@ -96,7 +94,7 @@ class Blind:
     generic: float = 1.0  # see `draw_cast`
     hubs: int = 0  # see `draw_cast`
 
-    def __call__(self, rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
+    def __call__(self, rng: Rng, n_right: int, n_wrong: int) -> Values:
         """Simulate right and wrong pairs."""
         cast = draw_cast(rng, n_right, n_wrong, generic=self.generic, hubs=self.hubs)
         trait = self.trait(rng, cast) if self.trait else np.zeros(1)
@@ -115,50 +113,50 @@ class Blind:
         return cast.cells(score) | cast.cells(known_logp, prefix="logp_") | cast.ids()
 
 
-def ceiling(rng: np.random.Generator, cast: Cast, logp: np.ndarray) -> np.ndarray:
+def ceiling(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
     """Return a curve that saturates."""
     return 2 * np.tanh((logp + 6) / 3)
 
 
-def per_token(rng: np.random.Generator, cast: Cast, logp: np.ndarray) -> np.ndarray:
+def per_token(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
     """Return log-probabilities per token. Generic answers are long."""
     is_generic = np.arange(cast.shape[1]) < N_GENERIC
     length = np.where(is_generic, rng.integers(3, 7, cast.shape[1]), 1)
     return 0.5 * logp / (length + rng.integers(0, 2, cast.shape[1]))
 
 
-def louder(rng: np.random.Generator, cast: Cast, logp: np.ndarray) -> np.ndarray:
+def louder(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
     """Return log-probabilities with a gain that grows with the answer's rarity."""
     gain = 0.32 * np.exp(-0.25 * cast.popularity + rng.normal(0, 0.2, cast.shape[1]))
     return gain * (logp + 5)
 
 
-def doubt(rng: np.random.Generator, cast: Cast, logp: np.ndarray) -> np.ndarray:
+def doubt(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
     """Return a mark at the own answer alone, by how sure the model is of it."""
     own_logp = logp[np.arange(len(cast.own)), cast.own]
     surety = own_logp + 2 + 1.5 * cast.known + rng.normal(0, 1, len(own_logp))
     return cast.at(cast.own, 2.2 * np.tanh(surety - 1.1))
 
 
-def quirks(rng: np.random.Generator, cast: Cast, logp: np.ndarray) -> np.ndarray:
+def quirks(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
     """Return noise for each kind of subject with each answer. Subjects of one gold are a kind."""
     return rng.normal(0, 0.7, (cast.shape[1], cast.shape[1]))[cast.gold]
 
 
-def same_kind(rng: np.random.Generator, cast: Cast) -> np.ndarray:
+def same_kind(rng: Rng, cast: Cast) -> np.ndarray:
     """Return whether an answer is of the kind that the question asks for, which golds are."""
     kind = rng.integers(0, 5, cast.shape[1])
     return 1.0 * (kind[cast.gold][:, None] == kind)
 
 
-def alike_in_fame(rng: np.random.Generator, cast: Cast) -> np.ndarray:
+def alike_in_fame(rng: Rng, cast: Cast) -> np.ndarray:
     """Return how alike subject and answer are in fame. Subjects resemble their golds."""
     fame = rng.normal(size=cast.shape[1])
     subject_fame = 0.8 * fame[cast.gold] + 0.6 * rng.normal(size=len(cast.gold))
     return subject_fame[:, None] * fame
 
 
-def own_answers_scored_low(rng: np.random.Generator, n_right: int, n_wrong: int) -> Values:
+def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Select the third of the wrong pairs whose own answers a second probe scores lowest.
 
     The probe compares them with swapped answers and has partly the same noise. The score reads the

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.simulations.claim_worlds import Values
+from validation.simulations.claim_worlds import Rng, Values
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,7 @@ class Cast:
 
 
 def draw_pairs(
-    rng: np.random.Generator,
-    a: np.ndarray,
-    b: np.ndarray,
-    n: int,
-    gold: np.ndarray,
-    own: np.ndarray,
+    rng: Rng, a: np.ndarray, b: np.ndarray, n: int, gold: np.ndarray, own: np.ndarray
 ) -> np.ndarray:
     """Draw `n` of the pairs (a, b) whose questions share no answer, in random order, [2, n]."""
     fits = (own[a] != own[b]) & (gold[a] != gold[b]) & (own[a] != gold[b]) & (own[b] != gold[a])

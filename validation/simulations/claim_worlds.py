@@ -16,8 +16,9 @@ from functools import partial
 
 import numpy as np
 
+Rng = np.random.Generator
 Values = dict[str, np.ndarray]
-World = Callable[[np.random.Generator, int, int], Values]
+World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
@@ -28,7 +29,7 @@ MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 class Scene:
     """Questions, answers and log-probabilities, from which a world makes scores."""
 
-    def __init__(self, random: np.random.Generator, n_right: int, n_wrong: int) -> None:
+    def __init__(self, random: Rng, n_right: int, n_wrong: int) -> None:
         """Draw the effects of questions and answers, and log-probabilities."""
         self.random = random
         self.n = {"right": n_right, "wrong": n_wrong, "gold": n_wrong}
@@ -77,7 +78,7 @@ class Scene:
         return found | {names[role]: texts for role, texts in self.texts.items()}
 
 
-def alike(random: np.random.Generator, n: int, correlation: float = ALIKE) -> np.ndarray:
+def alike(random: Rng, n: int, correlation: float = ALIKE) -> np.ndarray:
     """Draw standard normal effects [2, n], alike in a pair."""
     shared, own = random.normal(size=n), random.normal(size=(2, n))
     return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
@@ -89,7 +90,7 @@ def four(question: np.ndarray, answer: np.ndarray) -> np.ndarray:
 
 
 def additive(
-    random: np.random.Generator,
+    random: Rng,
     *n: int,
     lost: float = 0.0,
     to: float = -2.0,
@@ -122,7 +123,7 @@ def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
     return values + (1 - HOME) * lost * (to - values)
 
 
-def gain(random: np.random.Generator, *n: int) -> Values:
+def gain(random: Rng, *n: int) -> Values:
     """Simulate products m(q)·h(y). Questions with a large gain have sure answers, mostly golds."""
     scene = Scene(random, *n)
     effect = scene.by_question()
@@ -137,7 +138,7 @@ def gain(random: np.random.Generator, *n: int) -> Values:
 
 
 def likelihood(
-    random: np.random.Generator, *n: int, lift: dict[str, float], slope: float, error: float = 0.0
+    random: Rng, *n: int, lift: dict[str, float], slope: float, error: float = 0.0
 ) -> Values:
     """Simulate scores that rise with the log-probability, which is known up to noise (`error`)."""
     scene = Scene(random, *n)
@@ -148,7 +149,7 @@ def likelihood(
     return scene.world(lambda role: scene.sums(role) + slope * true[role])
 
 
-def kinds(random: np.random.Generator, *n: int) -> Values:
+def kinds(random: Rng, *n: int) -> Values:
     """Simulate scores that are higher if the answer is of the kind that the question asks for.
 
     Golds are, and .7 of own wrong answers. A fifth of the pairs ask for two kinds. The texts tell
@@ -170,7 +171,7 @@ def kinds(random: np.random.Generator, *n: int) -> Values:
     return scene.world(lambda role: scene.sums(role) + fits[role])
 
 
-def saturation(random: np.random.Generator, *n: int, home: float) -> Values:
+def saturation(random: Rng, *n: int, home: float) -> Values:
     """Simulate squeezed scores, where the effects of a question and its answer go together.
 
     Before the squeeze, every answer gains `home` behind its own question.
@@ -186,7 +187,7 @@ def saturation(random: np.random.Generator, *n: int, home: float) -> Values:
     return scene.world(scores)
 
 
-def overlap(random: np.random.Generator, *n: int, steep: bool, coarse: bool = False) -> Values:
+def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
     """Simulate scores that read the overlap of question and answer, which is largest for golds.
 
     There are 30 idle features besides. If `steep`, the score is a step, which is not linear in the
@@ -210,7 +211,7 @@ def overlap(random: np.random.Generator, *n: int, steep: bool, coarse: bool = Fa
     return scene.world(scores)
 
 
-def lucky_answers(random: np.random.Generator, *n: int) -> Values:
+def lucky_answers(random: Rng, *n: int) -> Values:
     """Simulate answers with a pair term of their own, whatever their label."""
     scene = Scene(random, *n)
 
@@ -221,9 +222,7 @@ def lucky_answers(random: np.random.Generator, *n: int) -> Values:
     return scene.world(scores)
 
 
-def truth(
-    random: np.random.Generator, *n: int, size: float, known: float = 1.0, lost: float = 0.0
-) -> Values:
+def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
     """Simulate golds whose P is on average larger by `size` than P of own wrong answers.
 
     Only the share `known` of the golds gains, by size / `known`. `lost` is as for `additive`.

@@ -31,7 +31,7 @@ from validation.simulations import (
     signal_worlds,
     unseen_worlds,
 )
-from validation.simulations.claim_worlds import HOME, ROLES, Values, World
+from validation.simulations.claim_worlds import HOME, ROLES, Rng, Values, World
 from validation.simulations.passage_worlds import SIDES
 
 Judge = Callable[..., dict[str, Claim]]
@@ -86,7 +86,7 @@ def swapped(
 
 
 def refitted(
-    scores: Values, random: np.random.Generator, refits: bool
+    scores: Values, random: Rng, refits: bool
 ) -> tuple[Values, dict[str, np.ndarray | None]]:
     """Return the scores of a probe, and those of its refits; without refits, they do not vary."""
     if not refits:
@@ -95,7 +95,7 @@ def refitted(
     return probes[0], {name: np.stack([one[name] for one in probes[1:]], axis=1) for name in scores}
 
 
-def probe(scores: Values, random: np.random.Generator) -> Values:
+def probe(scores: Values, random: Rng) -> Values:
     """Return the scores of a probe, which has a slope (sd .1), pair terms (.03) and noise (.3).
 
     The pair terms of each kind of answers move independently. Scores with E_Q blocked move like the

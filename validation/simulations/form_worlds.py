@@ -14,6 +14,7 @@ from validation.simulations.claim_worlds import (
     HOME,
     NOISE,
     ROLES,
+    Rng,
     Scene,
     Values,
     World,
@@ -27,7 +28,7 @@ EXAMPLES = 5
 """Worked examples in a prompt."""
 
 
-def popularity(random: np.random.Generator, *n: int, correlation: float) -> Values:
+def popularity(random: Rng, *n: int, correlation: float) -> Values:
     """Return scores that read whether the form of an answer goes with its subject's popularity.
 
     The form of right answers and golds follows it, the form of own wrong answers hardly does.
@@ -47,7 +48,7 @@ def popularity(random: np.random.Generator, *n: int, correlation: float) -> Valu
     return scene.world(scores)
 
 
-def first_token(random: np.random.Generator, *n: int, lift: dict[str, float]) -> Values:
+def first_token(random: Rng, *n: int, lift: dict[str, float]) -> Values:
     """Return scores that read the log-probability of the first token.
 
     Golds have more tokens, which are part of the log-probability that is known.
@@ -61,7 +62,7 @@ def first_token(random: np.random.Generator, *n: int, lift: dict[str, float]) ->
     return scene.world(lambda role: scene.sums(role) + 0.2 * first[role])
 
 
-def copied(random: np.random.Generator, *n: int, anew: bool, slope: float) -> Values:
+def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
     """Return scores that are lower where the answer was in the prompt's worked examples.
 
     A third of the wrong answers is copied from them. `anew`: each question has its own examples;
@@ -82,7 +83,7 @@ def copied(random: np.random.Generator, *n: int, anew: bool, slope: float) -> Va
     return scene.world(lambda role: scene.sums(role) + slope * scene.log_p[role] - was_there[role])
 
 
-def fades(random: np.random.Generator, *n: int, lost: float, gold: float) -> Values:
+def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
     """Return scores that lose a share behind a strange question, which differs between pairs.
 
     `gold`: how much higher golds score than in other worlds.
@@ -96,9 +97,7 @@ def fades(random: np.random.Generator, *n: int, lost: float, gold: float) -> Val
     return scene.world(lambda role: scene.sums(role) * (1 - (1 - HOME) * share[role]))
 
 
-def layers(
-    random: np.random.Generator, *n: int, correlation: float, choose: Callable[..., np.ndarray]
-) -> Values:
+def layers(random: Rng, *n: int, correlation: float, choose: Callable[..., np.ndarray]) -> Values:
     """Return sums at one of many layers, which the AUC behind the own questions chooses.
 
     `correlation`: of the scores of two layers. `choose` gets the layer that each fold chose.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchorscope.experiments.crossing.damage import LEAST_PART
-from validation.simulations.claim_worlds import HOME, MEANS, NOISE, Values, alike, four
+from validation.simulations.claim_worlds import HOME, MEANS, NOISE, Rng, Values, alike, four
 
 SIDES = ("right", "wrong")
 FRAMES, TEXTS = 40, 300
@@ -46,14 +46,14 @@ class Passage:
     texts: int = TEXTS  # number of distinct answers
     folds: tuple[int, ...] = FOLDS  # outer folds that hold pairs
 
-    def __call__(self, random: np.random.Generator, *n: int) -> Values:
+    def __call__(self, random: Rng, *n: int) -> Values:
         """Simulate right and wrong pairs."""
         found: Values = {}
         for side, pair, size in zip(SIDES, self.pair, n, strict=True):
             found |= self.side(random, side, pair, size)
         return found
 
-    def side(self, random: np.random.Generator, side: str, pair: float, n: int) -> Values:
+    def side(self, random: Rng, side: str, pair: float, n: int) -> Values:
         """Simulate the pairs of one side."""
         # Pairs of one frame, and each second pair of two that mirror each other.
         same = np.arange(round(self.same_frame * n))
@@ -87,7 +87,7 @@ class Passage:
         }
 
     def damaged(
-        self, random: np.random.Generator, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
+        self, random: Rng, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
         """Return what blocking leaves of answer effects [2, n] and pair terms [n], without noise.
 
@@ -105,7 +105,7 @@ class Passage:
             return scores
         return self.ceiling * np.tanh(scores / self.ceiling)
 
-    def answers(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def answers(self, random: Rng, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw texts and their effects, [2, n] each; some texts are frequent."""
         common = 1 / np.arange(1, self.texts + 1) ** (0.7 if self.texts == TEXTS else 0)
         texts = random.choice(self.texts, size=(2, n), p=common / common.sum())
@@ -113,7 +113,7 @@ class Passage:
         return texts, self.answer * (0.8 * random.normal(size=self.texts)[texts] + 0.6 * own)
 
     def asked(
-        self, random: np.random.Generator, same: np.ndarray, second: np.ndarray, n: int
+        self, random: Rng, same: np.ndarray, second: np.ndarray, n: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw the subjects and the frames of both questions of each pair, [2, n] each."""
         subjects = random.permutation(2 * n).reshape(2, n)

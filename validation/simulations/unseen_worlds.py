@@ -12,14 +12,13 @@ from functools import partial
 import numpy as np
 
 from validation.simulations.casts import Cast, draw_pairs
-from validation.simulations.claim_worlds import Values, World
+from validation.simulations.claim_worlds import Rng, Values, World
 
 N_KINDS = 4  # kinds of question: pairs are made inside a kind, and inside a fold
 N_FOLDS = 5
 N_ANSWERS = 25  # of each kind
 SPARE = 60  # subjects more than pairs
 
-Rng = np.random.Generator
 Scores = tuple[np.ndarray, np.ndarray]
 """Scores, clean and with E_Q blocked, [subjects, answers] each."""
 
