@@ -52,15 +52,10 @@ def test_every_requirement_is_checked_in_every_cell_and_in_the_mean_of_every_mod
 @pytest.mark.parametrize(
     ("column", "value", "scopes"),
     [
-        ("verdict_accuracy", 0.949, {"cell"}), ("probe_auc", 0.969, {"cell"}),
-        ("seal", 1e-9, {"cell"}), ("random_flip_share", 0.051, {"cell"}),
-        ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
-        ("pathway_auc", 0.84, {"cell", "mean"}), ("specificity", 0.91, {"mean"}),
-        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", 0.59, {"mean"}),
-        ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
-        ("pair_right", 0.99, {"cell"}), ("pair_right_low", -0.01, {"cell"}),
-        ("pair_wrong", -0.79, {"cell"}), ("pair_wrong_high", 0.01, {"cell"}),
-        ("share_pair", 0.29, {"cell"}), ("pair_gold", 0.59, {"cell"}),
+        ("seal", 1e-9, {"cell"}), ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
+        ("specificity", 0.91, {"mean"}), ("sensitivity", 0.59, {"mean"}),
+        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", np.nan, {"cell", "mean"}),
+        ("sensitivity", 0.61, set()), ("pair_wrong", -0.79, {"cell"}),
     ],
 )  # fmt: skip
 def test_a_requirement_is_missed_by_what_lies_outside_its_bounds_or_was_not_measured(
