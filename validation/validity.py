@@ -81,22 +81,22 @@ def cells(tables: Path) -> str:
     table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
     table = table[table["headline"] & (table["z"] == "all")]
 
-    def line(model: str, dataset: str, cell: pd.DataFrame) -> list[str]:
+    lines = []
+    for (model, dataset), cell in table.groupby(["model", "dataset"], sort=False):
         of = cell.set_index("kind")
-        truism, myth = of["specificity"]["truism"], of["specificity"]["myth"]
         every, against = of.loc["all"], of.loc["against-prior"]
-        return [
-            name(model),
-            name(dataset),
-            f"{every['pathway_auc']:.3f}",
-            f"{against['sensitivity']:.2f}",
-            f"{truism:.2f}; {myth:.2f}",
-            f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
-            f"{against['answer_auc']:.2f}",
-        ]
-
-    groups = table.groupby(["model", "dataset"], sort=False)
-    return rows(line(model, dataset, cell) for (model, dataset), cell in groups)
+        lines.append(
+            [
+                name(model),
+                name(dataset),
+                f"{every['pathway_auc']:.3f}",
+                f"{against['sensitivity']:.2f}",
+                "; ".join(f"{of['specificity'][kind]:.2f}" for kind in ("truism", "myth")),
+                f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
+                f"{against['answer_auc']:.2f}",
+            ]
+        )
+    return rows(lines)
 
 
 def nulls(tables: Path) -> str:
@@ -118,21 +118,20 @@ def nulls(tables: Path) -> str:
     )
 
 
-def ends(row: Any, name: str, digits: int = 2) -> str:
+def ends(row: Any, name: str) -> str:
     """Return the number of a column with its interval."""
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return "–" if pd.isna(value) else interval(value, low, high, digits)
+    return "–" if pd.isna(value) else interval(value, low, high)
 
 
-def interval(value: float, low: float, high: float, digits: int = 2) -> str:
+def interval(value: float, low: float, high: float) -> str:
     """Return a number with its interval: `1.94 (1.52 to 2.39)`."""
-    value, low, high = (signed(number, digits) for number in (value, low, high))
-    return f"{value} ({low} to {high})"
+    return f"{signed(value)} ({signed(low)} to {signed(high)})"
 
 
-def signed(value: float, digits: int = 2) -> str:
+def signed(value: float) -> str:
     """Return a number with a true minus sign, and none before a 0: `−1.77`."""
-    text = f"{value:.{digits}f}"
+    text = f"{value:.2f}"
     return text.removeprefix("-") if not float(text) else text.replace("-", "−")
 
 
