@@ -1,14 +1,15 @@
 """Simulated scores of crossed pairs: probes that do not read truth, and some that do.
 
-A world is a function of (random generator, right pairs, wrong pairs). It returns, for `right`,
-`wrong` (own answers) and `gold` (the golds of the wrong pairs), in the order of `crossing.terms`,
-scores `<role>` [4, n] and `logp_<role>` [4, n], ids of `subjects_right`, `subjects_wrong`, and of
-the texts `answers_right`, `answers_wrong`, `golds`, [2, n] each; where overlap plays a part, also
-features of the four texts, `features_<role>` [4, n, features].
+A world is a function of (random generator, right pairs, wrong pairs). The roles of answers are
+`right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world returns scores
+`<role>` and log-probabilities `logp_<role>`, [4, n] in the order of `crossing.terms`. It returns the
+ids of subjects and texts: `subjects_right`, `subjects_wrong`, `answers_right`, `answers_wrong` and
+`golds`, [2, n]. Worlds with overlap also return features of the four texts, `features_<role>`
+[4, n, features].
 
-Questions of a pair are alike (correlation .8). Answers come from a few hundred texts, some of them
-often. Right answers score highest, then golds, then own wrong answers: the worst case, in which
-whatever multiplies scores favours golds.
+Questions of a pair are alike (correlation .8). Answers come from a few hundred texts, some of which
+are frequent. Right answers score highest, then golds, then own wrong answers. This is the worst
+case, because whatever multiplies scores favours golds.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""Which of the four are an answer behind its own question."""
+"""1 for an answer behind its own question, in the order of `crossing.terms`."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 
 

@@ -1,4 +1,4 @@
-"""Simulated scores that read the form or the origin of answers, or a layer that was chosen.
+"""Simulated scores that read the form or origin of answers, or come from a chosen layer.
 
 Worlds are as in `claim_worlds`. None of them has truth.
 """
@@ -32,7 +32,7 @@ def popularity(random: Rng, *n: int, correlation: float) -> Values:
     """Return scores that read whether the form of an answer goes with its subject's popularity.
 
     The form of right answers and golds follows it, the form of own wrong answers hardly does.
-    `correlation`: of the popularity of partners.
+    `correlation` tells how alike partners are in popularity.
     """
     scene = Scene(random, *n)
     follows = {"right": 0.8, "wrong": 0.2, "gold": 0.8}
@@ -63,11 +63,11 @@ def first_token(random: Rng, *n: int, lift: dict[str, float]) -> Values:
 
 
 def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
-    """Return scores that are lower where the answer was in the prompt's worked examples.
+    """Return scores that are lower if the answer is in the prompt's worked examples.
 
-    A third of the wrong answers is copied from them. `anew`: each question has its own examples;
-    else all share them, so that it does not matter behind which an answer stands. The score also
-    rises with the log-probability.
+    A third of the wrong answers is copied from them. If `anew`, each question has its own examples.
+    Otherwise all questions share them, so that it does not matter behind which one an answer is.
+    The score also rises with the log-probability.
     """
     scene = Scene(random, *n)
     behind = HOME if anew else np.ones((4, 1))
@@ -84,9 +84,10 @@ def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
 
 
 def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
-    """Return scores that lose a share behind a strange question, which differs between pairs.
+    """Return scores that lose a share behind a strange question.
 
-    `gold`: how much higher golds score than in other worlds.
+    The share differs between pairs, with mean `lost`. Golds score by `gold` higher than in other
+    worlds.
     """
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
@@ -100,7 +101,8 @@ def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
 def layers(random: Rng, *n: int, correlation: float, choose: Callable[..., np.ndarray]) -> Values:
     """Return sums at one of many layers, which the AUC behind the own questions chooses.
 
-    `correlation`: of the scores of two layers. `choose` gets the layer that each fold chose.
+    `correlation` tells how alike the scores of two layers are. `choose` maps the layers that the
+    folds chose to the layers that are used.
     """
     scene, folds, scores = Scene(random, *n), {}, {}
 

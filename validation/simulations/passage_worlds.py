@@ -4,9 +4,9 @@ A world is a function of (random generator, right pairs, wrong pairs). It return
 (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of `crossing.terms`,
 `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and `fold_<side>` [n].
 
-Blocking leaves a part of the answer term. It leaves the same part of that share of the pair term
-that does not pass through E_Q. Some pairs have a blocked pair term of 0 by design, alone or
-together with a second pair, although nothing passes through E_Q in the others.
+A part of the pair term passes through E_Q. Blocking leaves a part of the answer term, and the same
+part of the rest of the pair term. Some pairs have a blocked pair term of 0 by design, alone or
+together with a second pair.
 """
 
 from dataclasses import dataclass, replace
