@@ -2,7 +2,7 @@
 
 A world is a function of (random generator, right pairs, wrong pairs). The roles of answers are
 `right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world returns scores
-`<role>` and log-probabilities `logp_<role>`, [4, n] in the order of `crossing.terms`. It returns the
+`<role>` and log-probabilities `logp_<role>`, [4, n] in the order of `crossing.terms`. It returns
 ids of subjects and texts: `subjects_right`, `subjects_wrong`, `answers_right`, `answers_wrong` and
 `golds`, [2, n]. Worlds with overlap also return features of the four texts, `features_<role>`
 [4, n, features].
