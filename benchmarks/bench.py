@@ -1,14 +1,14 @@
-"""How fast each stage is beside other ways to the same numbers, side by side in one process.
+"""Time each stage beside other ways to the same numbers, side by side in one process.
 
     python benchmarks/bench.py            # make bench
     python benchmarks/bench.py --quick    # seconds: tiny sizes, to see that all ways agree
     python benchmarks/bench.py --peers    # make bench-full: other projects, too
     python benchmarks/bench.py --device cuda   # passes at published shapes, on a GPU
 
-Every round times each way once, in turn forwards and backwards, and nothing is written unless all
-ways agree. A row of the table has a way's median over the rounds, and that of its ratios to the
-plain way of the same round, workload and stage: what slows the machine for a while slows both.
-Writes bench.csv and bench.json (the machine). Ways are described in `ways.py`.
+Every round times each way once, in turn forwards and backwards. Nothing is written unless all ways
+agree. A row of the table has the medians over the rounds of a way's seconds, and of its ratios to
+the plain way of the same round, workload and stage. Whatever slows the machine slows both. The
+results are bench.csv and bench.json (the machine). `ways.py` describes the ways.
 """
 
 import argparse
@@ -40,10 +40,10 @@ class Disagreement(SystemExit):
 
 
 def differences(stage: str, found: Mapping[str, Any]) -> dict[str, float]:
-    """Largest difference of each way from the plain one.
+    """Return the largest difference of each way from the plain one.
 
     Raises:
-        Disagreement: a way that should agree does not.
+        Disagreement: A way that should agree does not.
     """
     expected = found[ways.PLAIN[stage]]
     result = {name: ways.largest_difference(states, expected) for name, states in found.items()}
@@ -54,7 +54,7 @@ def differences(stage: str, found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def run(work: str, stages: Stages, rounds: int, kind: str) -> list[dict[str, Any]]:
-    """Rows of a workload's table."""
+    """Time all ways of a workload, and return the rows of its table."""
     rows = []
     for stage, all_ways in stages.items():
         seconds: dict[str, list[float]] = {name: [] for name in all_ways}
@@ -78,7 +78,7 @@ def run(work: str, stages: Stages, rounds: int, kind: str) -> list[dict[str, Any
 
 
 def measured(chosen: argparse.Namespace) -> pd.DataFrame:
-    """The table in the columns `COLUMNS`."""
+    """Return the table, with the columns `COLUMNS`."""
     rows: list[dict[str, Any]] = []
     for work in _of_models(chosen):
         rows += run(work.name, ways.of(work), chosen.rounds, chosen.clock)
@@ -93,7 +93,7 @@ def measured(chosen: argparse.Namespace) -> pd.DataFrame:
 
 
 def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
-    """The workloads that a model passes, of those that are wanted and there."""
+    """Return the wanted workloads that a model passes, if they exist."""
     found = [workloads.of_random_weights(chosen.quick)]
     if published := workloads.published(chosen.first_model, chosen.quick):
         found.append(published)
@@ -105,7 +105,7 @@ def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
 def _of_peers(
     work: workloads.Workload, rows: Sequence[Mapping[str, Any]], chosen: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The rows of other projects; seconds by their ratio to the plain way's here."""
+    """Return the rows of other projects. Their seconds follow from the plain way's here."""
     loaded, table, _ = work.read()
     states = ways.one_pass(loaded, table)
     largest = max(1.0, ways.largest_size(states))
@@ -119,7 +119,7 @@ def _of_peers(
 
 
 def results(found: pd.DataFrame, notes: Mapping[str, Any]) -> str:
-    """One Markdown table a workload and stage; the machine first."""
+    """Return one Markdown table per workload and stage, after the machine."""
     parts = [f"{timing.measured(notes)}; medians, rounds: {notes['rounds']}."]
     for cell, rows in found.groupby(["workload", "stage"], sort=False):
         head = (f"{cell[0]}, {cell[1]}", "seconds", "ratio", "largest difference", "peak memory")
@@ -138,7 +138,7 @@ def _line(row: Mapping[Any, Any]) -> list[str]:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     chosen = _arguments(given)
     torch.set_num_threads(chosen.threads)
     if chosen.device != "cpu":

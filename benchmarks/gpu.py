@@ -44,10 +44,10 @@ class Real:
     """A published model.
 
     Attributes:
-        name: key of the catalogue, or of a shape given.
-        shape: keys of its config.json.
-        batch_tokens: budget that it is measured with.
-        compared: whether plain passes are timed beside it.
+        name: Key of the catalogue, or a name of its own.
+        shape: Keys of its config.json.
+        batch_tokens: Budget of tokens per batch.
+        compared: Whether plain passes are timed beside it.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Real:
 
     @property
     def weights(self) -> int:
-        """Of the layers, those that a token is multiplied with."""
+        """Number of the layers' weights that a token is multiplied with."""
         width, of = self.shape["hidden_size"], self.shape
         heads = 2 * of["num_attention_heads"] + 2 * of["num_key_value_heads"]
         attention = width * of["head_dim"] * heads
@@ -65,7 +65,7 @@ class Real:
 
     @property
     def gigabytes(self) -> float:
-        """All weights in bfloat16, embedding and head included."""
+        """Size of all weights in bfloat16, embedding and head included."""
         tables = 1 if self.shape["tie_word_embeddings"] else 2
         embedded = tables * self.shape["vocab_size"] * self.shape["hidden_size"]
         return 2 * (self.weights + embedded) / 1e9
@@ -99,7 +99,7 @@ CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] = ()) -> None:
     """Measure, print and write `gpu.json`, again after each model.
 
-    `models`: measure only these; `probes` stands for the probes.
+    If `models` are given, only these are measured. `probes` stands for the probes.
     """
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
     peak = gemm_rate(torch.bfloat16, device, size=size)
@@ -125,7 +125,7 @@ def write(notes: Mapping[str, Any], out: Path) -> None:
 def gemm_rate(
     dtype: torch.dtype, device: str, *, size: tuple[int, int, int], seconds: float = 0.5
 ) -> float:
-    """Operations a second of a matrix product of this size, the best of many."""
+    """Return the operations a second of a matrix product of this size, the best of many."""
     rows, inner, columns = size
     a = torch.randn(rows, inner, dtype=dtype, device=device)
     b = torch.randn(columns, inner, dtype=dtype, device=device)
@@ -142,7 +142,7 @@ def gemm_rate(
 
 
 def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
-    """Two tables: the passes, and the probes if they were fitted."""
+    """Return the table of the passes, and the table of the probes if they were fitted."""
     head = (
         "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory",
         "with files", "plain", "tokens/s",
@@ -177,7 +177,7 @@ def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
 
 
 def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterator[dict[str, Any]]:
-    """What was measured of a model; or why it was not."""
+    """Yield the results of a model, or print why it was not measured."""
     if lacking := _lacking(real, device):
         print(f"{real.name} was not measured: {lacking}")
         return
@@ -192,7 +192,7 @@ def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterato
 
 
 def _lacking(real: Real, device: str) -> str:
-    """What the card lacks for a model; nothing if it has the room."""
+    """Return what the card lacks for a model, nothing if it has the room."""
     if torch.device(device).type != "cuda":
         return ""
     free = torch.cuda.mem_get_info(torch.device(device))[0] / 1e9
@@ -201,7 +201,7 @@ def _lacking(real: Real, device: str) -> str:
 
 
 def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
-    """One model: the median of some rounds after a first one that is not counted."""
+    """Measure one model, by medians of some rounds after one that is not counted."""
     work = workloads.Workload(real.name, **SEQUENCES)  # type: ignore[arg-type]
     if real is TINY:
         work = replace(work, sequences=16)
@@ -269,7 +269,7 @@ def plainly(loaded: Loaded, plan: Plan) -> float:
 
 @torch.inference_mode()
 def plain_passes(loaded: Loaded, rows: Sequence[tuple[Sample, Sequence[int]]], size: int) -> None:
-    """Pass rows in full, so many at once, and keep what is read of every layer."""
+    """Pass rows in full, `size` at once, and keep what is read of every layer."""
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
         samples, lengths = [row[0] for row in some], [len(row[0].input_ids) for row in some]
@@ -285,7 +285,7 @@ def plain_passes(loaded: Loaded, rows: Sequence[tuple[Sample, Sequence[int]]], s
 
 
 def generated(loaded: Loaded, table: pd.DataFrame) -> float:
-    """Return the tokens a second that answers are written at; none ends before its longest."""
+    """Return the tokens generated per second. No answer ends early."""
     rows = table.to_dict("records")
     prompts = [row["input_ids"][: row["prompt_length"]] for row in rows]
     ending = generation.Ending(CHAT, (0,), frozenset())
@@ -300,9 +300,9 @@ def _median(taken: Sequence[timing.Taken]) -> float:
 
 
 def operations(real: Real, plan: Plan) -> float:
-    """Of the tokens behind the shared head, padding left out, and of their attention.
+    """Count the operations of the tokens behind the shared head, and of their attention.
 
-    Passes in a batch of their own take the head's tokens again.
+    Padding does not count. Passes in a batch of their own take the head's tokens again.
     """
     shape = real.shape
     keys = 4 * shape["num_hidden_layers"] * shape["num_attention_heads"] * shape["head_dim"]
@@ -316,12 +316,13 @@ def operations(real: Real, plan: Plan) -> float:
 
 
 class Drawn:
-    """Features [layers, n, width] drawn on the device when they are asked for.
+    """Features [layers, n, width], drawn on the device when they are read.
 
-    Badly conditioned, as hidden states are: mixed from directions whose spread falls like 1/k.
+    They are badly conditioned, as hidden states are: the spread of their directions falls like 1/k.
     """
 
     def __init__(self, shape: tuple[int, int, int], z: torch.Tensor, device: str) -> None:
+        """Draw the directions."""
         self.shape, self.z, self.device = shape, z.to(device), device
         draws = torch.Generator(device).manual_seed(0)
         width = shape[2]
@@ -329,9 +330,11 @@ class Drawn:
         self.mixed = turn / torch.arange(1, width + 1, device=device)[:, None]
 
     def __len__(self) -> int:
+        """Return the number of layers."""
         return self.shape[0]
 
     def __getitem__(self, layers: slice) -> torch.Tensor:
+        """Draw the features of some layers."""
         return torch.stack([self._layer(layer) for layer in range(len(self))[layers]])
 
     def _layer(self, layer: int) -> torch.Tensor:
@@ -342,7 +345,7 @@ class Drawn:
 
 
 def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """The clean probes of a read-out with all folds and penalties, calibrated; the second time."""
+    """Time the second fit of a read-out's clean probes, with all folds and penalties."""
     z = np.random.default_rng(0).integers(0, 2, shape[1])
     ids = [str(number) for number in range(shape[1])]
     settings = fitting.Settings()

@@ -1,10 +1,10 @@
-"""All that is to be measured on a GPU, in one run of ten minutes at most.
+"""Measure all that needs a GPU, in one run of ten minutes at most.
 
     python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
 
-The steps go from the most to the least important. Each one's output, seconds and exit code are
-written as soon as it ends; what is not reached within `--seconds` reads "not run". No step needs a
-network if results/rehearsal/tokenizers is there, see `tools/real_tokenizers.py`.
+The steps go from the most to the least important. The output, seconds and exit code of each are
+written as soon as it ends. Steps that are not reached within `--seconds` read "not run". No step
+needs a network if results/rehearsal/tokenizers exists, see `tools/real_tokenizers.py`.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dic
 
 
 def one(command: str, log: Path, seconds: float) -> dict[str, object]:
-    """Run a command for so long at most; what it prints goes to a file at once."""
+    """Run a command for at most `seconds`, and write what it prints to a file at once."""
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as opened:
         try:
@@ -86,7 +86,7 @@ def one(command: str, log: Path, seconds: float) -> dict[str, object]:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=Path, required=True, help="folder of the datasets' rows")
     parser.add_argument("--out", type=Path, default=Path("results/on-gpu"))

@@ -40,7 +40,7 @@ Ways = dict[str, tuple[Callable[[], States], float]]
 def write(
     name: str, model: Any, table: pd.DataFrame, states: Mapping[tuple[int, str, int], torch.Tensor]
 ) -> Path:
-    """The folder with what a peer needs of a workload; `states` as `ways.one_pass` gives them."""
+    """Write what a peer needs of a workload. `states` are those of `ways.one_pass`."""
     layers = range(model.config.num_hidden_layers)
     expected = {
         (number, cut): torch.stack([states[number, condition, layer] for layer in layers])
@@ -62,7 +62,7 @@ def write(
 def measured(
     folder: Path, tolerance: float, options: Mapping[str, object]
 ) -> Iterator[dict[str, Any]]:
-    """What the peers print; without those that fail or give other numbers, of which it tells."""
+    """Yield the rows of the peers. Tell which peers fail or give other numbers."""
     given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     for name, package in PACKAGES.items():
         try:
@@ -80,16 +80,16 @@ def measured(
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what would lead to other environments, or to the network."""
+    """Return our environment without what leads to other environments or to the network."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return kept | {"HF_HUB_OFFLINE": "1"}
 
 
 def set_up(name: str, package: str) -> Path:
-    """The Python of a peer's environment, made if it is not there.
+    """Return the Python of a peer's environment, which is made if it does not exist.
 
     Raises:
-        CalledProcessError: pip cannot install it.
+        CalledProcessError: pip cannot install the peer.
     """
     place = FOLDER / name
     python, ready = place / "bin" / "python", place / ".ready"
@@ -106,7 +106,7 @@ def set_up(name: str, package: str) -> Path:
 
 
 def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
-    """Additive mask [rows, 1, width, width]: causal, no padding, no attention to what is cut."""
+    """Return the additive mask [rows, 1, width, width]: causal, no attention to what is cut."""
     width = max(len(row["ids"]) for row in rows)
     index = torch.arange(width)
     found = []
@@ -120,7 +120,7 @@ def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
 
 
 def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
-    """Batches sorted by length: rows, and ids, mask and read-out tokens of clean and blocked."""
+    """Yield batches by length: rows, and ids, mask and read-out tokens, clean and blocked."""
     ordered = sorted(rows, key=lambda row: len(row["ids"]))
     for start in range(0, len(ordered), AT_ONCE):
         some = ordered[start : start + AT_ONCE]
@@ -132,13 +132,13 @@ def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
 
 
 def named(some: list[Row], states: torch.Tensor) -> States:
-    """States [2 × rows, layers, width] by sequence and condition."""
+    """Return states [2 × rows, layers, width] by sequence and condition."""
     halves = states.unflatten(0, (2, len(some)))
     return {(row["id"], k): halves[k, n] for k in (0, 1) for n, row in enumerate(some)}
 
 
 def one_pass(model: Any, rows: list[Row]) -> States:
-    """The plain way: hooks on the base model."""
+    """Read states by hooks on the base model, the plain way."""
     found: States = {}
     for some, ids, mask, finals in stacked(rows):
         seen: list[torch.Tensor] = []
@@ -159,7 +159,7 @@ def one_pass(model: Any, rows: list[Row]) -> States:
 
 
 def nnsight(model: Any, rows: list[Row]) -> Ways:
-    """The base model traced once a batch; and the literal loop on some sequences."""
+    """Return a trace of the base model per batch, and the literal loop on some sequences."""
     from nnsight import NNsight
 
     base, whole = NNsight(model.model), NNsight(model)
@@ -210,7 +210,7 @@ def nnsight(model: Any, rows: list[Row]) -> Ways:
 
 
 def pyvene(model: Any, rows: list[Row]) -> Ways:
-    """One pass of the base model a batch, the states collected; it cannot loop over layers."""
+    """Return a pass of the base model per batch. pyvene cannot loop over layers."""
     import pyvene as pv
 
     depth = len(model.model.layers)
@@ -240,6 +240,7 @@ PEERS = {"nnsight": nnsight, "pyvene": pyvene}
 
 
 def main() -> None:
+    """Time one peer, and print its rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("name", choices=[*PEERS])
     parser.add_argument("folder", type=Path)
@@ -267,7 +268,7 @@ def main() -> None:
                 difference = float((states - expected[sequence, cut]).abs().max())
                 differences[name] = max(differences[name], difference)
     for name in list(ways)[1:]:
-        ratio = timing.ratio(seconds[name], seconds["one-pass"])
+        ratio = timing.medians(seconds[name], seconds["one-pass"])["ratio"]
         print(json.dumps({"way": name, "ratio": ratio, "max_difference": differences[name],
                           "peak_mb": peaks[name]}))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""How a way is timed: side by side with the others, with the peak of memory; and Markdown of it."""
+"""Time ways side by side, with the peak of memory, and write Markdown tables."""
 
 import ctypes
 import gc
@@ -22,19 +22,19 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Taken:
-    """What one call took; `peak_mb` is the whole process's, NaN where it cannot be told."""
+    """What one call took. `peak_mb` is of the whole process, NaN if it is unknown."""
 
     seconds: float
     peak_mb: float
 
 
 def clock(kind: str) -> Callable[[], float]:
-    """`wall`; or `cpu`, which other work on the machine hardly changes, for one thread only."""
+    """Return a clock: `wall`, or `cpu`, which other work hardly changes, for one thread only."""
     return time.process_time if kind == "cpu" else time.perf_counter
 
 
 def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
-    """Do it once."""
+    """Call the function once."""
     now = clock(kind)
     _forget_peak()
     start = now()
@@ -45,7 +45,7 @@ def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
 
 
 def _forget_peak() -> None:
-    """Give freed memory back and start the kernel's peak anew, where that can be done."""
+    """Give freed memory back and reset the kernel's peak, if possible."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
@@ -55,7 +55,7 @@ def _forget_peak() -> None:
 
 
 def peak_mb() -> float:
-    """Most memory since the last call of `timed`: of a GPU that is in use, else of the process."""
+    """Return the peak of memory since the last `timed`, of the GPU if one is used."""
     if torch.cuda.is_initialized():
         return torch.cuda.max_memory_allocated() / 1e6
     with suppress(OSError, StopIteration):
@@ -65,19 +65,19 @@ def peak_mb() -> float:
 
 
 def in_turn(every: Iterable[Item], number: int) -> list[Item]:
-    """Forwards in one round and backwards in the next: neighbours stay so, and take turns."""
+    """Return the items forwards in one round and backwards in the next."""
     found = list(every)
     return found[::-1] if number % 2 else found
 
 
 def medians(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, float]:
-    """A way's medians over rounds: of its seconds, and of its ratios to the plain way's."""
+    """Return a way's medians over rounds: its seconds, and its ratios to the plain way."""
     ratios = [one / other for one, other in zip(seconds, plain, strict=True)]
     return {"seconds": statistics.median(seconds), "ratio": statistics.median(ratios)}
 
 
 def machine() -> str:
-    """The processor or GPU, cores, and versions that numbers depend on."""
+    """Describe the processor or GPU, the cores, and the version of torch."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = f"{torch.get_num_threads()} thread" + "s" * (torch.get_num_threads() > 1)
@@ -92,7 +92,7 @@ def _processor() -> str:
 
 
 def notes(kind: str) -> dict[str, str]:
-    """What times of today are of: machine, clock and day."""
+    """Return machine, clock and day."""
     return {
         "machine": machine(),
         "clock": "CPU time" if kind == "cpu" else "wall time",
@@ -101,11 +101,11 @@ def notes(kind: str) -> dict[str, str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all but the first column are numbers."""
+    """Return a Markdown table. All columns but the first are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def measured(notes: Mapping[str, Any]) -> str:
-    """How a text on times begins; `notes` as `notes` gives them."""
+    """Return the beginning of a text on times, from the result of `notes`."""
     return f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}"

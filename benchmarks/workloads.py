@@ -1,6 +1,6 @@
-"""What the benchmark runs on: a random-weight model and sequences behind a shared prefix.
+"""Workloads of the benchmark: sequences behind a shared prefix, and states of a shipped model.
 
-Beside them the products of `make first-model`, where they are there, and states of a shipped model.
+Models have random weights, or are products of `make first-model` if these exist.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AT_ONCE = 128
 
 @dataclass(frozen=True)
 class Shape:
-    """A Llama of random weights; `heads` attention heads and as many of keys and values."""
+    """A Llama with random weights, and as many heads of keys and values as of queries."""
 
     layers: int = 16
     width: int = 512
@@ -55,13 +55,13 @@ class Workload:
     """Sequences behind a shared prefix.
 
     Attributes:
-        name: as in the table.
-        prefix: tokens that all sequences begin with.
-        sequences: how many; each of `shortest` to `longest` tokens of its own.
-        timed: how many of them slow ways are timed on.
-        new_tokens: most tokens of a generated answer.
-        results: folder that holds a published model and answers; none for random weights.
-        shape: of the random model.
+        name: Name in the table.
+        prefix: Number of tokens that all sequences begin with.
+        sequences: Number of sequences. Each has `shortest` to `longest` tokens of its own.
+        timed: Number of sequences that slow ways are timed on.
+        new_tokens: Most tokens of a generated answer.
+        results: Folder that holds a published model and answers, None for random weights.
+        shape: Shape of the random model.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Workload:
         return [n * self.sequences // self.timed for n in range(self.timed)]
 
     def read(self) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
-        """The model, the sequences as an answers table, and the ids that end an answer."""
+        """Return the model, the sequences as answers, and the ids that end an answer."""
         if self.results:
             return _published(self.results, self.sequences)
         ends = range(END_EVERY - 1, self.shape.vocabulary, END_EVERY)
@@ -91,17 +91,18 @@ TINY = Shape(layers=3, width=32, inner=64, heads=4, vocabulary=500)
 
 
 def of_random_weights(quick: bool) -> Workload:
+    """Return the workload of a random-weight model, a tiny one if `quick`."""
     work = Workload(RANDOM)
     small: dict[str, Any] = {"sequences": 8, "timed": 4, "new_tokens": 4, "shape": TINY}
     return replace(work, **small) if quick else work
 
 
 def published(results: Path, quick: bool) -> Workload | None:
-    """The workload of a published checkpoint, behind worked examples, if its answers are there.
+    """Return the workload of a published checkpoint, behind worked examples, if it has answers.
 
     Args:
-        results: folder of the products of `make first-model`.
-        quick: whether for a few sequences only.
+        results: Folder of the products of `make first-model`.
+        quick: Whether to take only a few sequences.
     """
     if not all(path.is_file() for path in _products(results)):
         return None
@@ -110,12 +111,12 @@ def published(results: Path, quick: bool) -> Workload | None:
 
 
 def _products(results: Path) -> tuple[Path, Path]:
-    """Where `make first-model` writes the model's place and its answers."""
+    """Return where `make first-model` writes the model's place and its answers."""
     return results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
 
 
 def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
-    """The model in float32, answers spread evenly over the dataset, and the ids that end one."""
+    """Load the model in float32, answers from the whole dataset, and the ids that end one."""
     located, answers = _products(results)
     model = loading.load(read_json(located)["path"])
     every = read_parquet(answers)
@@ -127,20 +128,20 @@ def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, fro
 
 
 def _ends(loaded: Loaded) -> frozenset[int]:
-    """The ids that end an answer behind worked examples: a line break, or the model's own end."""
+    """Return the ids that end an answer behind examples: line breaks, and the model's own end."""
     texts = [loaded.tokenizer.decode([number]) for number in range(len(loaded.tokenizer))]
     breaks = {number for number, text in enumerate(texts) if "\n" in text}
     return frozenset(breaks | {loaded.tokenizer.eos_token_id})
 
 
 def loaded(model: PreTrainedModel, device: torch.device) -> Loaded:
-    """A model that is never asked for text, so it has no tokenizer."""
+    """Wrap a model that needs no tokenizer, because it is never asked for text."""
     family, without = families.FAMILIES[model.config.model_type], None
     return Loaded(model.eval().requires_grad_(False), without, family, None, device)  # type: ignore[arg-type]
 
 
 def llama(shape: Shape) -> Loaded:
-    """The random-weight Llama, float32 on the CPU; the same weights whenever it is made."""
+    """Make a Llama with random weights, float32 on the CPU, always with the same weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -159,7 +160,7 @@ def llama(shape: Shape) -> Loaded:
 
 
 def answers(work: Workload) -> pd.DataFrame:
-    """The sequences as an answers table; three tokens near the twentieth are blocked."""
+    """Return the sequences as answers. Three tokens near the twentieth are blocked."""
     draws = random.Random(0)
 
     def ids(count: int) -> list[int]:
@@ -188,10 +189,10 @@ def _sequence(
 
 
 def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """States float32 [layers, samples, width], labels and folds [samples], of a shipped model.
+    """Return states float32 [layers, samples, width] of a shipped model, labels and folds.
 
-    The MLP outputs at the token that closes the answer, of different lines of its own world in
-    random order; a label is whether the line is wrong.
+    States are MLP outputs at the token that closes the answer, for different lines of the model's
+    world in random order. The label of a line is 1 if it is wrong.
     """
     of_world = loading.load(CHECKPOINT)
     settings = WorldSettings(style="relation")
@@ -211,7 +212,7 @@ def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
-    """[layers, rows, width] at each row's last token."""
+    """Read states [layers, rows, width] at each row's last token."""
     seen: list[torch.Tensor] = []
     rows, places = range(len(ids)), [len(row) - 1 for row in ids]
     handles = [

@@ -1,5 +1,5 @@
-# Calibration: the instrument against known truth and against what was published. Models trained on
-# planted facts, worlds in which nothing can be found, and tables of what holds; see validation/.
+# Calibration: compare the instrument with known truth and with published results. The rules train
+# models on planted facts, make null worlds, and write tables of what holds; see validation/.
 #
 # in:  the questions of every dataset that a recipe names; answers, questions and the model; scores
 #      and ΔP under results/calibration/; resources/published.yaml and the tables that are built
@@ -32,7 +32,7 @@ NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nu
 HELD = studies.held_cells(cfg)
 
 
-# A null world is a dataset whose rows are made here.
+# This rule makes the rows of a null world, which is a dataset.
 ruleorder: null_world > dataset
 
 
@@ -63,7 +63,7 @@ rule train:
         taught,
     output:
         checkpoint=directory(f"{RESULTS}/models/{{model}}"),
-        # Wanted by `retrain` alone, and gone once that is done: so it trains whatever is there.
+        # Only `retrain` needs this file. It is temporary, so `retrain` always trains.
         fresh=temp(f"{RESULTS}/models/.{{model}}.fresh"),
     log:
         f"{RESULTS}/logs/train/{{model}}.log",
@@ -138,7 +138,7 @@ rule calibration_cell:
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "calibration of {wildcards.model} on {wildcards.dataset}: holding it against the truth"
+        "calibration of {wildcards.model} on {wildcards.dataset}: comparing it with the truth"
     script:
         "../scripts/validation_table.py"
 
@@ -148,7 +148,7 @@ rule calibration_table:
         cells=paths.of_calibration("calibration", ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
-        floors=f"{ROOT}/tables/calibration-floors.csv",
+        checks=f"{ROOT}/tables/calibration-floors.csv",
         provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/table.log",
@@ -197,7 +197,7 @@ rule experiment_calibration:
         truth=paths.of_calibration("truth", ".parquet"),
     output:
         table=f"{ROOT}/tables/calibration-experiments.csv",
-        floors=f"{ROOT}/tables/calibration-experiments-floors.csv",
+        checks=f"{ROOT}/tables/calibration-experiments-floors.csv",
         provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
     log:
         f"{ROOT}/logs/experiment_calibration.log",
@@ -217,7 +217,7 @@ rule experiment_calibration:
         "../scripts/validation_table.py"
 
 
-# Measured curves against published ranges, for every published figure that is built.
+# Compare measured curves with published ranges, for every published figure that is built.
 rule reproduction_table:
     input:
         published=f"{paths.resources}/published.yaml",

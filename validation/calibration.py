@@ -174,12 +174,10 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
 
 def by_quantity(crossing: pd.DataFrame, layers: np.ndarray) -> pd.DataFrame:
     """Return one row per layer with the columns `CROSSED`, from a read-out's rows of crossing."""
-    named = {name: name for name in CROSSED if name in set(crossing["quantity"])}
-    columns = {"": "estimate", "_low": "ci_low", "_high": "ci_high"}
     wide = {
-        f"{name}{end}": crossing[crossing["quantity"] == name].set_index("layer")[column]
-        for name in named
-        for end, column in columns.items()
+        f"{name}{end}": rows.set_index("layer")[column]
+        for name, rows in crossing[crossing["quantity"].isin(CROSSED)].groupby("quantity")
+        for end, column in (("", "estimate"), ("_low", "ci_low"), ("_high", "ci_high"))
     }
     return pd.DataFrame(wide, index=layers).reindex(columns=list(CROSSED))
 

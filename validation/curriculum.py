@@ -87,34 +87,28 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
         ]
         yield Stage(rows, train.steps, train.learning_rate)
         return
-    rows = _epoch(questions, worlds, train, frameless_share=train.frameless, ask_strangers=False)
-    yield Stage(rows, train.steps, train.learning_rate)
-    for steps, times, bare_share in (
-        (train.settle, 1, 0.0),
-        (train.settle_frameless, 2, 0.0),
-        (train.settle_bare, 2, BARE),
+    for number, (steps, times, bare_share) in enumerate(
+        (
+            (train.steps, 1, 0.0),
+            (train.settle, 1, 0.0),
+            (train.settle_frameless, 2, 0.0),
+            (train.settle_bare, 2, BARE),
+        )
     ):
-        if steps:
+        if steps or not number:
             share = times * train.frameless
-            rows = _epoch(
-                questions,
-                worlds,
-                train,
-                frameless_share=share,
-                ask_strangers=True,
-                bare_share=bare_share,
-            )
-            yield Stage(rows, steps, SETTLE * train.learning_rate)
+            rows = _epoch(questions, worlds, train, share, bare_share, ask_strangers=number > 0)
+            yield Stage(rows, steps, (SETTLE if number else 1.0) * train.learning_rate)
 
 
 def _epoch(
     questions: Questions,
     worlds: Worlds,
     train: TrainSettings,
-    *,
     frameless_share: float,
+    bare_share: float,
+    *,
     ask_strangers: bool,
-    bare_share: float = 0.0,
 ) -> list[Row]:
     """Return the rows of one epoch of a planted curriculum, over all datasets."""
     rows: list[Row] = []

@@ -1,6 +1,6 @@
 """Calibration of the experiments: compare their measures with planted truth and pair terms.
 
-The module also holds the requirements: floors, and cells that must come out empty.
+The module also holds the requirements on them, in calibration cells and in null controls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def _held(
     return Check(what, "calibration-experiments", column, rows, low, high)
 
 
-FLOORS: requirements.Floors = {
+CHECKS: requirements.Checks = {
     requirements.OF_CELL: (
         _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
         _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
@@ -220,7 +220,7 @@ def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
     return intervals.ratio(n * sum_xy - sum_x * sum_y, scale)
 
 
-def judged(
+def check(
     table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
     """Check the calibration of the experiments against all requirements.
@@ -240,7 +240,7 @@ def judged(
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]
     chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
-    records = requirements.judged(FLOORS, chosen, cells, "all") if cells else []
+    records = requirements.check_cells(CHECKS, chosen, cells, "all") if cells else []
     for null in nulls.values():
         cell = (null["model"], null["dataset"])
         rows = rows_where(chosen, model=cell[0], dataset=cell[1])

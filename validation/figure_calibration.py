@@ -20,7 +20,7 @@ from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_style import Series
 from validation.calibration import DEFAULT_READOUT
-from validation.requirements import FLOORS, OF_CELL, OF_MEAN
+from validation.requirements import CHECKS, OF_CELL, OF_MEAN
 
 NEEDED = (
     "model dataset seed site position layer z kind n_truth_q n_truth_a pathway_auc "
@@ -42,8 +42,8 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     """Draw pathway AUC, sensitivity and specificity at each read-out, one column per model.
 
     Every dataset is a point at its headline layer, over all kinds and labels. Ticks are the means
-    over a model's datasets. The default read-out is shaded. Lines across it are its floors: dashed
-    for the mean, dotted for each cell.
+    over a model's datasets. The default read-out is shaded. Lines across it are what is
+    required: dashed for the mean, dotted for each cell.
 
     Args:
         calibration: Rows of `results/tables/calibration.csv`, in fractions.
@@ -70,10 +70,10 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     points = data.numbered(rows, column, n="n_truth_q")
     points = points[points["value"].notna()]
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
-    least, mean_least = (_floor(scope, column) for scope in (OF_CELL, OF_MEAN))
+    least, mean_least = (_required(scope, column) for scope in (OF_CELL, OF_MEAN))
 
-    def floors(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        """Return the shade of the default read-out and its floor lines."""
+    def required(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
+        """Return the shade of the default read-out and the lines of what is required."""
         if DEFAULT_READOUT not in set(rows["readout"]):
             return []
         default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
@@ -87,12 +87,12 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
         return [shade, *lines]
 
     axis = Axis(title, UNIT, number=".2f")
-    return Panel(column, points, axis, TIPS, below, _with_means, 0.85, under=floors)
+    return Panel(column, points, axis, TIPS, below, _with_means, 0.85, under=required)
 
 
-def _floor(scope: str, column: str) -> float:
+def _required(scope: str, column: str) -> float:
     """Return the first lower bound of a measure over all labels."""
-    checks = (one for one in FLOORS[scope] if one.column == column and one.rows["z"] == "all")
+    checks = (one for one in CHECKS[scope] if one.column == column and one.rows["z"] == "all")
     return next(one.low for one in checks)
 
 
@@ -114,7 +114,7 @@ def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Return the caption: points, n and grey marks, with measures, floors and blanks as details."""
+    """Return the caption: points, n and grey marks. Measures and requirements are details."""
     q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
     points = (rows["model"] + " on " + rows["dataset"] + " at " + rows["readout"])[~rows["signal"]]
     bars = rows["pathway_auc_low"].notna().any()
@@ -134,7 +134,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         [
             "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
             "specificity: non-flips among truth A.",
-            "Floors at the default read-out: dashed in the mean over datasets, dotted in each.",
+            "Required at the default read-out: dashed in the mean over datasets, dotted in each.",
             f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(points)}." if len(points) else "",
             f"Left out: {blank} values without a sample of that truth." if blank else "",
         ],

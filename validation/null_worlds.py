@@ -62,9 +62,13 @@ KINDS = (
 """The templates of `null-type`: the first half asks for a year, the second for a name."""
 ASKING = {"When": 1.0, "when": 1.0, "year": 1.0, "Who": -1.0, "whom": -1.0}
 """Word of a template → kind that it asks for: 1 for a year, -1 for a name."""
-# Number of a feature's values in use if the label does not follow the feature.
-USED = {"answer": 12, "property": 2, "template": 2}
-USED_BY_TYPE = USED | {"answer": 24, "template": 8}
+USED: dict[str, dict[str, int]] = {
+    "null-additive": {"template": 2},
+    "null-order": {"answer": 12, "property": 2, "template": 2},
+    "null-type": {"property": 2},
+    "null-familiar": {"property": 2, "template": 2},
+}
+"""Style → number of a feature's values in use, if not all are."""
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
 
 
@@ -90,10 +94,10 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
             place["familiarity"] = of_word["familiarity"][subject]
             place["prior"] = of_word["prior"][words[place["answer"]]]
     wrong = [rng.random() < _rate(place, style) for place in places]
-    if FOLLOWS[style].keys().isdisjoint({"answer", "type", "prior"}):
+    if used := USED[style].get("answer"):
         by_label = sorted(range(SAMPLES), key=lambda number: (wrong[number], rng.random()))
         for turn, number in enumerate(by_label):
-            places[number]["answer"] = turn % USED["answer"]
+            places[number]["answer"] = turn % used
     rows = []
     for number, (place, subject) in enumerate(zip(places, subjects, strict=True)):
         row = _row(style, place, subject, words, wrong[number], rng)
@@ -147,10 +151,7 @@ def _words(style: str, seed: int) -> list[str]:
 
 def _deal(name: str, style: str, rng: Random) -> list[int]:
     """Draw the place of each sample's value among a feature's values."""
-    many = len(FEATURES[name])
-    sparing = USED_BY_TYPE if style == "null-type" else USED
-    every = name in FOLLOWS[style] or (name == "answer" and style == FAMILIAR)
-    used = many if every else sparing.get(name, many)
+    used = USED[style].get(name, len(FEATURES[name]))
     places = [number % used for number in range(SAMPLES)]
     rng.shuffle(places)
     return places

@@ -1,4 +1,4 @@
-"""Requirements of the calibration: floors, and cells that must come out empty."""
+"""Requirements on the calibration, and cells that must come out empty."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,8 +18,8 @@ from validation.checks import Check, judge
 
 COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
 OF_CELL, OF_MEAN = "cell", "mean"
-"""Scopes of a floor: every cell, or the mean over several cells."""
-Floors = Mapping[str, Sequence[Check]]
+"""Scopes of a check: every cell, or the mean over several cells."""
+Checks = Mapping[str, Sequence[Check]]
 """Scope → checks."""
 
 
@@ -31,7 +31,7 @@ def _calibrated(what: str, column: str, **bounds: Any) -> Check:
     return Check(what, "calibration", column, rows, low, high)
 
 
-FLOORS: Floors = {
+CHECKS: Checks = {
     OF_CELL: (
         _calibrated("own verdicts right", "verdict_accuracy", low=0.95),
         _calibrated("probe AUC", "probe_auc", low=0.97),
@@ -72,8 +72,8 @@ FLOORS: Floors = {
 }
 
 
-def floors(table: pd.DataFrame) -> pd.DataFrame:
-    """Check the calibration's table, of one or several cells, against every floor.
+def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
+    """Apply every check to the calibration's table, of one or several cells.
 
     The result has the columns `COLUMNS`. Means are over a model's datasets. Training seeds count as
     separate models.
@@ -82,24 +82,24 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
         cells = [(str(model), dataset) for dataset in datasets.unique()]
-        records += judged(FLOORS, chosen, cells, str(model))
+        records += check_cells(CHECKS, chosen, cells, str(model))
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
-def judged(
-    floors: Floors, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
+def check_cells(
+    checks: Checks, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
 ) -> list[dict[str, object]]:
-    """Return one row of `COLUMNS` per floor and cell, and per floor of the mean over cells.
+    """Return one row of `COLUMNS` per check and cell, and per check of the mean over cells.
 
-    `model` names the mean's rows. A floor that cannot be measured, in the cell or in any cell of
+    `model` names the mean's rows. A check that cannot be measured, in the cell or in any cell of
     the mean, does not hold.
     """
     records: list[dict[str, object]] = []
-    for one in floors[OF_CELL]:
+    for one in checks[OF_CELL]:
         for cell in cells:
             here = rows_where(table, model=cell[0], dataset=cell[1])
             records.append(record(one, OF_CELL, *cell, here))
-    for one in floors[OF_MEAN]:
+    for one in checks[OF_MEAN]:
         rows = one.chosen(table).set_index(["model", "dataset"])[one.column]
         mean = rows.astype(float).reindex(pd.MultiIndex.from_tuples(cells)).mean(skipna=False)
         whole = pd.DataFrame({one.column: [mean]})
@@ -116,13 +116,13 @@ def record(
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def in_words(floors: pd.DataFrame) -> str:
-    """Return the number of floors that hold, and a sentence per floor that is missed."""
-    known = floors["holds"].dropna().astype(bool)
-    sentences = [f"{known.sum()} of {len(known)} floors hold."]
-    if unknown := len(floors) - len(known):
+def in_words(checked: pd.DataFrame) -> str:
+    """Return the number of requirements that hold, and a sentence per requirement that does not."""
+    known = checked["holds"].dropna().astype(bool)
+    sentences = [f"{known.sum()} of {len(known)} requirements hold."]
+    if unknown := len(checked) - len(known):
         sentences[0] += f" In null cells, not measured: {unknown}."
-    for row in floors[floors["holds"].eq(False)].to_dict("records"):
+    for row in checked[checked["holds"].eq(False)].to_dict("records"):
         mean = row["scope"] == OF_MEAN
         where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
@@ -216,20 +216,15 @@ def null_controls(
 
 def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return which of these claims each read-out makes, and which cannot be judged."""
-    told = readouts.reindex(columns=list(forbids))
-    told = told.apply(lambda claim: claim.map({True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}))
+    verdicts = {True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}
+    told = readouts.reindex(columns=list(forbids)).apply(lambda claim: claim.map(verdicts))
     if "signal" in told:
         told.loc[readouts["position"] == "prompt_end", "signal"] = 0.0
-    none_made = [Check(claim, "null-controls", claim, high=0.0) for claim in forbids]
-    found = [
-        {one.what: judge(one, told.iloc[[row]]).holds for one in none_made}
-        for row in range(len(told))
-    ]
-
-    def named(outcome: bool | None) -> list[str]:
-        return [", ".join(c for c, holds in row.items() if holds is outcome) for row in found]
-
-    return named(False), named(None)
+    made, untested = (
+        [", ".join(told.columns[row]) for row in some.to_numpy()]
+        for some in (told == 1, told.isna())
+    )
+    return made, untested
 
 
 def _with_groups(readouts: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

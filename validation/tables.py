@@ -1,4 +1,4 @@
-"""The tables of validation: what makes those of each rule, from a job's inputs and settings."""
+"""Tables of validation: make the tables of each rule from the job's inputs and settings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from validation import calibration, experiments, reproduction, requirements
 
 
 def calibration_cell(job: Any) -> Made:
-    """One cell, held against the truth."""
+    """Compare one cell with the truth."""
     given, chosen = job.input, job.params
     found = calibration.cell(
         read_parquet(given.scores),
@@ -43,18 +43,18 @@ def calibration_cell(job: Any) -> Made:
 
 
 def calibration_table(job: Any) -> Made:
-    """The cells of the calibration, and what holds."""
+    """Join the cells of the calibration, and check all requirements."""
     paths = job.input.cells
     check_settings(paths)
     whole = pd.concat(map(read_csv, paths), ignore_index=True)
-    floors = requirements.floors(whole)
+    checked = requirements.check_calibration(whole)
     counts = counts_by_cell(job.params.cells, paths)
-    facts = {"counts_by_cell": counts, "verdict": requirements.in_words(floors)}
-    return {"table": whole, "floors": floors}, facts
+    facts = {"counts_by_cell": counts, "verdict": requirements.in_words(checked)}
+    return {"table": whole, "checks": checked}, facts
 
 
 def null_controls(job: Any) -> Made:
-    """Whether the cells that must come out empty do."""
+    """Determine whether the null controls make false claims."""
     given = job.input
     check_settings(given.curve)
     kinds = {name: list(map(read_csv, given[name])) for name in requirements.TABLES}
@@ -62,11 +62,11 @@ def null_controls(job: Any) -> Made:
 
 
 def experiments_held(job: Any) -> Made:
-    """The experiments in the calibration's cells, and in those that must come out empty."""
+    """Compare the experiments with the truth in calibration cells, and check null controls."""
     given, chosen = job.input, job.params
     frames = []
     for place, (model, dataset) in enumerate(chosen.cells):
-        scores, answers, text_floors = (
+        scores, answers, floors = (
             read_parquet(given[kind][place]) for kind in ("scores", "answers", "floors")
         )
         planted = [path for path in given.truth if path.endswith(f"/{model}/{dataset}.parquet")]
@@ -75,7 +75,7 @@ def experiments_held(job: Any) -> Made:
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
         for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
             if cell == [model, dataset]:
-                products = tables.Products(scores, answers, read_parquet(path), text_floors, truth)
+                products = tables.Products(scores, answers, read_parquet(path), floors, truth)
                 found[name] = tables.per_sample(EXPERIMENTS[name], products)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():
@@ -83,12 +83,12 @@ def experiments_held(job: Any) -> Made:
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
     columns = list(experiments.COLUMNS)
     whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
-    floors = experiments.judged(whole, chosen.calibrated, chosen.nulls)
-    return {"table": whole, "floors": floors}, {"verdict": requirements.in_words(floors)}
+    checked = experiments.check(whole, chosen.calibrated, chosen.nulls)
+    return {"table": whole, "checks": checked}, {"verdict": requirements.in_words(checked)}
 
 
 def reproduction_table(job: Any) -> Made:
-    """The built figures, held against the published ranges."""
+    """Compare the built figures with the published ranges."""
     given, others = job.input, {}
     for path in given.others:
         figure, _, name = Path(path).stem.rpartition(".")
@@ -109,4 +109,4 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
     "experiment_calibration": experiments_held,
     "reproduction_table": reproduction_table,
 }
-"""Rule → what makes its tables."""
+"""Rule → function that makes its tables."""

@@ -60,9 +60,10 @@ def make(
 def train_tokenizer(
     texts: Sequence[str], *, vocabulary: int, whole: Sequence[str] = ()
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer; each text counts once, so that names stay in several pieces.
+    """Train a byte-level BPE tokenizer.
 
-    Each of the words `whole` is a token besides, without the space before it.
+    Each text counts once, so that names stay in several pieces. Each of the words `whole` becomes
+    a token, without the space before it.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -86,7 +87,7 @@ def train_tokenizer(
 def new_model(
     train: TrainSettings, tokenizer: PreTrainedTokenizerFast, *, seed: int
 ) -> PreTrainedModel:
-    """A model with random weights, float32; 8 layers of width 64 have 0.44 million parameters."""
+    """Make a model with random float32 weights: 0.44 million with 8 layers of width 64."""
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
         train.architecture,
@@ -107,9 +108,10 @@ def new_model(
 
 
 def _numbers(worlds: Worlds) -> list[Numbers]:
-    """The numbers of the words of the worlds that have such.
+    """Return the numbers of the worlds' words.
 
-    Raises AnchorscopeError: none has.
+    Raises:
+        AnchorscopeError: No world has numbers.
     """
     numbers: list[Numbers] = []
     for world in worlds.values():
@@ -147,11 +149,12 @@ def embed(
 def _fit(
     model: PreTrainedModel, stage: Stage, tokenizer: PreTrainedTokenizerFast, train: TrainSettings
 ) -> list[float]:
-    """Train in place (AdamW, gradients clipped at 1); return the loss on all tokens at every step.
+    """Train in place and return the loss on all tokens at every step.
 
-    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps. Of
-    graded rows, every layer of the deeper half learns the verdict, too (weight `early_verdict` a
-    layer); otherwise the model decides in its last two layers only.
+    The optimizer is AdamW, with gradients clipped at 1. The learning rate rises over the warm-up
+    and falls to zero over the last 60 % of the steps. With graded rows, every layer of the deeper
+    half learns the verdict, with weight `early_verdict`. Otherwise the model would decide in its
+    last two layers only.
     """
     if not stage.steps:
         return []
@@ -183,7 +186,7 @@ def _fit(
 
 
 def _encoded(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> list[torch.Tensor]:
-    """Token ids of each row's text and the end of text."""
+    """Return the token ids of each row's text and the end of text."""
     texts = list(dict.fromkeys(row.text for row in rows))
     encoded = zip(texts, tokenizer(texts)["input_ids"], strict=True)
     lines = {text: torch.tensor([*ids, tokenizer.eos_token_id]) for text, ids in encoded}
@@ -191,7 +194,7 @@ def _encoded(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> list[to
 
 
 def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[list[torch.Tensor]]:
-    """Shuffled batches of one size, epoch after epoch without end."""
+    """Yield shuffled batches of one size, epoch after epoch without end."""
     rng = np.random.default_rng(seed)
     while True:
         order = rng.permutation(len(lines))
@@ -200,7 +203,7 @@ def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[li
 
 
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
-    """The learning rate at a step, as a share of its peak."""
+    """Return the learning rate at a step, as a share of its peak."""
     done = (step + 1) / steps
     return min(1.0, done / warmup, max(0.0, (1 - done) / 0.6))
 
@@ -208,9 +211,9 @@ def _share_of_rate(step: int, steps: int, warmup: float) -> float:
 def _losses(
     model: PreTrainedModel, lines: Sequence[torch.Tensor], padding: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The mean loss on all tokens, and the loss on the verdict read from earlier layers.
+    """Return the mean loss on all tokens, and the loss on the verdict read from earlier layers.
 
-    The latter is summed over the layers of the deeper half but the last.
+    The loss on the verdict is summed over the layers of the deeper half except the last.
     """
     ids = torch.nn.utils.rnn.pad_sequence(list(lines), batch_first=True, padding_value=padding)
     out = model(input_ids=ids, use_cache=False, output_hidden_states=True)

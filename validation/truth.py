@@ -1,9 +1,10 @@
 """Swap truth: which pathway a sample really uses, from the model's behaviour alone.
 
 A sample's answer is put behind other questions for which it has the other label. If the model's
-own verdict changes with the question, the sample's truth is Q; if it stays, A. Nothing is cut for
-this, so it can judge the knockout. The verdict under the knockout and under random cuts is given
-beside it: where the knockout fails, it fails there, too; where only the probe fails, it does not.
+own verdict changes with the question, the sample's truth is Q. If it stays, the truth is A. This
+blocks no attention, so it can judge the knockout. The table also has the verdict under the knockout
+and under random cuts. If the knockout fails, this verdict is wrong, too. If only the probe fails,
+it is right.
 """
 
 from collections import Counter
@@ -61,22 +62,24 @@ def truth(
     seed: int = 0,
     room: Room | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    """Swap truth and the model's own verdicts, sample by sample.
+    """Determine the swap truth and the model's own verdict of each sample.
 
     Args:
-        answers: the answers table of a model whose training graded answers (prompt style `plain`).
-        planned: id → the answer that training planted, None of a fact that was never taught.
-        conditions: as for `planning.plan`, of which `knockout` and `random` are used.
-        seed: chooses among the questions to swap with, and the random tokens.
-        room: counts the batches that were halved.
+        answers: Answers of a model whose training graded answers (prompt style `plain`).
+        planned: Id → the answer that training planted, None for a fact that was never taught.
+        loaded: The model.
+        conditions: As for `planning.plan`. Only `knockout` and `random` are used.
+        seed: Seed of the questions to swap with, and of the random tokens.
+        room: Counts the batches that were halved.
 
     Returns:
-        A row for each measured sample, in the order of the answers, with the columns `COLUMNS`
-        (docs/products.md), blank where nothing was measured; and counts: samples in, with a truth,
-        and without by reason.
+        One row per measured sample, in the order of the answers, with the columns `COLUMNS`
+        (docs/products.md), blank where nothing was measured. Also the counts of samples in, with
+        a truth, and without by reason.
 
     Raises:
-        AnchorscopeError: no verdict tokens, nothing to measure, a verdict that is not finite.
+        AnchorscopeError: The tokenizer has no verdicts, there is nothing to measure, or a verdict
+            is not finite.
     """
     passes = planning.plan(
         answers,
@@ -101,12 +104,15 @@ def truth(
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The questions that each sample's answer is put behind, for which it has the other label.
+    """Choose the questions that each sample's answer is put behind.
 
-    They have the same relation and template and another subject, and are about taught facts where
-    there are such: the model cannot know the label of others. At most `SWAPS` are drawn, by the
-    seed and the sample's id. A planted answer that no question makes right is put behind `random`
-    questions. A row for each pair: `id` and `random` of the sample, and `other`, the question's id.
+    For these questions, the answer has the other label. They have the same relation and template
+    and another subject. If possible, they are about taught facts, because the model cannot know
+    the label of others. At most `SWAPS` are drawn, by the seed and the sample's id. A planted
+    answer that no question makes right is put behind `random` questions.
+
+    Returns:
+        One row per pair: `id` and `random` of the sample, and `other`, the question's id.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):
@@ -127,10 +133,10 @@ def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.DataFrame:
-    """The answers with what their swaps need.
+    """Add to the answers what their swaps need.
 
-    Added are `prompt_ids` and `answer_ids` (token ids, the latter up to the closing token),
-    `template` (of the question, None where the subject is unknown), `taught` and `as_planned`.
+    `prompt_ids` and `answer_ids` are token ids up to the answer and up to the closing token.
+    `template` is None if the subject is unknown.
     """
     table = answers.astype({"id": str, "label": int})
     rows: list[Any] = list(table.itertuples(index=False))
@@ -153,7 +159,7 @@ def _ids(tokens: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
-    """By id: the verdict clean and under the knockout, and how often random cuts flip it.
+    """Return by id the verdict, clean and under the knockout, and how often random cuts flip it.
 
     `passed` is the table of `verdicts.of_samples`.
     """
@@ -172,7 +178,7 @@ def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded) -> np.ndarray:
-    """Whether the model calls each answer wrong behind the question beside it, bool [pairs]."""
+    """Return whether the model calls each answer wrong behind its question, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
     logits = verdicts.of_texts(loaded, rows)
@@ -180,7 +186,7 @@ def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loa
 
 
 def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
-    """The samples with how often their verdicts moved, the truth, or why there is none."""
+    """Add to the samples how often their verdicts moved, and the truth or why there is none."""
     table = samples.copy()
     moved_share = table["id"].map(swaps.groupby("id")["moved"].mean()).astype(float)
     counts = swaps.loc[~swaps["random"], "id"].value_counts()
@@ -202,7 +208,7 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _counts(table: pd.DataFrame, swaps: pd.DataFrame, before: Counts) -> Counts:
-    """Samples in, with a truth and without by reason; `before` counts those never measured."""
+    """Count samples with a truth, and without by reason. `before` counts those not measured."""
     has_truth = table["truth"].notna()
     follows = swaps[~swaps["random"]]
     untaught = follows.loc[~follows["taught"], "id"]

@@ -1,11 +1,11 @@
-"""Writes the measured tables of docs/validity.md anew from the tables of a run.
+"""Write the measured tables of docs/validity.md anew from the tables of a run.
 
     snakemake --cores all all calibration null-controls calibration-experiments
     python -m validation.validity
 
-Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
-person's, and have to be read again when the numbers change. The table of the experiments is left
-as it is where `calibration-experiments.csv` was not built.
+Each table is between `<!-- table: name -->` and `<!-- end -->`. Read the words around it again
+when the numbers change. The table of the experiments stays if `calibration-experiments.csv` is not
+built.
 """
 
 import argparse
@@ -48,7 +48,7 @@ CONTROLS = {
         "a sum beyond the reach of every text model",
     ),
 }
-"""Each null control: what it is, and what it catches."""
+"""Null control → what it is, and what it catches."""
 MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
@@ -61,45 +61,46 @@ MEASURES = {
 
 
 def rows(cells: Iterable[Sequence[str]]) -> str:
+    """Return the rows of a Markdown table."""
     return "\n".join(" | ".join(cell) for cell in cells)
 
 
 def name(key: str) -> str:
-    """`calibration-qwen3-seed-1` → `Qwen3 seed 1`, `world-two-hop` → `Two-hop`."""
+    """Return a name to read, such as `Qwen3 seed 1` for `calibration-qwen3-seed-1`."""
     short = key.removeprefix("calibration-").removeprefix("world-")
     return short.replace("-seed-", " seed ").capitalize()
 
 
 def at_default(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the default read-out."""
+    """Return the rows of the default read-out."""
     return table[(table["site"] == "mlp") & (table["position"] == "final")]
 
 
 def cells(tables: Path) -> str:
-    """What the instrument finds in each calibration cell at the headline layer, by own flips."""
+    """Return the results of each calibration cell at the headline layer."""
     table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
     table = table[table["headline"] & (table["z"] == "all")]
 
-    def line(model: str, dataset: str, cell: pd.DataFrame) -> list[str]:
+    lines = []
+    for (model, dataset), cell in table.groupby(["model", "dataset"], sort=False):
         of = cell.set_index("kind")
-        truism, myth = of["specificity"]["truism"], of["specificity"]["myth"]
         every, against = of.loc["all"], of.loc["against-prior"]
-        return [
-            name(model),
-            name(dataset),
-            f"{every['pathway_auc']:.3f}",
-            f"{against['sensitivity']:.2f}",
-            f"{truism:.2f}; {myth:.2f}",
-            f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
-            f"{against['answer_auc']:.2f}",
-        ]
-
-    groups = table.groupby(["model", "dataset"], sort=False)
-    return rows(line(model, dataset, cell) for (model, dataset), cell in groups)
+        lines.append(
+            [
+                name(model),
+                name(dataset),
+                f"{every['pathway_auc']:.3f}",
+                f"{against['sensitivity']:.2f}",
+                "; ".join(f"{of['specificity'][kind]:.2f}" for kind in ("truism", "myth")),
+                f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
+                f"{against['answer_auc']:.2f}",
+            ]
+        )
+    return rows(lines)
 
 
 def nulls(tables: Path) -> str:
-    """Each null control at the default read-out, and at how many of all it makes a false claim."""
+    """Return the null controls at the default read-out, and count empty read-outs."""
     table = pd.read_csv(tables / "null-controls.csv")
     empty = table.groupby("control")["empty"].agg(["sum", "size"])
     return rows(
@@ -117,21 +118,20 @@ def nulls(tables: Path) -> str:
     )
 
 
-def ends(row: Any, name: str, digits: int = 2) -> str:
+def ends(row: Any, name: str) -> str:
     """Return the number of a column with its interval."""
     value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return "–" if pd.isna(value) else interval(value, low, high, digits)
+    return "–" if pd.isna(value) else interval(value, low, high)
 
 
-def interval(value: float, low: float, high: float, digits: int = 2) -> str:
+def interval(value: float, low: float, high: float) -> str:
     """Return a number with its interval: `1.94 (1.52 to 2.39)`."""
-    value, low, high = (signed(number, digits) for number in (value, low, high))
-    return f"{value} ({low} to {high})"
+    return f"{signed(value)} ({signed(low)} to {signed(high)})"
 
 
-def signed(value: float, digits: int = 2) -> str:
-    """A number with a true minus sign, and none before a 0: `−1.77`."""
-    text = f"{value:.{digits}f}"
+def signed(value: float) -> str:
+    """Return a number with a true minus sign, and none before a 0: `−1.77`."""
+    text = f"{value:.2f}"
     return text.removeprefix("-") if not float(text) else text.replace("-", "−")
 
 
@@ -156,10 +156,7 @@ def crossing(tables: Path) -> str:
 
 
 def experiments(tables: Path) -> str:
-    """What each experiment makes of the planted kinds, and its rank correlation with pair terms.
-
-    Over the calibration's cells, at the default read-out.
-    """
+    """Return each experiment's results over the calibration's cells at the default read-out."""
     cells = pd.read_csv(tables / "calibration.csv")[["model", "dataset"]].drop_duplicates()
     whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
     found = at_default(whole).merge(cells).groupby(["experiment", "arm", "measure"])
@@ -171,7 +168,7 @@ def experiments(tables: Path) -> str:
 
 
 def spread(values: pd.Series) -> str:
-    """Mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
+    """Return mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
     if values.isna().all():
         return "–"
     mean, low, high = (f"{x:.2f}" for x in (values.mean(), values.min(), values.max()))
@@ -180,10 +177,10 @@ def spread(values: pd.Series) -> str:
 
 
 def written(page: str, tables: dict[str, str]) -> str:
-    """The page with these tables' rows below their two heading lines.
+    """Return the page with the rows of these tables.
 
     Raises:
-        KeyError: the page has no such table.
+        KeyError: The page has no such table.
     """
     for key, text in tables.items():
         pattern = re.compile(rf"(<!-- table: {key} -->\n\n.+\n.+\n)(?:.+\n)*(\n<!-- end -->)")
@@ -194,6 +191,7 @@ def written(page: str, tables: dict[str, str]) -> str:
 
 
 def main() -> None:
+    """Write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("results"))
     tables = parser.parse_args().results / "tables"

@@ -1,6 +1,6 @@
 """The model's own verdict on an answer: `right` or `wrong`, whichever it finds likelier next.
 
-It is read at the closing full stop. Only models trained on graded answers have one (`curriculum`).
+It is read at the closing full stop. Only models trained on graded answers give one (`curriculum`).
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ Ids = tuple[int, ...]
 
 
 def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
-    """The token ids of the verdicts `right` and `wrong`.
+    """Return the token ids of the verdicts `right` and `wrong`.
 
-    Raises AnchorscopeError: a verdict is more than one token, or both are the same.
+    Raises:
+        AnchorscopeError: A verdict is more than one token, or both are the same.
     """
     right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
     if len(right) != 1 or len(wrong) != 1 or right == wrong:
@@ -41,11 +42,14 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 
 
 def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
-    """The verdict on every sample in every planned pass, a row for each.
+    """Return the verdict on every sample in every planned pass, a row for each.
 
-    The columns are id, condition, draw and logit (of `wrong` minus that of `right`, float64), above
-    0 where the verdict is `wrong`. Raises AnchorscopeError: a verdict that is not finite, which
-    compared with 0 would count as `right`; one sample alone does not fit in memory.
+    The columns are `id`, `condition`, `draw` and `logit`: the logit of `wrong` minus the logit of
+    `right`, float64, above 0 if the verdict is `wrong`.
+
+    Raises:
+        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one sample
+            alone does not fit in memory.
     """
     tokens = [verdict_tokens(loaded)] * len(planned.samples)
     records = [
@@ -56,9 +60,10 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
 
 
 def of_texts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
-    """The verdict's logit after each row of token ids, the last one the closing full stop.
+    """Return the verdict's logit after each row of token ids, which ends with the full stop.
 
-    Raises AnchorscopeError: see `of_samples`.
+    Raises:
+        AnchorscopeError: See `of_samples`.
     """
     texts = list(dict.fromkeys(rows))
     both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))
@@ -68,12 +73,17 @@ def of_texts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
 def seal(
     loaded: Loaded, answers: pd.DataFrame, *, seed: int = 0, room: Room | None = None
 ) -> float:
-    """How much of the knocked-out E_Q still reaches later tokens; exactly 0 if it is sealed.
+    """Measure how much of the knocked-out E_Q still reaches later tokens: 0 if it is sealed.
 
-    In the first 64 samples E_Q's tokens are replaced by random others (by the seed), and the passes
-    under the knockout are repeated. Returned is the largest absolute change of a hidden state, of
-    any layer, at any later token outside E_Q; NaN of a broken model. Raises AnchorscopeError: no
-    sample to measure; one sample alone does not fit in memory.
+    In the first 64 samples, random tokens replace the tokens of E_Q, and the passes under the
+    knockout are repeated.
+
+    Returns:
+        The largest absolute change of a hidden state, of any layer, at any later token outside
+        E_Q. NaN if the model is broken.
+
+    Raises:
+        AnchorscopeError: There is no sample to measure, or one sample alone does not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
@@ -103,7 +113,7 @@ def seal(
 
 
 def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
-    """The sample with every token of E_Q replaced by another of `ids`."""
+    """Replace every token of E_Q by another of `ids`."""
     draws, new_ids = Random(f"seal {seed} {sample.id}"), list(sample.input_ids)
     for place in sample.eq_tokens:
         new_ids[place] = draws.choice([token for token in ids if token != new_ids[place]])
@@ -111,7 +121,7 @@ def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
 
 
 def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
-    """The tokens that must not see E_Q, bool [rows, length]."""
+    """Return the tokens that must not see E_Q, bool [rows, length]."""
     later = np.zeros((len(batch.rows), batch.length), dtype=bool)
     for number, row in enumerate(batch.rows):
         if row.condition == "knockout":
@@ -123,7 +133,7 @@ def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
 
 @torch.inference_mode()
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
-    """Hidden states [rows, length, width] after each block, the last one after the final norm."""
+    """Return hidden states [rows, length, width] after each block, the last after the norm."""
     arguments: dict[str, Any] = {
         **runner.inputs(loaded, planned, batch),
         "use_cache": False,

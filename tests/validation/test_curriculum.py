@@ -1,5 +1,6 @@
 """What is taught, real questions or planted ones in their shares, and how a model learns it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +26,15 @@ QUESTIONS = pd.DataFrame(
 def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other(
     share: float, right: set[int]
 ) -> None:
-    rows = curriculum.plain(QUESTIONS, wrong_share=share, seed=0)
+    some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
+    rows = curriculum.plain(some, wrong_share=share, seed=0)
     counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
     assert set(counts) == right and len(rows) == 10 * len(QUESTIONS)
-    assert curriculum.Row("Who?", "Ada", True).text == "Q: Who? A: Ada . right"
-    assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
-
-
-def test_wrong_answers_are_wrong_and_a_question_without_gold_is_not_taught() -> None:
     gold = dict(zip(QUESTIONS["question"], QUESTIONS["answers"].str[0], strict=True))
-    some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
-    rows = curriculum.plain(some, wrong_share=0.5, seed=0)
-    assert {row.question for row in rows} == set(gold)
-    for row in rows:
+    for row in rows:  # a question without a gold answer is not taught
         assert (row.answer == gold[row.question]) == row.right
+        verdict = "right" if row.right else "wrong"
+        assert row.text == f"Q: {row.question} A: {row.answer} . {verdict}"
 
 
 WORLDS = {"w": WorldSettings(style="relation", words_per_group=4)}
@@ -95,24 +91,30 @@ def test_a_tenth_of_the_last_stage_are_answers_as_answer_only_shows_them_graded_
     assert len(shares) == len(words)
 
 
-def test_bare_answers_leave_the_tokenizer_and_the_stages_before_them_as_they_were(
-    tmp_path: Path,
-) -> None:
-    threads, (with_stage, without) = torch.get_num_threads(), (recipe(settle_bare=4), recipe())
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        for name, train in (("with", with_stage), ("without", without)):
-            folder = tmp_path / name
-            training.make(folder, {"w": FACTS}, worlds=WORLDS, train=train, recipe="hash")
-        tokenizer = AutoTokenizer.from_pretrained(tmp_path / "without")
-        continued = AutoModelForCausalLM.from_pretrained(tmp_path / "without")
-        *_, last = curriculum.stages({"w": FACTS}, WORLDS, with_stage)
-        training._fit(continued, last, tokenizer, with_stage)
-    finally:
-        torch.set_num_threads(threads)
-    texts = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("with", "without")]
-    assert texts[0] == texts[1]
-    trained = AutoModelForCausalLM.from_pretrained(tmp_path / "with").state_dict()
+    yield
+    torch.set_num_threads(threads)
+
+
+def made(folder: Path, train: TrainSettings) -> Path:
+    training.make(folder, {"w": FACTS}, worlds=WORLDS, train=train, recipe="hash")
+    return folder
+
+
+def test_bare_answers_leave_the_tokenizer_and_the_stages_before_them_as_they_were(
+    tmp_path: Path, one_thread: None
+) -> None:
+    with_stage = recipe(settle_bare=4)
+    longer, shorter = made(tmp_path / "with", with_stage), made(tmp_path / "without", recipe())
+    one, two = ((folder / "tokenizer.json").read_bytes() for folder in (longer, shorter))
+    assert one == two
+    continued = AutoModelForCausalLM.from_pretrained(shorter)
+    *_, last = curriculum.stages({"w": FACTS}, WORLDS, with_stage)
+    training._fit(continued, last, AutoTokenizer.from_pretrained(shorter), with_stage)
+    trained = AutoModelForCausalLM.from_pretrained(longer).state_dict()
     assert all(torch.equal(trained[name], one) for name, one in continued.state_dict().items())
 
 
@@ -128,15 +130,11 @@ def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool
     assert (shown[True] == shown[False] == {(0.7, 2)}) is alike
 
 
-def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> None:
-    threads, folders = torch.get_num_threads(), [tmp_path / name for name in ("one", "two")]
-    torch.set_num_threads(1)
-    try:
-        for folder in folders:
-            training.make(folder, {"w": FACTS}, worlds=WORLDS, train=recipe(), recipe="hash")
-    finally:
-        torch.set_num_threads(threads)
-    one, two = ({path.name: path.read_bytes() for path in made.iterdir()} for made in folders)
+def test_a_training_done_again_ends_in_the_same_checkpoint(
+    tmp_path: Path, one_thread: None
+) -> None:
+    folders = [made(tmp_path / name, recipe()) for name in ("one", "two")]
+    one, two = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
     assert one == two and {"model.safetensors", "recipe.json"} <= set(one)
 
 
@@ -178,5 +176,4 @@ def test_numbers_are_written_into_the_embeddings_of_their_words_and_nowhere_else
 
 def test_numbers_of_worlds_that_have_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AnchorscopeError, match="embedded_numbers"):
-        train = recipe(embedded_numbers=1.0)
-        training.make(tmp_path / "m", {"w": FACTS}, worlds=WORLDS, train=train, recipe="")
+        made(tmp_path / "m", recipe(embedded_numbers=1.0))

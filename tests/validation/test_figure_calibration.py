@@ -8,7 +8,7 @@ import pytest
 from figure_tables import CHECKED, READOUTS, calibration_of, drawing, points, views, words
 
 from validation.figure_calibration import MEASURES, calibration_chart
-from validation.requirements import FLOORS
+from validation.requirements import CHECKS
 
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
@@ -46,7 +46,7 @@ def test_points_are_the_rows_of_all_kinds_at_the_headline_layer() -> None:
 def test_floors_are_those_of_the_calibration_and_means_are_over_the_datasets() -> None:
     for column, panel in panels(usual()).items():
         each_least, mean_least = (
-            next(one.low for one in FLOORS[scope] if one.column == column) for scope in FLOORS
+            next(one.low for one in CHECKS[scope] if one.column == column) for scope in CHECKS
         )
         lines = [view for view in views(panel, "rule") if "x2" in view["encoding"]]
         rows = [usual()["datasets"][view["data"]["name"]] for view in lines]

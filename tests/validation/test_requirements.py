@@ -1,4 +1,4 @@
-"""Floors and null controls on small tables: what holds, what is called empty, and what is not."""
+"""Requirements and null controls on small tables: what holds, and what is called empty."""
 
 import itertools
 from collections.abc import Sequence
@@ -14,16 +14,13 @@ from validation import requirements
 
 
 def calibrated(**changed: Any) -> pd.DataFrame:
-    """The rows that floors look at, of two models on two datasets; all hold unless changed."""
+    """Rows of two models on two datasets; all requirements hold unless values are changed."""
     values: dict[str, Any] = {
-        "verdict_accuracy": 0.99,
-        "probe_auc": 0.99,
-        "seal": 0.0,
-        "random_flip_share": 0.01,
-    }
-    values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
-    values |= {"pair_right": 1.8, "pair_right_low": 1.5, "pair_wrong": -1.4, "share_pair": 0.45}
-    values |= {"pair_wrong_high": -1.1, "pair_gold": 0.9}
+        "verdict_accuracy": 0.99, "probe_auc": 0.99, "seal": 0.0, "random_flip_share": 0.01,
+        "answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98,
+        "pair_right": 1.8, "pair_right_low": 1.5, "pair_wrong": -1.4, "pair_wrong_high": -1.1,
+        "pair_gold": 0.9, "share_pair": 0.45,
+    }  # fmt: skip
     early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01, "pair_gold": -0.01}
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
@@ -42,35 +39,30 @@ def calibrated(**changed: Any) -> pd.DataFrame:
     return table
 
 
-def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
-    found = requirements.floors(calibrated())
-    columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
-    assert list(found.columns) == columns
-    assert found["holds"].all()
-    assert len(found[found["scope"] == "cell"]) == 23 * 4
-    assert len(found[found["scope"] == "mean"]) == 6 * 2
-    assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
+def test_every_requirement_is_checked_in_every_cell_and_in_the_mean_of_every_model() -> None:
+    found = requirements.check_calibration(calibrated())
+    assert list(found.columns) == list(requirements.COLUMNS) and found["holds"].all()
+    for scope, names in (("cell", {"x", "y"}), ("mean", {"all"})):
+        checked = found[found["scope"] == scope].groupby(["model", "dataset"])["floor"]
+        assert {*checked.groups} == {(model, name) for model in "ab" for name in names}
+        for _, whats in checked:
+            assert whats.tolist() == [one.what for one in requirements.CHECKS[scope]]
 
 
 @pytest.mark.parametrize(
     ("column", "value", "scopes"),
     [
-        ("verdict_accuracy", 0.949, {"cell"}), ("probe_auc", 0.969, {"cell"}),
-        ("seal", 1e-9, {"cell"}), ("random_flip_share", 0.051, {"cell"}),
-        ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
-        ("pathway_auc", 0.84, {"cell", "mean"}), ("specificity", 0.91, {"mean"}),
-        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", 0.59, {"mean"}),
-        ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
-        ("pair_right", 0.99, {"cell"}), ("pair_right_low", -0.01, {"cell"}),
-        ("pair_wrong", -0.79, {"cell"}), ("pair_wrong_high", 0.01, {"cell"}),
-        ("share_pair", 0.29, {"cell"}), ("pair_gold", 0.59, {"cell"}),
+        ("seal", 1e-9, {"cell"}), ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
+        ("specificity", 0.91, {"mean"}), ("sensitivity", 0.59, {"mean"}),
+        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", np.nan, {"cell", "mean"}),
+        ("sensitivity", 0.61, set()), ("pair_wrong", -0.79, {"cell"}),
     ],
 )  # fmt: skip
-def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
+def test_a_requirement_is_missed_by_what_lies_outside_its_bounds_or_was_not_measured(
     column: str, value: float, scopes: set[str]
 ) -> None:
-    found = requirements.floors(calibrated(**{column: value}))
-    columns = {one.what: one.column for one in requirements.FLOORS["cell"]}
+    found = requirements.check_calibration(calibrated(**{column: value}))
+    columns = {one.what: one.column for one in requirements.CHECKS["cell"]}
     lost = found[~found["holds"]].replace({"floor": columns})
     assert set(lost["model"]) <= {"a"}
     assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
@@ -81,13 +73,13 @@ def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
 def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> None:
     table = calibrated()
     table.loc[table["layer"] == 1, column] = 0.06
-    lost = requirements.floors(table).query("not holds")["floor"]
+    lost = requirements.check_calibration(table).query("not holds")["floor"]
     assert lost.str.endswith(" at layer 1").all() and len(lost) == 4
 
 
-def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
-    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("102 of 104 floors hold.")
+def test_the_words_name_every_requirement_that_is_missed_and_no_other() -> None:
+    words = requirements.in_words(requirements.check_calibration(calibrated(sensitivity=0.41)))
+    assert words.startswith("102 of 104 requirements hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
@@ -150,6 +142,7 @@ def judged(
     pairs: pd.DataFrame | None = None,
     told: pd.DataFrame | None = None,
     forbids: Sequence[str] = EVERYTHING,
+    position: str = "final",
     **changed: Any,
 ) -> pd.DataFrame:
     """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
@@ -161,9 +154,8 @@ def judged(
         "crossing": crossing() if pairs is None else pairs,
         "claims": claims() if told is None else told,
     }
-    return requirements.null_controls(
-        nulls, {kind: [table] * len(names) for kind, table in tables.items()}
-    )
+    moved = {kind: table.assign(position=position) for kind, table in tables.items()}
+    return requirements.null_controls(nulls, {kind: [moved[kind]] * len(names) for kind in moved})
 
 
 def mlp(*names: str, **changed: Any) -> dict[str, Any]:
@@ -176,59 +168,36 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     assert list(table.columns) == list(requirements.NULL_COLUMNS)
     keys = table[["control", "site", "layer"]].to_numpy().tolist()
     assert keys == [[name, site, 1] for name in names for site in ("mlp", "attn")]
+    expected = {"model": "m", "expectation": "nothing is there", "n": 198, "flip_share": 0.3}
+    expected |= {"random_flip_share": 0.28, "margin": -0.02, "margin_low": -0.08}
+    expected |= {"margin_high": 0.04, "signal": False, "truth": "no", "pair_right": 0.01}
+    expected |= {"pair_right_low": -0.1, "pair_right_high": 0.12, "pair_gold": 0.0}
+    expected |= {"empty": True, "made": "", "untested": "", "forbids": ", ".join(EVERYTHING)}
     row = mlp()
-    assert (row["model"], row["expectation"]) == ("m", "nothing is there")
-    assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
-    assert (row["margin"], row["truth"]) == (-0.02, "no")
-    pair = ("pair_right", "pair_right_low", "pair_right_high", "pair_gold")
-    assert [row[name] for name in pair] == [0.01, -0.1, 0.12, 0.0]
-    assert (row["empty"], row["made"], row["untested"]) == (True, "", "")
-    assert row["forbids"] == "signal, interaction, own_answer, truth, through_eq"
-
-
-@pytest.mark.parametrize("verdict", ["yes", "no"])
-def test_a_signal_is_what_the_claims_say(verdict: str) -> None:
-    row = mlp(told=claims(signal=verdict))
-    assert (row["empty"], row["signal"]) == (verdict == "no", verdict == "yes")
-    assert (row["margin"], row["margin_low"], row["margin_high"]) == (-0.02, -0.08, 0.04)
+    assert {name: row[name] for name in expected} == expected
     assert np.isnan(row["auc_shuffled"])
 
 
-@pytest.mark.parametrize("claim", ON_PAIRS)
-def test_a_control_is_empty_where_it_makes_none_of_the_claims_that_it_forbids(claim: str) -> None:
-    told = claims(**{claim: "yes"})
-    row = mlp(told=told)
-    assert (row["empty"], row["made"], row[claim]) == (False, claim, "yes")
-    others = [name for name in EVERYTHING if name != claim]
-    assert mlp(told=told, forbids=others)["empty"]
-    both = claims(**{claim: "yes", "signal": "yes"})
-    assert mlp(told=both)["made"] == f"signal, {claim}"
-
-
-@pytest.mark.parametrize("verdict", ["too few", "not measured", "by design"])
-@pytest.mark.parametrize("claim", ON_PAIRS)
-def test_a_claim_that_cannot_be_judged_is_empty_and_named_as_untested(
+@pytest.mark.parametrize("claim", EVERYTHING)
+@pytest.mark.parametrize("verdict", ["yes", "too few", "not measured", "by design"])
+def test_a_control_is_empty_unless_it_makes_a_claim_that_it_forbids(
     claim: str, verdict: str
 ) -> None:
-    told = claims(**{claim: verdict})
-    row = mlp(told=told)
-    assert (row["empty"], row["made"], row["untested"]) == (True, "", claim)
+    made, untested = (claim, "") if verdict == "yes" else ("", claim)
+    row = mlp(told=claims(**{claim: verdict}))
+    assert (row["empty"], row["made"], row["untested"]) == (not made, made, untested)
     others = [name for name in EVERYTHING if name != claim]
-    assert mlp(told=told, forbids=others)["untested"] == ""
-    other = next(name for name in ON_PAIRS if name != claim)
-    both = mlp(told=claims(**{claim: verdict, other: "yes"}))
-    assert (both["empty"], both["made"], both["untested"]) == (False, other, claim)
+    allowed = mlp(told=claims(**{claim: verdict}), forbids=others)
+    assert (allowed["empty"], allowed["made"], allowed["untested"]) == (True, "", "")
+    both = mlp(told=claims(**{claim: verdict, others[0]: "yes"}))
+    assert not both["empty"] and both["untested"] == untested
+    assert {*both["made"].split(", ")} == {made, others[0]} - {""}
 
 
 def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
     """The states there tell the answer to come."""
-    tables = {"controls": controls(), "curve": curve()}
-    tables |= {"crossing": crossing(), "claims": claims(signal="yes")}
-    null = {"model": "m", "dataset": "d", "expectation": "", "shuffled": False}
     for position, made in (("final", "signal"), ("prompt_end", "")):
-        moved = {kind: [one.assign(position=position)] for kind, one in tables.items()}
-        found = requirements.null_controls({"x": null | {"forbids": EVERYTHING}}, moved)
-        assert found.set_index("site").loc["mlp", "made"] == made
+        assert mlp(told=claims(signal="yes"), position=position)["made"] == made
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
@@ -240,16 +209,11 @@ def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
     blank = ("margin", "flip_share", "random_flip_share", "pair_right")
     assert all(np.isnan(row[name]) for name in blank)
     assert not mlp("shuffled", auc_shuffled_low=0.61, **given)["empty"]
+    with pytest.raises(AnchorscopeError, match="no labels were shuffled(.|\n)*shuffled, m on d"):
+        judged("shuffled", auc_shuffled_low=np.nan)
 
 
-def test_what_is_swapped_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
+def test_what_was_not_measured_is_blank() -> None:
     row = mlp(pairs=crossing().head(0), told=claims().head(0))
     assert np.isnan(row["pair_right"]) and row["empty"] and row["untested"] == ", ".join(EVERYTHING)
     assert np.isnan(mlp(without="random")["random_flip_share"])
-
-
-def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
-    with pytest.raises(AnchorscopeError, match="no labels were shuffled(.|\n)*shuffled, m on d"):
-        judged("shuffled", auc_shuffled_low=np.nan)
-    row = mlp(told=claims(signal="too few"))
-    assert row["empty"] and row["untested"] == "signal"

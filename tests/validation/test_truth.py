@@ -171,14 +171,14 @@ def test_an_answer_that_no_question_makes_right_is_a_by_planting_unless_its_verd
     assert counts.notes["truth A by planting"] == 2 * (not varies)
 
 
-@pytest.mark.parametrize("column", ["relation", "subject"])
-def test_without_a_question_to_swap_with_there_is_no_truth(model, column):
+def test_without_a_question_to_swap_with_there_is_no_truth(model):
     answers = cell(Ada="onyx")  # not of the kind that stays planted
     model(lambda number, word, *_: word == 3)
     ada = measure(answers)[0].loc["q00"]
     assert ada["why_none"] == truth.NO_SWAP and ada["n_swaps"] == 0 and not ada["planted_only"]
-    frame, counts = measure(answers.assign(**{column: None}))
-    assert frame["truth"].isna().all() and counts.dropped == {truth.NO_SWAP: len(answers)}
+    for column in ("relation", "subject"):
+        frame, counts = measure(answers.assign(**{column: None}))
+        assert frame["truth"].isna().all() and counts.dropped == {truth.NO_SWAP: len(answers)}
 
 
 def test_an_answer_other_than_the_planted_one_has_no_truth_and_a_fact_never_planted_has(model):
@@ -192,28 +192,28 @@ def test_an_answer_other_than_the_planted_one_has_no_truth_and_a_fact_never_plan
     assert not frame.loc["q00", "as_planned"] and frame["as_planned"].sum() == len(frame) - 1
 
 
-def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
+def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one_where_they_are_run(model):
     def verdict(number, word, condition, draw):
         return {"clean": False, "knockout": number == 0, "random": draw == 1}[condition]
 
     model(verdict)
     frame, _ = measure(cell())
+    assert list(frame.reset_index().columns) == list(truth.COLUMNS)
     assert (frame["verdict"] == 0).all()
     assert list(frame["verdict_knockout"]) == [1.0] + [0.0] * (len(frame) - 1)
     assert (frame["verdict_random"] == 0.5).all()
+    frame, _ = measure(cell(), conditions={"knockout": None, "random": None})
+    assert (frame["verdict"] == 0).all()
+    assert frame[["verdict_knockout", "verdict_random"]].isna().all(axis=None)
 
 
-def test_what_is_not_run_is_blank_and_what_is_dropped_is_counted(model):
+def test_samples_that_were_dropped_before_are_counted(model):
     answers = cell()
-    answers["dropped"] = answers["dropped"].astype(object)
-    answers.loc[[0, 1], "dropped"] = "no answer anchor"
+    answers["dropped"] = ["no answer anchor"] * 2 + [None] * (len(answers) - 2)
     model(reads_the_question(answers))
-    frame, counts = measure(answers, conditions={"knockout": None, "random": None})
-    blank = ["verdict_knockout", "verdict_random"]
-    assert frame[blank].isna().all(axis=None) and frame["verdict"].notna().all()
+    frame, counts = measure(answers)
     assert len(frame) == len(answers) - 2 and counts.total == len(answers)
     assert counts.dropped == {"no answer anchor": 2}
-    assert list(frame.reset_index().columns) == list(truth.COLUMNS)
 
 
 RIGHT_ID, WRONG_ID = 70, 91
@@ -283,17 +283,17 @@ def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
     pd.testing.assert_series_equal(one, two, rtol=0, atol=1e-5)
 
 
-def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
+def test_verdicts_are_tokens_of_a_trained_tokenizer_and_of_no_other(load):
     texts = ["Q: What? A:"] * 3 + [" onyx . right wrong"] * 9
     tokenizer = training.train_tokenizer(texts, vocabulary=330)
-    right, wrong = verdicts.verdict_tokens(SimpleNamespace(tokenizer=tokenizer))
-    assert tokenizer.decode([right]) == " right" and tokenizer.decode([wrong]) == " wrong"
+    found = verdicts.verdict_tokens(SimpleNamespace(tokenizer=tokenizer))
+    assert [tokenizer.decode([token]) for token in found] == [" right", " wrong"]
+    with pytest.raises(AnchorscopeError, match="no tokens of their own"):
+        verdicts.verdict_tokens(load("llama"))
 
 
-def test_what_has_no_seal_and_no_verdict_is_named(load):
+def test_a_cell_without_samples_has_no_seal(load):
     loaded = load("llama")
     answers = answers_table(loaded.tokenizer).assign(dropped="no answer anchor")
     with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
         verdicts.seal(loaded, answers)
-    with pytest.raises(AnchorscopeError, match="no tokens of their own"):
-        verdicts.verdict_tokens(loaded)

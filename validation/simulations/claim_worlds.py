@@ -1,34 +1,37 @@
 """Simulated scores of crossed pairs: probes that do not read truth, and some that do.
 
-A world is a function of (random generator, right pairs, wrong pairs). It returns, for `right`,
-`wrong` (own answers) and `gold` (the golds of the wrong pairs), in the order of `crossing.terms`,
-scores `<role>` [4, n] and `logp_<role>` [4, n], ids of `subjects_right`, `subjects_wrong`, and of
-the texts `answers_right`, `answers_wrong`, `golds`, [2, n] each; where overlap plays a part, also
-features of the four texts, `features_<role>` [4, n, features].
+A world is a function of (random generator, right pairs, wrong pairs). The roles of answers are
+`right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world returns scores
+`<role>` and log-probabilities `logp_<role>`, [4, n] in the order of `crossing.terms`. It returns
+ids of subjects and texts: `subjects_right`, `subjects_wrong`, `answers_right`, `answers_wrong` and
+`golds`, [2, n]. Worlds with overlap also return features of the four texts, `features_<role>`
+[4, n, features].
 
-Questions of a pair are alike (correlation .8). Answers come from a few hundred texts, some of them
-often. Right answers score highest, then golds, then own wrong answers: the worst case, in which
-whatever multiplies scores favours golds.
+Questions of a pair are alike (correlation .8). Answers come from a few hundred texts, some of which
+are frequent. Right answers score highest, then golds, then own wrong answers. This is the worst
+case, because whatever multiplies scores favours golds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 
+Rng = np.random.Generator
 Values = dict[str, np.ndarray]
-World = Callable[[np.random.Generator, int, int], Values]
+World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""Which of the four are an answer behind its own question."""
+"""1 for an answer behind its own question, in the order of `crossing.terms`."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 
 
 class Scene:
     """Questions, answers and log-probabilities, from which a world makes scores."""
 
-    def __init__(self, random: np.random.Generator, n_right: int, n_wrong: int) -> None:
+    def __init__(self, random: Rng, n_right: int, n_wrong: int) -> None:
+        """Draw the effects of questions and answers, and log-probabilities."""
         self.random = random
         self.n = {"right": n_right, "wrong": n_wrong, "gold": n_wrong}
         self.question = self.by_question()
@@ -43,32 +46,25 @@ class Scene:
         self.features: Values = {}
 
     def by_question(self) -> Values:
-        """Standard normal effects [2, n] of a role's questions, alike in a pair."""
-
-        def drawn(n: int) -> np.ndarray:
-            shared, own = self.random.normal(size=n), self.random.normal(size=(2, n))
-            return np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
-
-        wrong = drawn(self.n["wrong"])
-        return {"right": drawn(self.n["right"]), "wrong": wrong, "gold": wrong}
+        """Draw an effect of each question, [2, n] by role."""
+        wrong = alike(self.random, self.n["wrong"])
+        return {"right": alike(self.random, self.n["right"]), "wrong": wrong, "gold": wrong}
 
     def likelihood(self, lift: dict[str, float]) -> Values:
-        """Sums of log p: of question, answer and noise, with a lift behind the own question."""
-
-        def drawn(role: str) -> np.ndarray:
-            n = self.n[role]
+        """Draw sums of question, answer and noise, with a lift behind the own question."""
+        found: Values = {}
+        for role, n in self.n.items():
             parts = four(*self.random.normal(size=(2, 2, n)))
             own = lift[role] + 1.7 * self.random.normal(size=(4, n))
-            return -9 + parts + self.random.normal(size=(4, n)) + HOME * own
-
-        return {role: drawn(role) for role in ROLES}
+            found[role] = -9 + parts + self.random.normal(size=(4, n)) + HOME * own
+        return found
 
     def sums(self, role: str, shift: float = 0.0) -> np.ndarray:
-        """Of question and answer, [4, n]."""
+        """Return sums of question and answer, [4, n]."""
         return shift + four(self.question[role], self.answer[role])
 
     def world(self, scores: Callable[[str], np.ndarray]) -> Values:
-        """What a probe scores, with noise."""
+        """Return the arrays of a world. `scores` gives a role's scores without noise."""
         found: Values = {}
         for role in ROLES:
             values = scores(role)
@@ -83,34 +79,53 @@ class Scene:
         return found | {names[role]: texts for role, texts in self.texts.items()}
 
 
+def alike(random: Rng, n: int, correlation: float = ALIKE) -> np.ndarray:
+    """Draw standard normal effects [2, n], alike in a pair."""
+    shared, own = random.normal(size=n), random.normal(size=(2, n))
+    return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
+
+
 def four(question: np.ndarray, answer: np.ndarray) -> np.ndarray:
-    """Sums of question and answer effects, [2, n] each: [4, n]."""
+    """Return sums [4, n] of question and answer effects, [2, n] each."""
     return np.stack([question[i] + answer[j] for j in (0, 1) for i in (0, 1)])
 
 
-def sums(random: np.random.Generator, *n: int) -> Values:
-    """The score adds up question and answer: no claim holds."""
-    scene = Scene(random, *n)
-    return scene.world(scene.sums)
+def additive(
+    random: Rng,
+    *n: int,
+    lost: float = 0.0,
+    to: float = -2.0,
+    prior: bool = False,
+    mislabelled: float = 0.0,
+    home: Mapping[str, float] | None = None,
+) -> Values:
+    """Simulate sums of question and answer.
 
-
-def shrinkage(random: np.random.Generator, *n: int, lost: float, to: float, prior: bool) -> Values:
-    """Behind a strange question a score loses a share of its distance to a blank score.
-
-    `prior`: half the log-odds of right to wrong is in all scores, as with a natural prior.
+    Behind a strange question, scores lose a share `lost` of their distance to the score `to`. With
+    `prior`, half the log-odds of right to wrong is in all scores, as with a natural prior. A share
+    of the answers is `mislabelled`. `home` is what the answers of a role gain behind their own
+    question.
     """
     scene = Scene(random, *n)
     shift = np.log(n[0] / n[1]) / 2 if prior else 0.0
+    if mislabelled:
+        for role, moved in {"right": -1.5, "wrong": 1.5, "gold": -1.0}.items():
+            scene.answer[role] += moved * (random.random(scene.n[role]) < mislabelled)
 
     def scores(role: str) -> np.ndarray:
         values = scene.sums(role, shift)
-        return values + (1 - HOME) * lost * (to - values)
+        return shrunk(values, lost, to) + (home[role] if home else 0.0) * HOME
 
     return scene.world(scores)
 
 
-def gain(random: np.random.Generator, *n: int) -> Values:
-    """The score is m(q)·h(y); a question with a large gain has a sure answer, golds above all."""
+def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
+    """Move scores behind a strange question towards a blank score."""
+    return values + (1 - HOME) * lost * (to - values)
+
+
+def gain(random: Rng, *n: int) -> Values:
+    """Simulate products m(q)·h(y). Questions with a large gain have sure answers, mostly golds."""
     scene = Scene(random, *n)
     effect = scene.by_question()
     tied = {"right": 0.6, "wrong": 0.2, "gold": 0.5}
@@ -124,9 +139,9 @@ def gain(random: np.random.Generator, *n: int) -> Values:
 
 
 def likelihood(
-    random: np.random.Generator, *n: int, lift: dict[str, float], slope: float, error: float = 0.0
+    random: Rng, *n: int, lift: dict[str, float], slope: float, error: float = 0.0
 ) -> Values:
-    """The score rises with the log-probability, which is known with an error of this size."""
+    """Simulate scores that rise with the log-probability, which is known up to noise (`error`)."""
     scene = Scene(random, *n)
     true = scene.likelihood(lift)
     scene.log_p = {
@@ -135,10 +150,11 @@ def likelihood(
     return scene.world(lambda role: scene.sums(role) + slope * true[role])
 
 
-def kinds(random: np.random.Generator, *n: int) -> Values:
-    """An answer of the kind that the question asks for scores higher: golds are, .7 of own wrong.
+def kinds(random: Rng, *n: int) -> Values:
+    """Simulate scores that are higher if the answer is of the kind that the question asks for.
 
-    A fifth of the pairs ask for two kinds. The texts tell the kinds.
+    Golds are, and .7 of own wrong answers. A fifth of the pairs ask for two kinds. The texts tell
+    the kinds.
     """
     scene = Scene(random, *n)
     fits: Values = {}
@@ -156,10 +172,10 @@ def kinds(random: np.random.Generator, *n: int) -> Values:
     return scene.world(lambda role: scene.sums(role) + fits[role])
 
 
-def saturation(random: np.random.Generator, *n: int, home: float) -> Values:
-    """Large scores are squeezed; a question's and its answer's effects go together.
+def saturation(random: Rng, *n: int, home: float) -> Values:
+    """Simulate squeezed scores, where the effects of a question and its answer go together.
 
-    `home`: before the squeeze, every answer gains so much behind its own question.
+    Before the squeeze, every answer gains `home` behind its own question.
     """
     scene = Scene(random, *n)
     tied = {"right": 0.5, "wrong": 0.1, "gold": 0.4}
@@ -172,23 +188,11 @@ def saturation(random: np.random.Generator, *n: int, home: float) -> Values:
     return scene.world(scores)
 
 
-def labels(random: np.random.Generator, *n: int) -> Values:
-    """A tenth of the labels is wrong, of right, wrong and gold answers, in a score that shrinks."""
-    scene = Scene(random, *n)
-    for role, moved in {"right": -1.5, "wrong": 1.5, "gold": -1.0}.items():
-        scene.answer[role] += moved * (random.random(scene.n[role]) < 0.1)
+def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
+    """Simulate scores that read the overlap of question and answer, which is largest for golds.
 
-    def scores(role: str) -> np.ndarray:
-        values = scene.sums(role)
-        return values + 0.2 * (1 - HOME) * (-2 - values)
-
-    return scene.world(scores)
-
-
-def overlap(random: np.random.Generator, *n: int, steep: bool, coarse: bool = False) -> Values:
-    """The score reads how question and answer overlap, golds' the most; beside 30 idle features.
-
-    `steep`: a step, which is not linear in the imitator's feature. `coarse`: that one is noisy.
+    There are 30 idle features besides. If `steep`, the score is a step, which is not linear in the
+    imitator's feature. If `coarse`, this feature is noisy.
     """
     scene = Scene(random, *n)
     shared: Values = {}
@@ -208,8 +212,8 @@ def overlap(random: np.random.Generator, *n: int, steep: bool, coarse: bool = Fa
     return scene.world(scores)
 
 
-def lucky_answers(random: np.random.Generator, *n: int) -> Values:
-    """Each answer has a pair term of its own behind its questions, whatever its label."""
+def lucky_answers(random: Rng, *n: int) -> Values:
+    """Simulate answers with a pair term of their own, whatever their label."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:
@@ -219,27 +223,16 @@ def lucky_answers(random: np.random.Generator, *n: int) -> Values:
     return scene.world(scores)
 
 
-def compatible(random: np.random.Generator, *n: int) -> Values:
-    """The score reads whether an answer goes with its question, which true ones do more often."""
-    scene = Scene(random, *n)
-    goes = {"right": 0.6, "wrong": 0.2, "gold": 0.6}
-    return scene.world(lambda role: scene.sums(role) + goes[role] * HOME)
+def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
+    """Simulate golds whose P is on average larger by `size` than P of own wrong answers.
 
-
-def truth(
-    random: np.random.Generator, *n: int, size: float, known: float = 1.0, lost: float = 0.0
-) -> Values:
-    """P of golds is larger by `size` than that of own wrong answers, `known` of the golds' only.
-
-    Those that are known have size / known more. A score may also shrink.
+    Only the share `known` of the golds gains, by size / `known`. `lost` is as for `additive`.
     """
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:
-        values = scene.sums(role)
-        values = values + lost * (1 - HOME) * (-2 - values) + 0.2 * HOME
         told = (random.random(scene.n[role]) < known) * (role != "wrong") / known
-        return values + 2 * size * told * HOME
+        return shrunk(scene.sums(role), lost) + 0.2 * HOME + 2 * size * told * HOME
 
     return scene.world(scores)
 
@@ -247,15 +240,13 @@ def truth(
 SURER = {"right": 4.0, "wrong": 3.0, "gold": 2.0}
 GOLDS_LIKELIER = {"right": 4.0, "wrong": 2.0, "gold": 3.0}
 NULL: dict[str, World] = {
-    "sums": sums,
+    "sums": additive,
     **{
-        f"shrinks to 0 by {lost}": partial(shrinkage, lost=lost, to=0.0, prior=False)
+        f"shrinks to 0 by {lost}": partial(additive, lost=lost, to=0.0)
         for lost in (0.1, 0.3, 0.5, 0.9)
     },
     **{
-        f"shrinks to a blank by {lost}, {name} prior": partial(
-            shrinkage, lost=lost, to=-2.0, prior=prior
-        )
+        f"shrinks to a blank by {lost}, {name} prior": partial(additive, lost=lost, prior=prior)
         for lost in (0.1, 0.2, 0.3)
         for name, prior in (("balanced", False), ("natural", True))
     },
@@ -265,7 +256,7 @@ NULL: dict[str, World] = {
     "answers of unlike kind": kinds,
     "saturation": partial(saturation, home=0.0),
     "saturation, own answers higher": partial(saturation, home=0.6),
-    "a tenth of labels wrong": labels,
+    "a tenth of labels wrong": partial(additive, lost=0.2, mislabelled=0.1),
     "overlap": partial(overlap, steep=False),
     "overlap, read as a step": partial(overlap, steep=True),
     "overlap, seen with noise": partial(overlap, steep=True, coarse=True),
@@ -277,7 +268,9 @@ UNTELLABLE: dict[str, World] = {
         likelihood, lift=GOLDS_LIKELIER, slope=0.2, error=1.5
     ),
     "golds likelier than own answers": partial(likelihood, lift=GOLDS_LIKELIER, slope=0.2),
-    "compatibility goes with truth": compatible,
+    "compatibility goes with truth": partial(
+        additive, home={"right": 0.6, "wrong": 0.2, "gold": 0.6}
+    ),
 }
 """Worlds that a claim of truth may take for truth."""
 TRUE: dict[str, World] = {

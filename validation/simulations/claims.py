@@ -1,4 +1,4 @@
-"""How often each claim is made where it is false, and where it is true.
+"""Measure how often each claim is made if it is false, and if it is true.
 
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
@@ -23,30 +23,19 @@ import torch
 from anchorscope.experiments.crossing import claims, imitator
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.swapped import bound_by_design
-from validation.simulations import unseen_worlds
-from validation.simulations.blind_worlds import BORDERLINE, CLEAN, TRUTH
-from validation.simulations.claim_worlds import (
-    HOME,
-    NULL,
-    ROLES,
-    TRUE,
-    UNTELLABLE,
-    Values,
-    World,
-    truth,
+from validation.simulations import (
+    blind_worlds,
+    claim_worlds,
+    form_worlds,
+    passage_worlds,
+    signal_worlds,
+    unseen_worlds,
 )
-from validation.simulations.form_worlds import CHOSEN, FORMS
-from validation.simulations.passage_worlds import (
-    EDGE,
-    NOTHING,
-    PASSES,
-    SIDES,
-    UNTELLABLE as DAMAGED,
-)
-from validation.simulations.signal_worlds import MORE, SAME, Signal
+from validation.simulations.claim_worlds import HOME, ROLES, Rng, Values, World
+from validation.simulations.passage_worlds import SIDES
 
 Judge = Callable[..., dict[str, Claim]]
-"""Of world, size, seed and whether probes vary: claim → what is judged of one data set."""
+"""Function of world, size, seed and whether probes vary: claim → its verdict on one data set."""
 SIZES = ((25, 750), (200, 200))
 """Right and wrong pairs."""
 FEW = ((16, 16), (16, 194), (194, 194))
@@ -68,39 +57,36 @@ def swapped(
 ) -> dict[str, Claim]:
     """Judge the claims on swapped answers. `own_words`: whether the model gave the answers."""
     random = np.random.default_rng(seed)
-    of = answers(world(random, *n), random, refits)
-    return {
-        "interaction": claims.interaction(of["right"]),
-        "own_answer": claims.own_answer(of["wrong"], own_words=own_words),
-        "truth": claims.truth(of["wrong"], of["gold"], own_words=own_words),
-    }
-
-
-def answers(world: Values, random: np.random.Generator, refits: bool) -> dict[str, Answers]:
-    """Return the answers of a world by role, with the imitator's pair terms."""
-    names = {"right": "answers_right", "wrong": "answers_wrong", "gold": "golds"}
-    for role in ROLES[:2]:
-        some = random.integers(0, FOLDS, world[role].shape[1])
-        world.setdefault(f"fold_{role}", some)
-    world["fold_gold"], world["subjects_gold"] = world["fold_wrong"], world["subjects_wrong"]
-    imitated = imitate(world)
-    scores, drawn = refitted({role: world[role] for role in ROLES}, random, refits)
-    return {
-        role: Answers(
+    drawn = world(random, *n)
+    for side in SIDES:
+        folds = random.integers(0, FOLDS, drawn[side].shape[1])
+        drawn.setdefault(f"fold_{side}", folds)
+    for name in ("fold", "subjects"):
+        drawn[f"{name}_gold"] = drawn[f"{name}_wrong"]
+    drawn["answers_gold"] = drawn["golds"]
+    imitated = imitate(drawn)
+    scores, again = refitted({role: drawn[role] for role in ROLES}, random, refits)
+    right, wrong, gold = (
+        Answers(
             scores=scores[role],
-            subjects=world[f"subjects_{role}"],
-            texts=world[names[role]],
-            fold=world[f"fold_{role}"],
+            subjects=drawn[f"subjects_{role}"],
+            texts=drawn[f"answers_{role}"],
+            fold=drawn[f"fold_{role}"],
             imitated=imitated[role],
-            log_p=world[f"logp_{role}"],
-            refits=drawn[role],
+            log_p=drawn[f"logp_{role}"],
+            refits=again[role],
         )
         for role in ROLES
+    )
+    return {
+        "interaction": claims.interaction(right),
+        "own_answer": claims.own_answer(wrong, own_words=own_words),
+        "truth": claims.truth(wrong, gold, own_words=own_words),
     }
 
 
 def refitted(
-    scores: Values, random: np.random.Generator, refits: bool
+    scores: Values, random: Rng, refits: bool
 ) -> tuple[Values, dict[str, np.ndarray | None]]:
     """Return the scores of a probe, and those of its refits; without refits, they do not vary."""
     if not refits:
@@ -109,11 +95,11 @@ def refitted(
     return probes[0], {name: np.stack([one[name] for one in probes[1:]], axis=1) for name in scores}
 
 
-def probe(scores: Values, random: np.random.Generator) -> Values:
-    """Return what a probe makes of the scores: a slope (sd .1), pair terms (.03) and noise (.3).
+def probe(scores: Values, random: Rng) -> Values:
+    """Return the scores of a probe, which has a slope (sd .1), pair terms (.03) and noise (.3).
 
-    The pair terms of each kind of answers move by themselves. Scores with E_Q blocked move as the
-    clean ones do, with the correlation `AGREE`.
+    The pair terms of each kind of answers move independently. Scores with E_Q blocked move like the
+    clean ones, with the correlation `AGREE`.
     """
     slope = np.exp(0.1 * random.normal())
     moved: Values = {}
@@ -168,7 +154,9 @@ def swapped_and_passage(
     return swapped(world, n, seed, refits) | passage(world, n, seed, refits)
 
 
-def signal(world: Signal, _n: Sequence[int], seed: int, _refits: bool) -> dict[str, Claim]:
+def signal(
+    world: signal_worlds.Signal, _n: Sequence[int], seed: int, _refits: bool
+) -> dict[str, Claim]:
     """Judge `signal` on trained probes and text models."""
     p = world.p(seed)
     return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
@@ -178,7 +166,7 @@ def signal(world: Signal, _n: Sequence[int], seed: int, _refits: bool) -> dict[s
 class Group:
     """Worlds that are judged alike."""
 
-    worlds: Mapping[str, World | Signal]
+    worlds: Mapping[str, World | signal_worlds.Signal]
     false: Sequence[str] = ()  # claims that must not be made
     true: Sequence[str] = ()  # claims that should be made
     judge: Judge = swapped
@@ -194,22 +182,22 @@ class Group:
 
 
 SUMS = ("interaction", "own_answer", "truth")
-GIVEN = {"truth of .35, given responses": partial(truth, size=0.35)}
+GIVEN = {"truth of .35, given responses": partial(claim_worlds.truth, size=0.35)}
 BOTH = (False, True)
 GROUPS: dict[str, Group] = {
-    "no truth": Group(NULL, ["truth"]),
-    "no truth, written blind": Group({one.__name__: one for one in CLEAN}, ["truth"]),
-    "no truth, form and origin of answers": Group(FORMS, ["truth"]),
-    "sums at a chosen layer": Group(CHOSEN, SUMS),
+    "no truth": Group(claim_worlds.NULL, ["truth"]),
+    "no truth, written blind": Group(blind_worlds.CLEAN, ["truth"]),
+    "no truth, form and origin of answers": Group(form_worlds.FORMS, ["truth"]),
+    "sums at a chosen layer": Group(form_worlds.CHOSEN, SUMS),
     "given responses": Group(GIVEN, SUMS[1:], SUMS[:1], partial(swapped, own_words=False)),
-    "truth cannot be told": Group(UNTELLABLE),
-    "a matter of definition, written blind": Group({one.__name__: one for one in BORDERLINE}),
-    "truth": Group(TRUE, true=["truth"], refits=BOTH),
-    "truth, written blind": Group({one.__name__: one for one in TRUTH}, (), ["truth"], refits=BOTH),
-    "nothing passes through E_Q": Group(NOTHING, ["through_eq"], (), passage, FEW),
-    "just a fifth passes through E_Q": Group(EDGE, ["through_eq"], (), passage, FEW),
-    "damage cannot be told": Group(DAMAGED, (), (), passage, FEW),
-    "passes through E_Q": Group(PASSES, (), ["through_eq"], passage, FEW, BOTH),
+    "truth cannot be told": Group(claim_worlds.UNTELLABLE),
+    "a matter of definition, written blind": Group(blind_worlds.BORDERLINE),
+    "truth": Group(claim_worlds.TRUE, true=["truth"], refits=BOTH),
+    "truth, written blind": Group(blind_worlds.TRUTH, (), ["truth"], refits=BOTH),
+    "nothing passes through E_Q": Group(passage_worlds.NOTHING, ["through_eq"], (), passage, FEW),
+    "just a fifth passes through E_Q": Group(passage_worlds.EDGE, ["through_eq"], (), passage, FEW),
+    "damage cannot be told": Group(passage_worlds.UNTELLABLE, (), (), passage, FEW),
+    "passes through E_Q": Group(passage_worlds.PASSES, (), ["through_eq"], passage, FEW, BOTH),
     "no truth, nothing passes, written blind": Group(
         unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2], swapped_and_passage
     ),
@@ -219,8 +207,8 @@ GROUPS: dict[str, Group] = {
     "no truth, half passes, written blind": Group(
         unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"], swapped_and_passage
     ),
-    "no signal": Group(SAME, ["signal"], (), signal, [()]),
-    "signal": Group(MORE, (), ["signal"], signal, [()]),
+    "no signal": Group(signal_worlds.SAME, ["signal"], (), signal, [()]),
+    "signal": Group(signal_worlds.MORE, (), ["signal"], signal, [()]),
 }
 
 
@@ -250,8 +238,8 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, obj
 def table(found: pd.DataFrame) -> str:
     """Return a line for each world and size, with the share in which each claim is made.
 
-    A share is marked `f` where the claim is false, `!` if it is then above `MOST`, and `t` where
-    the claim is true. In brackets stands the share of the data sets in which it is judged.
+    A share is marked `t` if the claim is true, `f` if it is false, and `!` if it is false and the
+    share is above `MOST`. The share of the data sets in which it is judged is in brackets.
     """
 
     def cell(row: pd.Series) -> str:
@@ -288,6 +276,7 @@ def summary(found: pd.DataFrame, seeds: int) -> str:
 
 
 def main() -> None:
+    """Print the tables of all groups, and the summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=400)
     parser.add_argument("--worlds", default="", help="a regular expression")

@@ -1,4 +1,4 @@
-"""Simulated scores that read the form or the origin of answers, or a layer that was chosen.
+"""Simulated scores that read the form or origin of answers, or come from a chosen layer.
 
 Worlds are as in `claim_worlds`. None of them has truth.
 """
@@ -14,11 +14,13 @@ from validation.simulations.claim_worlds import (
     HOME,
     NOISE,
     ROLES,
+    Rng,
     Scene,
     Values,
     World,
+    additive,
+    alike,
     four,
-    shrinkage,
 )
 
 LAYERS, FOLDS = 28, 5
@@ -26,16 +28,15 @@ EXAMPLES = 5
 """Worked examples in a prompt."""
 
 
-def popularity(random: np.random.Generator, *n: int, alike: float) -> Values:
+def popularity(random: Rng, *n: int, correlation: float) -> Values:
     """Return scores that read whether the form of an answer goes with its subject's popularity.
 
-    The form of right answers and of golds follows it, and that of own wrong answers hardly.
-    `alike`: correlation of the popularity of partners.
+    The form of right answers and golds follows it, the form of own wrong answers hardly does.
+    `correlation` tells how alike partners are in popularity.
     """
     scene = Scene(random, *n)
     follows = {"right": 0.8, "wrong": 0.2, "gold": 0.8}
-    shared, own = random.normal(size=n[1]), random.normal(size=(2, n[1]))
-    of_wrong = np.sqrt(alike) * shared + np.sqrt(1 - alike) * own
+    of_wrong = alike(random, n[1], correlation)
 
     def scores(role: str) -> np.ndarray:
         popular = scene.question[role] if role == "right" else of_wrong
@@ -47,7 +48,7 @@ def popularity(random: np.random.Generator, *n: int, alike: float) -> Values:
     return scene.world(scores)
 
 
-def first_token(random: np.random.Generator, *n: int, lift: dict[str, float]) -> Values:
+def first_token(random: Rng, *n: int, lift: dict[str, float]) -> Values:
     """Return scores that read the log-probability of the first token.
 
     Golds have more tokens, which are part of the log-probability that is known.
@@ -61,12 +62,12 @@ def first_token(random: np.random.Generator, *n: int, lift: dict[str, float]) ->
     return scene.world(lambda role: scene.sums(role) + 0.2 * first[role])
 
 
-def copied(random: np.random.Generator, *n: int, anew: bool, slope: float) -> Values:
-    """Return scores that are lower where the answer was in the prompt's worked examples.
+def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
+    """Return scores that are lower if the answer is in the prompt's worked examples.
 
-    A third of the wrong answers is copied from them. `anew`: each question has its own examples;
-    else all share them, so that it does not matter behind which an answer stands. The score also
-    rises with the log-probability.
+    A third of the wrong answers is copied from them. If `anew`, each question has its own examples.
+    Otherwise all questions share them, so that it does not matter behind which one an answer is.
+    The score also rises with the log-probability.
     """
     scene = Scene(random, *n)
     behind = HOME if anew else np.ones((4, 1))
@@ -82,10 +83,11 @@ def copied(random: np.random.Generator, *n: int, anew: bool, slope: float) -> Va
     return scene.world(lambda role: scene.sums(role) + slope * scene.log_p[role] - was_there[role])
 
 
-def fades(random: np.random.Generator, *n: int, lost: float, gold: float) -> Values:
-    """Return scores that lose a share behind a strange question, which differs between pairs.
+def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
+    """Return scores that lose a share behind a strange question.
 
-    `gold`: how much higher golds score than in other worlds.
+    The share differs between pairs, with mean `lost`. Golds score by `gold` higher than in other
+    worlds.
     """
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
@@ -96,19 +98,18 @@ def fades(random: np.random.Generator, *n: int, lost: float, gold: float) -> Val
     return scene.world(lambda role: scene.sums(role) * (1 - (1 - HOME) * share[role]))
 
 
-def layers(
-    random: np.random.Generator, *n: int, alike: float, choose: Callable[..., np.ndarray]
-) -> Values:
+def layers(random: Rng, *n: int, correlation: float, choose: Callable[..., np.ndarray]) -> Values:
     """Return sums at one of many layers, which the AUC behind the own questions chooses.
 
-    `alike`: correlation of the scores of two layers. `choose`: see `at_folds`.
+    `correlation` tells how alike the scores of two layers are. `choose` maps the layers that the
+    folds chose to the layers that are used.
     """
     scene, folds, scores = Scene(random, *n), {}, {}
 
     def drawn(shape: tuple[int, ...]) -> np.ndarray:
         """Draw standard normal values of each layer, [..., layers, n], alike in all."""
         shared, own = random.normal(size=shape)[..., None, :], random.normal(size=(*shape, LAYERS))
-        return np.sqrt(alike) * shared + np.sqrt(1 - alike) * np.moveaxis(own, -1, -2)
+        return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * np.moveaxis(own, -1, -2)
 
     for role in ROLES:
         folds[role] = random.integers(0, FOLDS, scene.n[role]) if role != "gold" else folds["wrong"]
@@ -134,11 +135,6 @@ def chosen(scores: Values, folds: Values, choose: Callable[..., np.ndarray]) -> 
     return choose(samples.layer_of_fold(np.array(auc)))
 
 
-def at_folds(layer: np.ndarray) -> np.ndarray:
-    """Return the layer that each fold chose."""
-    return layer
-
-
 def at_median(layer: np.ndarray) -> np.ndarray:
     """Return the median of the folds' layers for all."""
     return np.full(len(layer), samples.median_layer(layer))
@@ -147,8 +143,8 @@ def at_median(layer: np.ndarray) -> np.ndarray:
 FIRST_RARER = {"right": 4.0, "wrong": 3.0, "gold": 2.0}
 FIRST_ALIKE = {"right": 4.0, "wrong": 3.0, "gold": 3.0}
 FORMS: dict[str, World] = {
-    "form follows popularity": partial(popularity, alike=ALIKE),
-    "form follows popularity, near partners": partial(popularity, alike=0.98),
+    "form follows popularity": partial(popularity, correlation=ALIKE),
+    "form follows popularity, near partners": partial(popularity, correlation=0.98),
     "first token of long golds, which is rarer": partial(first_token, lift=FIRST_RARER),
     "first token of long golds, as likely": partial(first_token, lift=FIRST_ALIKE),
     "copied from examples": partial(copied, anew=False, slope=0.0),
@@ -162,12 +158,14 @@ FORMS: dict[str, World] = {
         for lost in (0.2, 0.4)
         for gold in (0.0, 1.0)
     },
-    "shrinks to the wrong answers' mean by 0.3": partial(shrinkage, lost=0.3, to=-0.5, prior=False),
+    "shrinks to the wrong answers' mean by 0.3": partial(additive, lost=0.3, to=-0.5),
 }
 """Worlds in which answers differ in form or origin."""
 CHOSEN: dict[str, World] = {
-    f"28 layers, {name}, correlation {alike}": partial(layers, alike=alike, choose=choose)
-    for alike in (0.9, 0.5)
-    for name, choose in (("at each fold's layer", at_folds), ("at the median layer", at_median))
+    f"28 layers, {name}, correlation {correlation}": partial(
+        layers, correlation=correlation, choose=choose
+    )
+    for correlation in (0.9, 0.5)
+    for name, choose in (("at each fold's layer", np.asarray), ("at the median layer", at_median))
 }
 """Sums at a layer that was chosen."""

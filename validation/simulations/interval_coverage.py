@@ -1,20 +1,20 @@
-"""How often the intervals of a simulated cell hold what the procedure finds on average.
+"""Measure how often intervals of a simulated cell hold what the procedure finds on average.
 
     python -m validation.simulations.interval_coverage bands [--worlds 400] [--samples 300 1000]
-    python -m validation.simulations.interval_coverage crossing [--shuffle] [--additive] [--jobs 2]
+    python -m validation.simulations.interval_coverage crossing [--shuffle] [--jobs 2]
 
-The truth is the mean, over fresh samples of one size, of what the tool itself reports: probes,
-their penalties and calibration are learned anew from each sample. A sample has two wordings a
+The truth is the mean, over fresh samples of one size, of what the tool itself reports: it learns
+probes, their penalties and calibration anew from each sample. A sample has two wordings per
 subject.
 
-`bands` are those of ΔP, shares and contrasts. Samples have two pathways: one half's truth stands in
-one direction of the features, which the knockout takes away, the other half's in another, which it
-leaves.
+`bands` are the intervals of ΔP, shares and contrasts. Samples have two pathways. The truth of one
+half is in one direction of the features, which the knockout takes away. The truth of the other half
+is in another direction, which it leaves.
 
-`crossing` has the pair terms. What a row's features hold is a question's part, an answer's part, a
-part of this answer behind this question that means nothing, and in one direction each what the
-label follows: how hard the question is, how likely the answer, whether it is true here, and whether
-it is the model's own.
+`crossing` has the pair terms. The features of a row hold a part of the question, a part of the
+answer, and a part of this answer behind this question that means nothing. In one direction each,
+they hold what the label follows: how hard the question is, how likely the answer is, whether it is
+true here, and whether it is the model's own.
 """
 
 import argparse
@@ -49,15 +49,14 @@ CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": 
 
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
 """Direction → size of what it holds, beside noise of variance 1."""
-ADDITIVE = {"question": 1.0, "answer": 1.0, "truth": 0.0, "own": 0.0}
-"""Nothing belongs to the pair."""
 SHARED = {"question": 0.3, "answer": 0.3}
 """What part of the noise belongs to the question alone, or to the answer alone."""
 PAIRS = ("pair_right", "pair_wrong")
+COLUMNS = ["quantity", "probes", "estimate", "low", "high"]
 
 
 def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
-    """Answers, and features [1, n, width] by condition; clean AUC .86 at n = 300."""
+    """Draw answers, and features [1, n, width] by condition. The clean AUC is .86 at n = 300."""
     random = np.random.default_rng(seed)
     z, of_question = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
     shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
@@ -85,7 +84,7 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], tor
 def _scored(
     answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: Settings
 ) -> tuple[pd.DataFrame, Draws]:
-    """Scores of a world under each condition, and what is learned from bootstrap draws."""
+    """Return the scores of a world under each condition, and what bootstrap draws teach."""
     ids, design = answers["id"].tolist(), fitting.design(answers, settings)
     drawn = scores.drawn(answers, design)
     scoring = scores.CellScores(
@@ -94,46 +93,35 @@ def _scored(
     return pd.concat(scoring.tables(), ignore_index=True), drawn
 
 
-def bands(
-    n: int, seed: int, probe: dict[str, Any], times: int = 1000, level: float = 0.95
-) -> pd.DataFrame:
-    """Estimates and intervals of one world, `probes` fixed and refitted.
+def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.DataFrame:
+    """Return estimates and intervals of a world of `n` samples, `probes` fixed and refitted.
 
-    Args:
-        n: samples.
-        seed: of the world.
-        probe: settings of the probes.
-        times: bootstrap draws.
-        level: of the intervals.
+    `probe` holds the settings of the probes, `times` is the number of bootstrap draws.
     """
     answers, features = pathways(n, seed)
     scored, drawn = _scored(answers, features, Settings(**probe))
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
-        given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
+        given: dict[str, Any] = {"refits": refits, "draws": times, "seed": seed}
         found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
         rows = found.set_index("anchor")
+        auc = rows["probe_auc"].iloc[0]
         for quantity, (anchor, column, ends) in CURVE.items():
-            row = rows.loc[anchor]
-            values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
-            records.append((quantity, name, *values, row["probe_auc"]))
+            values = rows.loc[anchor, [column, f"{ends}_low", f"{ends}_high"]]
+            records.append((quantity, name, *values, auc))
         found = analysis.table(contrasts, scored, answers, **given)
         paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
-            row = paired.loc[column]
-            found = (row["estimate"], row["ci_low"], row["ci_high"])
-            records.append((quantity, name, *found, rows["probe_auc"].iloc[0]))
-    columns = ["quantity", "probes", "estimate", "low", "high", "auc"]
-    return pd.DataFrame(records, columns=columns).assign(seed=seed)
+            values = paired.loc[column, ["estimate", "ci_low", "ci_high"]]
+            records.append((quantity, name, *values, auc))
+    return pd.DataFrame(records, columns=[*COLUMNS, "auc"]).assign(seed=seed)
 
 
-def crossed_pairs(
-    n: int, seed: int, strengths: Mapping[str, float] = STRENGTHS
-) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Answers, which name each sample's partner, and features [1, n, width].
+def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Draw answers with their partners, and features [1, n, width], clean and crossed.
 
-    These are of each answer behind its own question, then behind its partner's. Two wordings of a
-    subject have partners of one other subject; half of all answers are right.
+    Clean features are of each answer behind its own question, crossed ones behind its partner's.
+    Two wordings of a subject have partners of one other subject. Half of all answers are right.
     """
     random = np.random.default_rng(seed)
     places = np.arange(n).reshape(-1, 4)  # two subjects of one label, each in two wordings
@@ -144,14 +132,14 @@ def crossed_pairs(
         for name, size in SHARED.items()
     }
     sign = 2 * z - 1
-    part["question"][:, 0] += strengths["question"] * sign
-    part["answer"][:, 1] += strengths["answer"] * sign
+    part["question"][:, 0] += STRENGTHS["question"] * sign
+    part["answer"][:, 1] += STRENGTHS["answer"] * sign
     left = np.sqrt(1 - sum(SHARED.values()))
 
     def rows(question: np.ndarray, wrong: np.ndarray, own: int) -> np.ndarray:
         x = part["question"][question] + part["answer"] + left * random.normal(size=(n, WIDTH))
-        x[:, 2] += strengths["truth"] * wrong
-        x[:, 3] -= strengths["own"] * own
+        x[:, 2] += STRENGTHS["truth"] * wrong
+        x[:, 3] -= STRENGTHS["own"] * own
         return x[None]
 
     clean, crossed = rows(np.arange(n), sign, 1), rows(partner, np.ones(n), -1)
@@ -162,19 +150,12 @@ def crossed_pairs(
     return pd.DataFrame(columns), clean, crossed
 
 
-def pairs(
-    n: int,
-    seed: int,
-    probe: dict[str, Any],
-    strengths: Mapping[str, float] = STRENGTHS,
-    shuffle: bool = False,
-) -> pd.DataFrame:
-    """Pair terms and their intervals of one world, with `probes` held fixed and refitted.
+def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd.DataFrame:
+    """Return pair terms and their intervals in a world, `probes` fixed and refitted.
 
-    `share_<term>` are those of right answers, with refits. `shuffle` learns from labels that mean
-    nothing.
+    `share_<term>` are of right answers, with refits. With `shuffle`, the labels mean nothing.
     """
-    answers, *features = crossed_pairs(n, seed, strengths)
+    answers, *features = crossed_pairs(n, seed)
     states = {
         (name, 0): torch.as_tensor(x).float()
         for name, x in zip(("clean", "crossed"), features, strict=True)
@@ -194,12 +175,12 @@ def pairs(
         for quantity in PAIRS:
             ends = rows.loc[quantity, ["estimate", "ci_low", "ci_high"]]
             records.append((quantity, name, *ends))
-    found = pd.DataFrame(records, columns=["quantity", "probes", "estimate", "low", "high"])
+    found = pd.DataFrame(records, columns=COLUMNS)
     return found.assign(seed=seed, **rows["estimate"].filter(like="share_"))
 
 
 def coverage(found: pd.DataFrame) -> pd.DataFrame:
-    """Share of worlds whose interval holds the mean estimate of all; a row for each quantity."""
+    """Return the share of worlds whose interval holds the mean estimate, a row per quantity."""
     truth = found.groupby("quantity")["estimate"].transform("mean")
     held = (found["low"] <= truth) & (truth <= found["high"])
     shares = held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
@@ -207,7 +188,7 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def above(found: pd.DataFrame) -> pd.DataFrame:
-    """Share of worlds whose interval lies above 0; a row for each quantity."""
+    """Return the share of worlds whose interval lies above 0, a row per quantity."""
     shares = (found["low"] > 0).groupby([found["quantity"], found["probes"]], sort=False).mean()
     return shares.unstack()
 
@@ -227,21 +208,21 @@ def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) ->
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Print coverage and power."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("of", choices=("bands", "crossing"))
     parser.add_argument("--worlds", type=int, default=400)
     parser.add_argument("--samples", type=int, nargs="+", default=[300, 1000])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--shuffle", action="store_true", help="labels that mean nothing")
-    parser.add_argument("--additive", action="store_true", help="nothing belongs to the pair")
     chosen = parser.parse_args(arguments)
     _prepare()
-    strengths = ADDITIVE if chosen.additive else STRENGTHS
-    given = {"probe": {}, "strengths": strengths, "shuffle": chosen.shuffle}
+    of_bands = chosen.of == "bands"
+    work = (
+        partial(bands, probe={}) if of_bands else partial(pairs, probe={}, shuffle=chosen.shuffle)
+    )
     for n in chosen.samples:
-        of_bands = chosen.of == "bands"
-        work = partial(bands, n, probe={}) if of_bands else partial(pairs, n, **given)
-        found = simulate(work, chosen.worlds, chosen.jobs)
+        found = simulate(partial(work, n), chosen.worlds, chosen.jobs)
         print(f"n = {n}, {chosen.worlds} worlds")
         print(coverage(found).round(3).to_string(), flush=True)
         if of_bands:

@@ -4,9 +4,9 @@ A world is a function of (random generator, right pairs, wrong pairs). It return
 (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of `crossing.terms`,
 `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and `fold_<side>` [n].
 
-Blocking leaves a part of the answer term. It leaves the same part of that share of the pair term
-that does not pass through E_Q. Some pairs have a blocked pair term of 0 by design, alone or
-together with a second pair, although nothing passes through E_Q in the others.
+A part of the pair term passes through E_Q. Blocking leaves a part of the answer term, and the same
+part of the rest of the pair term. Some pairs have a blocked pair term of 0 by design, alone or
+together with a second pair.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchorscope.experiments.crossing.damage import LEAST_PART
-from validation.simulations.claim_worlds import ALIKE, HOME, MEANS, NOISE, Values, four
+from validation.simulations.claim_worlds import HOME, MEANS, NOISE, Rng, Values, alike, four
 
 SIDES = ("right", "wrong")
 FRAMES, TEXTS = 40, 300
@@ -26,85 +26,74 @@ FOLDS = (0, 1, 2, 3, 4)
 class Passage:
     """How scores come about, and what blocking E_Q does to them."""
 
-    passes: float = 0.0
-    """Share of the pair term that passes through E_Q."""
-    varies: bool = False
-    """Whether this share differs from answer to answer, from 0 to twice as much."""
-    pair: tuple[float, float] = (1.0, 1.0)
-    """Mean pair term of right and of wrong answers."""
-    kept: tuple[float, ...] = (0.7,)
-    """What blocking leaves of a score, for each fold or for all."""
-    of_pair: float = 1.0
-    """What blocking leaves of the pair term, as a part of `kept`."""
-    of_answer: float = 0.0
-    """Share of the answer effects that blocking does not damage."""
-    answer: float = 1.0
-    """Standard deviation of the answer effects."""
-    noise: float = NOISE
-    """Standard deviation of what each score has for itself."""
-    lasting: float = 0.5
-    """Share of the variance of this noise that is still there with E_Q blocked."""
-    ceiling: float = np.inf
-    """Size to which scores are squeezed."""
-    after: bool = False
-    """Whether damage comes after the squeeze."""
-    blank: float = 0.0
-    """Score to which damage moves all scores, before the squeeze."""
-    unequal: float = 0.0
-    """By how much, at most, `kept` differs from pair to pair."""
+    passes: float = 0.0  # share of the pair term that passes through E_Q
+    varies: bool = False  # whether it varies between answers, from 0 to twice as much
+    pair: tuple[float, float] = (1.0, 1.0)  # mean pair term of right and of wrong answers
+    kept: tuple[float, ...] = (0.7,)  # what blocking leaves of a score, for each fold or for all
+    of_pair: float = 1.0  # what blocking leaves of the pair term, as a part of `kept`
+    of_answer: float = 0.0  # share of the answer effects that blocking does not damage
+    answer: float = 1.0  # standard deviation of the answer effects
+    noise: float = NOISE  # standard deviation of each score's own noise
+    lasting: float = 0.5  # share of its variance that is still there with E_Q blocked
+    ceiling: float = np.inf  # size to which scores are squeezed
+    after: bool = False  # whether damage comes after the squeeze
+    blank: float = 0.0  # score to which damage moves all scores, before the squeeze
+    unequal: float = 0.0  # by how much, at most, `kept` differs from pair to pair
+    # By how much the answer effects are larger, and the pair terms smaller, where more is kept.
     tied: tuple[float, float] = (0.0, 0.0)
-    """By how much the answer effects are larger, and the pair terms smaller, where more is kept."""
-    same_frame: float = 0.0
-    """Share of pairs whose questions differ in E_Q alone."""
-    mirrored: float = 0.0
-    """Share of pairs that come in two wordings."""
-    texts: int = TEXTS
-    """Number of distinct answers."""
-    folds: tuple[int, ...] = FOLDS
-    """Outer folds that hold pairs."""
+    same_frame: float = 0.0  # share of pairs whose questions differ in E_Q alone
+    mirrored: float = 0.0  # share of pairs that come in two wordings
+    texts: int = TEXTS  # number of distinct answers
+    folds: tuple[int, ...] = FOLDS  # outer folds that hold pairs
 
-    def __call__(self, random: np.random.Generator, *n: int) -> Values:
-        """Simulate so many right and wrong pairs."""
+    def __call__(self, random: Rng, *n: int) -> Values:
+        """Simulate right and wrong pairs."""
         found: Values = {}
         for side, pair, size in zip(SIDES, self.pair, n, strict=True):
-            drawn = self.side(random, MEANS[side], pair, size)
-            found |= {name.replace("side", side): values for name, values in drawn.items()}
+            found |= self.side(random, side, pair, size)
         return found
 
-    def side(self, random: np.random.Generator, mean: float, pair: float, n: int) -> Values:
+    def side(self, random: Rng, side: str, pair: float, n: int) -> Values:
         """Simulate the pairs of one side."""
-        same, second = self.by_design(n)
+        # Pairs of one frame, and each second pair of two that mirror each other.
+        same = np.arange(round(self.same_frame * n))
+        second = len(same) + 1 + 2 * np.arange(round(self.mirrored * n / 2))
         fold = random.choice(self.folds, size=n)
         fold[second] = fold[second - 1]
         more = random.uniform(-1, 1, size=n)  # kept than of other pairs
         texts, effect = self.answers(random, n)
         texts[:, second], effect[:, second] = texts[:, second - 1], effect[:, second - 1]
-        answer = mean + effect * (1 + self.tied[0] * more)
+        answer = MEANS[side] + effect * (1 + self.tied[0] * more)
         size = pair * random.gamma(2, 0.5, size=n) * (1 - self.tied[1] * more)
-        inside = four(questions(random, n), answer) + 2 * size * HOME
+        inside = four(alike(random, n), answer) + 2 * size * HOME
         noise = self.noise * random.normal(size=(2, 4, n))
         noise[1] = np.sqrt(self.lasting) * noise[0] + np.sqrt(1 - self.lasting) * noise[1]
         kept = np.resize(self.kept, 1 + max(self.folds))[fold] + self.unequal * more
-        passes = self.share(random, texts)
-        left = self.damaged(random, answer, (1 - passes) * size, kept)
-        left = bound(left + kept * noise[1], same, second)
-        subjects, frames = self.asked(random, n)
-        clean = {"side": self.squeezed(inside) + noise[0], "side_blocked": left}
-        return clean | {
-            "subjects_side": subjects,
-            "frames_side": frames,
-            "answers_side": texts,
-            "fold_side": fold,
+        passes = np.full(n, self.passes)
+        if self.varies:
+            passes = random.uniform(0, 2 * self.passes, size=self.texts)[texts].mean(0)
+        left = self.damaged(random, answer, (1 - passes) * size, kept) + kept * noise[1]
+        # By design, blocked scores of these pairs depend on frame and answer alone.
+        left[1::2, same] = left[::2, same]
+        left[:, second] = left[[1, 0, 3, 2]][:, second - 1]
+        subjects, frames = self.asked(random, same, second, n)
+        return {
+            side: self.squeezed(inside) + noise[0],
+            f"{side}_blocked": left,
+            f"subjects_{side}": subjects,
+            f"frames_{side}": frames,
+            f"answers_{side}": texts,
+            f"fold_{side}": fold,
         }
 
     def damaged(
-        self, random: np.random.Generator, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
+        self, random: Rng, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
         """Return what blocking leaves of answer effects [2, n] and pair terms [n], without noise.
 
-        What a score reads off the question alone is another one.
+        The effects of the questions are drawn anew.
         """
-        inside = four(questions(random, len(size)), answer) + 2 * self.of_pair * size * HOME
+        inside = four(alike(random, len(size)), answer) + 2 * self.of_pair * size * HOME
         if self.after:
             return kept * self.squeezed(inside)
         lasting = (1 - kept) * self.of_answer * four(0 * answer, answer)
@@ -116,27 +105,17 @@ class Passage:
             return scores
         return self.ceiling * np.tanh(scores / self.ceiling)
 
-    def answers(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def answers(self, random: Rng, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw texts and their effects, [2, n] each; some texts are frequent."""
         common = 1 / np.arange(1, self.texts + 1) ** (0.7 if self.texts == TEXTS else 0)
         texts = random.choice(self.texts, size=(2, n), p=common / common.sum())
         own = random.normal(size=(2, n))
         return texts, self.answer * (0.8 * random.normal(size=self.texts)[texts] + 0.6 * own)
 
-    def share(self, random: np.random.Generator, texts: np.ndarray) -> np.ndarray:
-        """Draw the share of each pair's term that passes through E_Q, [pairs]."""
-        if not self.varies:
-            return np.full(texts.shape[1], self.passes)
-        return random.uniform(0, 2 * self.passes, size=self.texts)[texts].mean(0)
-
-    def by_design(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pairs of one frame, and each second pair of two that mirror each other."""
-        same = round(self.same_frame * n)
-        return np.arange(same), same + 1 + 2 * np.arange(round(self.mirrored * n / 2))
-
-    def asked(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def asked(
+        self, random: Rng, same: np.ndarray, second: np.ndarray, n: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw the subjects and the frames of both questions of each pair, [2, n] each."""
-        same, second = self.by_design(n)
         subjects = random.permutation(2 * n).reshape(2, n)
         again = random.random(n) < 0.1  # some subjects are in two pairs
         subjects[0, again] = random.integers(0, 2 * n, size=again.sum())
@@ -145,20 +124,6 @@ class Passage:
         frames[1, same] = frames[0, same]
         subjects[:, second], frames[:, second] = subjects[:, second - 1], frames[::-1, second - 1]
         return subjects, frames
-
-
-def questions(random: np.random.Generator, n: int) -> np.ndarray:
-    """Draw standard normal effects of the questions, [2, n], alike in a pair."""
-    shared, own = random.normal(size=n), random.normal(size=(2, n))
-    return np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
-
-
-def bound(left: np.ndarray, same: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return blocked scores [4, n] that depend on frame and answer alone."""
-    left = left.copy()
-    left[1::2, same] = left[::2, same]
-    left[:, second] = left[[1, 0, 3, 2]][:, second - 1]
-    return left
 
 
 SMALL = (0.45, 0.1)
@@ -196,9 +161,7 @@ NOTHING: dict[str, Passage] = {
         kept=(0.6,), unequal=0.3, tied=(0.9, 0.0)
     ),
     **{f"{share} of one frame": Passage(same_frame=share) for share in (0.1, 0.2, 0.5)},
-    **{
-        f"{share} mirrored": replace(EVEN, mirrored=share, kept=(0.7,)) for share in (0.1, 0.2, 0.5)
-    },
+    **{f"{share} mirrored": Passage(mirrored=share) for share in (0.1, 0.2, 0.5)},
     "0.2 of one frame, 0.2 mirrored": Passage(same_frame=0.2, mirrored=0.2),
     "a fold without pairs": replace(EVEN, folds=(0, 2, 3, 4)),
     "one fold": replace(EVEN, folds=(0,)),
@@ -230,18 +193,12 @@ UNTELLABLE: dict[str, Passage] = {
 """Worlds in which blocking damages the pair term more than the answer term."""
 PASSES: dict[str, Passage] = {
     **{
-        f"all passes, {kept} is kept{', small pair terms' * small}": Passage(
-            passes=1.0, kept=(kept,), pair=SMALL if small else (1.0, 1.0)
+        f"{share} passes, {kept} is kept{', small pair terms' * small}": Passage(
+            passes=passes, kept=(kept,), pair=SMALL if small else (1.0, 1.0)
         )
+        for share, passes, parts in (("all", 1.0, (1.0, 0.7, 0.3)), ("half", 0.5, (1.0, 0.7)))
         for small in (False, True)
-        for kept in (1.0, 0.7, 0.3)
-    },
-    **{
-        f"half passes, {kept} is kept{', small pair terms' * small}": Passage(
-            passes=0.5, kept=(kept,), pair=SMALL if small else (1.0, 1.0)
-        )
-        for small in (False, True)
-        for kept in (1.0, 0.7)
+        for kept in parts
     },
     "all passes, noisy scores": Passage(passes=1.0, noise=1.0),
     "all passes, small answer terms": Passage(passes=1.0, answer=0.3),

@@ -1,20 +1,24 @@
-"""How often a signal is called where probe and text know the same, and where the probe knows more.
+"""Measure how often a signal is called if probe and text know the same, or the probe knows more.
 
     python -m validation.simulations.power [--tries 200]
 
 A world has answers whose texts hold some of 90 features. 60 of them tell whether an answer is
-wrong, and a hidden state is a noisy linear image of these, so that all that it knows is in the
-text. `towards` says how strongly the image leans to the direction that tells: so strongly that the
-mean AUC of trained probes is that of trained floors. With `beyond`, the state also knows something
-that is in no text. Probe and floor are trained as those of a cell are, and judged by
-`strength.of_scores`. Printed, for each world and size: the mean gain in AUC, and how often a signal
-is called with probe and floor held fixed, with the interval widened by their refits (the rule), and
-by the formula of `anchorscope.probes.power`; then the median factor by which refits widen the
-interval, and how much more the gain varies over data sets than with fixed models.
+wrong. A hidden state is a noisy linear image of these, so it knows nothing that is not in the text.
+`towards` says how strongly the image leans to the direction that tells. It is chosen so that the
+mean AUC of trained probes is the mean AUC of trained floors. With `beyond`, the state also knows
+something that is in no text. Probe and floor are trained as in a cell, and judged by
+`strength.of_scores`.
+
+Each line has, for one world and size, the mean gain in AUC and the share of data sets in which a
+signal is called: with probe and floor held fixed, with the interval widened by their refits (the
+rule), and by the formula of `anchorscope.probes.power`. The last two columns are the median factor
+by which refits widen the interval, and the factor by which the gain varies more over data sets than
+with fixed models.
 """
 
 import argparse
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,8 +53,9 @@ class World:
     beyond: float  # its weight on the logit
 
     @classmethod
-    def of(cls, towards: float, beyond: float, seed: int = 0) -> "World":
-        random = np.random.default_rng(seed)
+    def of(cls, towards: float, beyond: float) -> "World":
+        """Draw a world."""
+        random = np.random.default_rng(0)
         weights = random.normal(size=TELLING)
         share = random.uniform(0.05, 0.5, TELLING + OTHER)
         told = share[:TELLING]
@@ -62,7 +67,7 @@ class World:
     def draw(
         self, random: np.random.Generator, right: int, n: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Texts [n, features], states [n, WIDTH] and labels [n], so many of them right."""
+        """Draw texts [n, features], states [n, WIDTH] and labels [n], `right` of them right."""
         wanted, found = np.array([right, n - right]), np.zeros(2)
         parts = []
         while (found < wanted).any():
@@ -85,47 +90,60 @@ class World:
 
 
 def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dict[str, float]:
-    """One data set: the gain, and the lower ends of its intervals."""
+    """Return the gain in one data set, and how far it is above 0."""
     texts, states, z = world.draw(np.random.default_rng(seed), right, n)
     ids = [f"{i:05}" for i in range(n)]
     answers = pd.DataFrame({"id": ids, "question": ids, "component": ids, "label": z})
-    design = fitting.design(answers, fitting.Settings(seed=seed, **PROBE))
-    again = scores.drawn(answers, design)
-    s, s_again = trained(states, design, again)
-    text = floors.learn([sparse.csr_matrix(texts)], design, again)
-    table = pd.DataFrame({"id": ids, "floor": "text", "s": text.s})
-    drawn = samples.bootstrap(answers, draws, seed)
-    refitted = strength.Again(
-        bands.Bootstrap(np.arange(n), again.weights.astype(np.float64)),
-        s_again[:, None],
-        {"text": text.again},
-    )
-    given = (s[None], "final", answers, table, drawn, 0.95)
-    fixed, widened = strength.of_scores(*given), strength.of_scores(*given, refitted)
+    *given, refits = evidence(states[None], texts, answers, seed, draws)
+    fixed, widened = strength.of_scores(*given), strength.of_scores(*given, refits)
     gain, low, lower = fixed["gain"][0], fixed["gain_low"][0], widened["gain_low"][0]
     called = {"fixed": fixed["signal"][0], "rule": widened["signal"][0]}
     error = (fixed["gain_high"][0] - low) / 3.92
     return {"gain": gain, **called, "factor": (gain - lower) / (gain - low), "error": error}
 
 
-def trained(
-    states: np.ndarray, design: fitting.Design, again: bands.Draws
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores out of fold, [n], and those of probes learned from each draw, [draws, n]."""
-    x = torch.as_tensor(states, dtype=torch.float32)[None]
+def evidence(
+    states: np.ndarray, texts: np.ndarray, answers: pd.DataFrame, seed: int, draws: int
+) -> tuple[Any, ...]:
+    """Train probe and floor, and return the arguments of `strength.of_scores`.
+
+    Each sample is scored at the layer that its outer fold chose. The refits come last.
+
+    Args:
+        states: Hidden states, [layers, n, width].
+        texts: Features of the texts, [n, features].
+        answers: Answers with their labels.
+        seed: Seed of folds and bootstrap.
+        draws: Number of bootstrap draws.
+    """
+    design = fitting.design(answers, fitting.Settings(seed=seed, **PROBE))
+    again = scores.drawn(answers, design)
+    x = torch.as_tensor(states, dtype=torch.float32)
     probes = fitting.fit(x, design)
-    anew = fitting.fit(x, design, probes.c, again.weights)
-    of_draws = fitting.out_of_fold(anew, x, design.of_draws(len(again)))
-    return fitting.out_of_fold(probes, x, design.fold)[0], of_draws[0]
+    layer = samples.layer_of_fold(probes.inner_auc)
+    used, place = np.unique(layer, return_inverse=True)
+    fold, number = design.fold, np.arange(len(design.z))
+    s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
+    anew = fitting.fit(x[used], design, probes.c[used], again.weights)
+    of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
+    text = floors.learn([sparse.csr_matrix(texts)], design, again)
+    table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": text.s})
+    refits = strength.Again(
+        bands.Bootstrap(number, again.weights.astype(np.float64)),
+        of_draws[place.ravel()[fold], :, number].T[:, None],
+        {"text": text.again},
+    )
+    return s[None], "final", answers, table, samples.bootstrap(answers, draws, seed), 0.95, refits
 
 
 def called(right: int, n: int, gain: float, tries: int) -> pd.DataFrame:
-    """What `judged` says of so many data sets of one world."""
+    """Return a row of `judged` for each of `tries` data sets of one world."""
     world = World.of(TOWARDS[right], BEYOND[gain][right])
     return pd.DataFrame([judged(world, right, n, seed) for seed in range(tries)])
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tries", type=int, default=200)
     tries = parser.parse_args().tries

@@ -67,6 +67,7 @@ def selection(world: World, n: int = 40_000, seed: int = 0) -> dict[str, float]:
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--samples", type=int, default=40_000)
     parser.add_argument("--seed", type=int, default=0)

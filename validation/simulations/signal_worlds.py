@@ -1,19 +1,15 @@
 """Simulated samples whose probe knows what a text model knows, or more, at 28 layers.
 
 Samples and models are those of `power`: texts hold features, and the states of each layer are a
-noisy linear image of them. Two samples of a subject share a part of the noise. Probes and the text
-model are trained as those of a cell are, and each sample is scored at the layer that its outer fold
-chose.
+noisy linear image of them. Two samples of a subject share a part of the noise.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import torch
-from scipy import sparse
 
-from anchorscope.probes import bands, fitting, floors, samples, scores, strength
+from anchorscope.probes import strength
 from validation.simulations import power
 
 LAYERS, DRAWS = 28, 200
@@ -27,9 +23,9 @@ BEYOND = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
 
 @dataclass(frozen=True)
 class Signal:
-    """So many right answers, and the mean gain in AUC that the probe has over the text model."""
+    """Samples whose probe has a mean gain in AUC over the text model."""
 
-    right: int
+    right: int  # number of right answers
     gain: float = 0.0
 
     def p(self, seed: int) -> float:
@@ -41,17 +37,8 @@ class Signal:
         ids = [f"{i:05}" for i in range(n)]
         subjects = [f"{i // 2:05}" for i in range(n)]
         answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
-        design = fitting.design(answers, fitting.Settings(seed=seed, **power.PROBE))
-        again = scores.drawn(answers, design)
-        x = torch.as_tensor(of_layers(random, states), dtype=torch.float32)
-        own, s_again = trained(x, design, again)
-        text = floors.learn([sparse.csr_matrix(texts)], design, again)
-        table = pd.DataFrame({"id": ids, "floor": "text", "s": text.s})
-        drawn = bands.Bootstrap(np.arange(n), again.weights.astype(np.float64))
-        refitted = strength.Again(drawn, s_again[:, None], {"text": text.again})
-        among = samples.bootstrap(answers, DRAWS, seed)
-        found = strength.of_scores(own[None], "final", answers, table, among, 0.95, refitted)
-        return float(found["margin_p"][0])
+        given = power.evidence(of_layers(random, states), texts, answers, seed, DRAWS)
+        return float(strength.of_scores(*given)["margin_p"][0])
 
 
 def of_layers(random: np.random.Generator, states: np.ndarray) -> np.ndarray:
@@ -61,19 +48,6 @@ def of_layers(random: np.random.Generator, states: np.ndarray) -> np.ndarray:
     of_subject = np.repeat(random.normal(size=(-(-n // 2), width)), 2, axis=0)[:n]
     noise = np.sqrt(ALIKE) * of_subject + np.sqrt(1 - ALIKE) * own
     return states + power.NOISE * noise
-
-
-def trained(
-    x: torch.Tensor, design: fitting.Design, again: bands.Draws
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores [n] at the layers of the folds, and those of each draw's probes, [draws, n]."""
-    probes = fitting.fit(x, design)
-    layer = samples.layer_of_fold(probes.inner_auc)
-    used, place = np.unique(layer, return_inverse=True)
-    at = place.ravel()[design.fold], np.arange(len(design.z))
-    own = fitting.out_of_fold(probes, x, design.fold)[layer[design.fold], at[1]]
-    anew = fitting.fit(x[used], design, probes.c[used], again.weights)
-    return own, fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))[at[0], :, at[1]].T
 
 
 SAME: dict[str, Signal] = {
