@@ -25,8 +25,14 @@ def test_the_answer_proper_is_found(answer: str, expected: str | None) -> None:
     assert found(answer) == expected
 
 
+@pytest.mark.parametrize(("answer", "expected"), CASES["titles"])
+def test_a_title_stays_whole(answer: str, expected: str) -> None:
+    assert found(answer, "Which is it?") == expected
+    assert no_answer(answer, "Which is it?", locate(answer, "Which is it?"), True) is None
+
+
 @pytest.mark.parametrize(("question", "answer", "expected"), CASES["restated"])
-def test_an_answer_that_restates_its_question_keeps_what_it_adds(
+def test_the_question_tells_what_of_a_reply_is_the_answer(
     question: str, answer: str, expected: str
 ) -> None:
     assert found(answer, question) == expected

@@ -79,40 +79,6 @@ def crossed(rows: Any, folds_of: Any = None) -> Any:
     return partners.crossing(pd.DataFrame(rows), folds_of)
 
 
-def test_right_answers_cross_with_right_ones_and_wrong_with_wrong() -> None:
-    rows = [
-        row("right", "Ada", "trade", "smith", ["smith"]),
-        row("also-right", "Bob", "trade", "monk", ["monk"]),
-        row("wrong", "Cyd", "trade", "cook", ["joiner"]),
-        row("also-wrong", "Dan", "trade", "baker", ["sexton"]),
-        row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
-    ]
-    found = crossed(rows)
-    assert found.partners == {
-        "right": "also-right",
-        "also-right": "right",
-        "wrong": "also-wrong",
-        "also-wrong": "wrong",
-    }
-    assert found.left_out == {"elsewhere": partners.NO_PARTNER}
-
-
-def test_a_wrong_answer_that_is_right_for_the_other_question_does_not_cross() -> None:
-    rows = [
-        row("a", "Ada", "trade", "cook", ["smith"]),
-        row("b", "Bob", "trade", "baker", ["cook"]),
-    ]
-    assert crossed(rows).partners == {}
-
-
-def test_two_equal_answers_exchange_nothing() -> None:
-    rows = [
-        row("a", "Ada", "trade", "the cook", ["smith"]),
-        row("b", "Bob", "trade", "Cook", ["monk"]),
-    ]
-    assert crossed(rows).partners == {}
-
-
 def test_why_a_sample_has_no_partner_is_said() -> None:
     rows = [
         row("repeats", "Ada Smith", "trade", "Smith", ["Smith"]),
