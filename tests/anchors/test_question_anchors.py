@@ -5,10 +5,9 @@ import inspect
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from anchors.test_real_answers import cases_of, rows
+from anchors.test_real_answers import cases_of, present
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
@@ -21,11 +20,6 @@ CASES = cases_of("anchor_cases")
 def texts(question: str, role: str, **metadata: object) -> list[str]:
     spans = find(question, **metadata)  # type: ignore[arg-type]
     return [question[s.start : s.end] for s in spans if s.role == role]
-
-
-def questions_of(dataset: str) -> list[dict[str, Any]]:
-    """The rows of a dataset; without them the test is skipped."""
-    return rows(dataset) or pytest.skip(f"../shared/data/{dataset} is absent")
 
 
 def subjects(spans: Iterable[Span]) -> list[Span]:
@@ -107,7 +101,7 @@ def test_the_finder_is_never_given_an_answer_or_a_label() -> None:
 def test_the_finder_holds_no_template_of_popqa() -> None:
     """Its templates without the name, for instance `Who was the director of`."""
     templates = set()
-    for row in questions_of("popqa"):
+    for row in present("popqa"):
         for part in row["question"].split(row["subj"]):
             words = re.findall(r"\w+", part.lower())
             if len(words) > 1 and not english.FUNCTION.issuperset(words):
@@ -131,7 +125,7 @@ OTHER_WORDINGS = (
 
 
 def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
-    asked = questions_of("popqa")[:800]
+    asked = present("popqa")[:800]
     hits = 0
     for number, row in enumerate(asked):
         question = OTHER_WORDINGS[number % 4].format(row["subj"])
@@ -142,7 +136,7 @@ def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
 
 def test_subjects_of_popqa_are_found_without_being_given() -> None:
     exact = hits = marked = of_subjects = 0
-    questions = questions_of("popqa")
+    questions = present("popqa")
     for row in questions:
         question = row["question"]
         given, found = subjects(find(question, subject=row["subj"])), subjects(find(question))
@@ -162,7 +156,7 @@ def test_subjects_of_popqa_are_found_without_being_given() -> None:
 def test_most_questions_have_spans_on_at_most_half_of_their_words(
     dataset: str, share: float
 ) -> None:
-    questions = [row["question"] for row in questions_of(dataset)]
+    questions = [row["question"] for row in present(dataset)]
     usable = 0
     for question in questions:
         words = len(touched(question, find(question)))
@@ -172,7 +166,7 @@ def test_most_questions_have_spans_on_at_most_half_of_their_words(
 
 def test_nine_in_ten_main_subjects_of_nq_are_whole() -> None:
     """`nq_subjects.csv` says where a reader sees the main subject: row, characters [start, end)."""
-    questions = questions_of("nq_open")
+    questions = present("nq_open")
     with (Path(__file__).parents[1] / "data" / "nq_subjects.csv").open() as file:
         judged = [tuple(map(int, line)) for line in list(csv.reader(file))[1:]]
     whole = 0

@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a broken config": (written("config.json", "{"), "config.json cannot be read"),
     "no config": (without("config.json"), "config.json cannot be read"),
     "no tokenizer": (without("tokenizer.json"), "no tokenizer"),
-    "no weights": (without("model.safetensors"), "lacks model.safetensors$"),
+    "no weights": (without("model.safetensors"), "lacks model.safetensors [(]"),
     "pickled weights": (pickled, "no weights in safetensors format"),
     "a shard less": (
         indexed(*THREE, there=THREE[::2]),

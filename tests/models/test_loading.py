@@ -178,12 +178,6 @@ def test_what_a_model_in_the_cache_lacks_is_named_where_the_hub_is_away(snapshot
     assert caught.value.where == snapshot and "HF_HUB_OFFLINE unset" in str(caught.value.do)
 
 
-def test_code_in_the_checkpoint_is_never_run(folder):
-    (folder / "evil.py").write_text("raise SystemExit('ran')\n")
-    edit(folder, auto_map={"AutoModelForCausalLM": "evil.Evil"})
-    assert type(loading.load(folder).model).__name__ == "LlamaForCausalLM"
-
-
 def test_fetch_takes_only_what_is_read_and_no_weights_that_cannot_be_measured(monkeypatch, folder):
     asked = []
 

@@ -141,24 +141,22 @@ def test_without_relations_the_wording_tells_who_may_cross() -> None:
     assert len(found.partners) == 4 and found.left_out == {"odd": partners.NO_PARTNER}
 
 
-def test_partners_are_the_nearest_in_popularity_where_it_is_known() -> None:
-    popular = {"a": 10.0, "b": 1e6, "c": 12.0, "d": 9e5}
-    rows = [
-        row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"], popularity=size)
-        for name, size in popular.items()
-    ]
-    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
-
-
-def test_elsewhere_partners_are_the_nearest_in_log_probability_then_in_kind_and_frequency() -> None:
-    sure = {"a": -0.1, "b": -5.0, "c": -0.2, "d": -4.0}
-    rows = [
-        row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"], ea_logprob=size)
-        for name, size in sure.items()
-    ]
-    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
-    kinds = {"a": "1912", "b": "Rome", "c": "1804", "d": "Oslo"}
-    rows = [row(name, f"s{name}", "trade", text, [text]) for name, text in kinds.items()]
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("popularity", (10.0, 1e6, 12.0, 9e5)),
+        ("ea_logprob", (-0.1, -5.0, -0.2, -4.0)),
+        ("answer", ("1912", "Rome", "1804", "Oslo")),
+    ],
+)
+def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_frequency(
+    column: str, values: Any
+) -> None:
+    rows = []
+    for name, value in zip("abcd", values, strict=True):
+        answer = value if column == "answer" else f"w{name}"
+        more = {} if column == "answer" else {column: value}
+        rows.append(row(name, f"s{name}", "trade", answer, [answer], **more))
     assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
 
 
