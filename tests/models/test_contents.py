@@ -79,10 +79,6 @@ def float8_with_scales(held: Weights) -> Weights:
     return held | small | {f"{key}_scale_inv": torch.ones(1) for key in small}
 
 
-def whole_numbers(held: Weights) -> Weights:
-    return held | {f"{QUERY}.weight": torch.ones(WIDTH, WIDTH, dtype=torch.int8)}
-
-
 def packed_as_gptq_does(held: Weights) -> Weights:
     packed = {f"{QUERY}.qweight": torch.zeros(4, WIDTH, dtype=torch.int32)}
     packed |= {f"{QUERY}.scales": torch.ones(1, WIDTH, dtype=torch.float16)}
@@ -131,10 +127,6 @@ def index_of_shards_that_are_gone(folder: Path) -> None:
         (folder / name).unlink()
 
 
-def under_both_prefixes(held: Weights) -> Weights:
-    return held | {"norm.weight": held["model.norm.weight"] * 2}
-
-
 def a_broken_index(folder: Path, text: str) -> None:
     in_shards_alone(folder)
     (folder / contents.INDEX).write_text(text, encoding="utf-8")
@@ -176,6 +168,7 @@ def indexed(*parts: str, there: Sequence[str] = ()) -> Callable[[Path], None]:
     return index
 
 
+EIGHT_BITS = {f"{QUERY}.weight": torch.ones(WIDTH, WIDTH, dtype=torch.int8)}
 BIAS = {f"{QUERY}.bias".replace(".", "__"): torch.ones(WIDTH)}
 MORE_LAYERS = {f"model__layers__{LAYERS}__mlp__up_proj__weight": torch.ones(2, 2)}
 MERGE = "merge the adapter first .`merge_and_unload`"
@@ -184,7 +177,10 @@ MERGE = "merge the adapter first .`merge_and_unload`"
 words = partial(edit, file="tokenizer_config.json")
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "float8 with scales": (change(float8_with_scales), "proj.weight is of the type F8_E4M3"),
-    "int8": (change(whole_numbers), f"quantised: {QUERY}.weight is of the type I8"),
+    "int8": (
+        change(lambda held: held | {f"{QUERY}.weight": EIGHT_BITS}),
+        f"quantised: {QUERY}.weight is of the type I8",
+    ),
     "GPTQ beside its own config": (gptq, f"quantised: {QUERY}.qweight is of the type I32"),
     "a bias": (partial(add, **BIAS), f"does not take 1 tensors .* such as {QUERY}.bias"),
     "a value head": (partial(add, v_head__weight=torch.ones(1, 2)), "such as v_head.weight"),
@@ -207,7 +203,10 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         MERGE,
     ),
     "an adapter inside": (change(saved_with_its_adapter), MERGE),
-    "names with and without prefix": (change(under_both_prefixes), "twice, as model.norm.weight"),
+    "names with and without prefix": (
+        change(lambda held: held | {"norm.weight": held["model.norm.weight"] * 2}),
+        "twice, as model.norm.weight",
+    ),
     "an index that is a list": (partial(a_broken_index, text="[]"), "cannot be loaded"),
     "an index cut short": (partial(a_broken_index, text="{"), "cannot be loaded"),
     "a single file beside shards": (in_shards, "two sets of weights, model.safetensors and model-"),

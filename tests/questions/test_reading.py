@@ -26,15 +26,6 @@ def rows_of(path: Path, split: str | None = None, **fields: Any) -> list[dict]:
     return reading.load_rows({"local": path, "fields": PLAIN | fields}, split)[0]
 
 
-def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
-    file = tmp_path / "x.jsonl"
-    file.write_text('{"question": "q", "answer": {"value": "v"}}\n')
-    with pytest.raises(AnchorscopeError) as error:
-        rows_of(file, answers=["answer.vlaue"])
-    for part in ("answer.vlaue", "x.jsonl", "did you mean `answer.value`?"):
-        assert part in str(error.value)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
