@@ -116,6 +116,7 @@ def test_what_cannot_be_tried_is_refused_in_one_message(
     run, clone, monkeypatch, name, code, error, do
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("anchorscope.questions.hub.PAUSE", 0.0)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (clone / "empty").mkdir()
     said = run("selftest", "--like", name)
