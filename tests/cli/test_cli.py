@@ -170,29 +170,39 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(check, clone, tex
 
 
 RESPONSES = of_rows(sample_size=100, fields=ASKED | {"response": "r"})
-LISTS = "7 of 10 rows look like lists"
+MIXED = "4 rows bring an answer of their own, the model answers the other 8"
+
+
+def some_answered(n):
+    return {"r": "Ann" if n < 4 else None}
+
+
+def listed(n):
+    return {"a": "Ann, Bo and Cy" if n < 8 else "1,000"}
 
 
 @pytest.mark.parametrize(
     ("change", "more", "said"),
     [
-        (lambda n: {}, {}, "no probe is called a signal"),
-        (lambda n: {"r": "Ann" if n < 4 else None}, RESPONSES,
-         "4 rows bring an answer of their own, the model answers the other 8"),
-        (lambda n: {"a": "Ann, Bo and Cy" if n < 8 else "1,000"}, {}, LISTS),
-        (lambda n: {"a": "Ann, Bo and Cy" if n < 8 else "1,000"}, {}, "Ann, Bo and Cy"),
+        (some_answered, RESPONSES, MIXED),
+        (listed, {}, "7 of 10 rows look like lists"),
+        (listed, {}, "Ann, Bo and Cy"),
     ],
-)  # fmt: skip
+)
 def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, more, said):
-    rows = [json.loads(line) for line in (clone / "rows.jsonl").read_text().splitlines()]
-    changed = [json.dumps(row | change(n)) for n, row in enumerate(rows)]
-    (clone / "rows.jsonl").write_text("\n".join(changed))
+    path = clone / "rows.jsonl"
+    assert not any(said in text for _, text in check({}).about("dataset"))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(json.dumps(row | change(n)) for n, row in enumerate(rows)))
     (ok, _), *warned = check(more).about("dataset")
     assert ok == "ok" and {status for status, _ in warned} == {"warning"}
     assert any(said in text for _, text in warned), warned
-    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    others = [text for _, text in check({}).about("dataset")]
-    assert not change(0) or not any(said in text for text in others)
+
+
+def test_rows_too_few_to_call_a_signal_are_warned_of(run):
+    (ok, _), (status, text) = run("check").about("dataset")
+    assert (ok, status) == ("ok", "warning")
+    assert "no probe is called a signal" in text or "only if its AUC is" in text
 
 
 @pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])
