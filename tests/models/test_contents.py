@@ -177,10 +177,7 @@ MERGE = "merge the adapter first .`merge_and_unload`"
 words = partial(edit, file="tokenizer_config.json")
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "float8 with scales": (change(float8_with_scales), "proj.weight is of the type F8_E4M3"),
-    "int8": (
-        change(lambda held: held | {f"{QUERY}.weight": EIGHT_BITS}),
-        f"quantised: {QUERY}.weight is of the type I8",
-    ),
+    "int8": (partial(add, **EIGHT_BITS), f"quantised: {QUERY}.weight is of the type I8"),
     "GPTQ beside its own config": (gptq, f"quantised: {QUERY}.qweight is of the type I32"),
     "a bias": (partial(add, **BIAS), f"does not take 1 tensors .* such as {QUERY}.bias"),
     "a value head": (partial(add, v_head__weight=torch.ones(1, 2)), "such as v_head.weight"),
