@@ -1,6 +1,7 @@
-"""E_A: one label-blind procedure, whatever the answer."""
+"""E_A: one label-blind procedure, whatever the answer; and what is no answer."""
 
 import inspect
+from itertools import cycle
 
 import pytest
 from anchors.test_real_answers import cases_of
@@ -8,7 +9,7 @@ from hostile import cases, text
 from hypothesis import given, strategies as st
 
 from anchorscope.anchors import sentences
-from anchorscope.anchors.answer_anchors import REASONS, locate, no_answer
+from anchorscope.anchors.answer_anchors import REASONS, UNFINISHED, locate, no_answer, thinks
 from anchorscope.anchors.sentences import closer
 
 CASES = cases_of("anchor_cases")
@@ -25,8 +26,14 @@ def test_the_answer_proper_is_found(answer: str, expected: str | None) -> None:
     assert found(answer) == expected
 
 
+@pytest.mark.parametrize(("answer", "expected"), CASES["titles"])
+def test_a_title_stays_whole(answer: str, expected: str) -> None:
+    assert found(answer, "Which is it?") == expected
+    assert no_answer(answer, "Which is it?", locate(answer, "Which is it?"), True) is None
+
+
 @pytest.mark.parametrize(("question", "answer", "expected"), CASES["restated"])
-def test_an_answer_that_restates_its_question_keeps_what_it_adds(
+def test_the_question_tells_what_of_a_reply_is_the_answer(
     question: str, answer: str, expected: str
 ) -> None:
     assert found(answer, question) == expected
@@ -46,15 +53,18 @@ def test_the_finder_is_sure_of_short_answers_that_are_no_clause(
     assert anchor is not None and anchor.sure is sure
 
 
-UNITS = ["was ", "the answer is ", "Q: A: ", "(a) ", '"', "Who? ", "not ", "東", "12 ", "<b>", "1,"]
+ASKED = ("Who wrote it?", "How many are there?", "When was it?")
+UNITS = [
+    "was ", "the answer is ", "Q: A: ", "(a) ", '"', "Who? ", "not ", "東", "12 ", "<b>", "1,",
+    " ‘a", "He is “", "ا",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", [*UNITS, " ‘a", "He is “", "ا"])
-def test_a_reply_of_100_000_characters_is_read(unit: str) -> None:
+@pytest.mark.parametrize(("unit", "question"), [*zip(UNITS, cycle(ASKED))])
+def test_a_reply_of_100_000_characters_is_read(unit: str, question: str) -> None:
     said = unit * (100_000 // len(unit))
-    for question in ("Who wrote it?", "How many are there?", "When was it?"):
-        anchor = locate(said, question)
-        assert no_answer(said, question, anchor, finished=True) in (None, *REASONS)
+    anchor = locate(said, question)
+    assert no_answer(said, question, anchor, finished=True) in (None, *REASONS)
 
 
 def test_the_finder_is_given_question_and_reply_alone() -> None:
@@ -104,3 +114,42 @@ def test_the_closer_is_the_first_line_break_or_full_stop(
     text: str, start: int, expected: int | None
 ) -> None:
     assert closer(text, start) == expected
+
+
+def reason(question: str, answer: str, finished: bool = True) -> str | None:
+    return no_answer(answer, question, locate(answer, question), finished)
+
+
+@pytest.mark.parametrize(("question", "answer", "expected"), CASES["outcomes"])
+def test_no_answers_are_told_from_answers(question: str, answer: str, expected: str | None) -> None:
+    assert reason(question, answer) == expected
+
+
+@pytest.mark.parametrize(("answer", "finished", "expected"), CASES["cut"])
+def test_an_answer_cut_inside_its_anchor_is_unfinished(
+    answer: str, finished: bool, expected: str | None
+) -> None:
+    assert reason("Who wrote it?", answer, finished) == expected
+
+
+@pytest.mark.parametrize("answer", CASES["thoughts"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_reply_that_opens_with_thoughts_is_unfinished(answer: str, finished: bool) -> None:
+    assert thinks(answer) and reason("Who wrote it?", answer, finished) == UNFINISHED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["<think>\n\n</think>\n\nAnn Bo", "Think Ann Bo", "Thinking, Fast and Slow", "<b>Ann Bo"],
+)
+def test_an_empty_pair_of_tags_and_a_title_are_no_thoughts(answer: str) -> None:
+    assert not thinks(answer) and reason("Who wrote it?", answer) is None
+    assert locate("<think></think>Ann Bo", "Who wrote it?") == locate("<think></think>Ann Bo", "")
+
+
+@cases
+@given(text, text, st.booleans())
+def test_whatever_is_said_has_a_reason_of_the_list_or_none(
+    question: str, answer: str, finished: bool
+) -> None:
+    assert reason(question, answer, finished) in (None, *REASONS)

@@ -1,11 +1,13 @@
 """E_Q: what the finders must find, and what no span may ever do."""
 
+import csv
 import inspect
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from anchors.test_real_answers import cases_of, rows
+from anchors.test_real_answers import cases_of, present
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, question_anchors
@@ -20,15 +22,14 @@ def texts(question: str, role: str, **metadata: object) -> list[str]:
     return [question[s.start : s.end] for s in spans if s.role == role]
 
 
-def words_in(question: str, spans: list[Span]) -> int:
-    """How many of the question's words a span touches."""
-    return sum(
-        any(s.start < end and start < s.end for s in spans) for start, end in word_places(question)
-    )
+def subjects(spans: Iterable[Span]) -> list[Span]:
+    return [span for span in spans if span.role == SUBJECT]
 
 
-def popqa() -> list[dict]:
-    return rows("popqa") or pytest.skip("../shared/data/popqa/test.jsonl is absent")
+def touched(question: str, spans: Sequence[Span]) -> set[int]:
+    """Which words of a question the spans touch."""
+    places = enumerate(word_places(question))
+    return {i for i, (a, b) in places if any(s.start < b and a < s.end for s in spans)}
 
 
 def assert_well_formed(question: str, spans: list[Span]) -> None:
@@ -100,7 +101,7 @@ def test_the_finder_is_never_given_an_answer_or_a_label() -> None:
 def test_the_finder_holds_no_template_of_popqa() -> None:
     """Its templates without the name, for instance `Who was the director of`."""
     templates = set()
-    for row in popqa():
+    for row in present("popqa"):
         for part in row["question"].split(row["subj"]):
             words = re.findall(r"\w+", part.lower())
             if len(words) > 1 and not english.FUNCTION.issuperset(words):
@@ -124,7 +125,7 @@ OTHER_WORDINGS = (
 
 
 def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
-    asked = popqa()[:800]
+    asked = present("popqa")[:800]
     hits = 0
     for number, row in enumerate(asked):
         question = OTHER_WORDINGS[number % 4].format(row["subj"])
@@ -133,12 +134,54 @@ def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
     assert hits >= 0.85 * len(asked)
 
 
+def test_subjects_of_popqa_are_found_without_being_given() -> None:
+    exact = hits = marked = of_subjects = 0
+    questions = present("popqa")
+    for row in questions:
+        question = row["question"]
+        given, found = subjects(find(question, subject=row["subj"])), subjects(find(question))
+        right, ours = touched(question, given), touched(question, found)
+        hits, marked = hits + len(right & ours), marked + len(ours)
+        of_subjects += len(right)
+        exact += {(s.start, s.end) for s in given} == {(s.start, s.end) for s in found}
+    assert hits / marked > 0.9995
+    assert round(hits / of_subjects, 3) == 0.963
+    assert round(exact / len(questions), 3) == 0.954
+
+
+@pytest.mark.parametrize(
+    ("dataset", "share"),
+    [("popqa", 0.986), ("trivia_qa", 0.977), ("hotpot_qa", 0.992), ("nq_open", 0.798)],
+)
+def test_most_questions_have_spans_on_at_most_half_of_their_words(
+    dataset: str, share: float
+) -> None:
+    questions = [row["question"] for row in present(dataset)]
+    usable = 0
+    for question in questions:
+        words = len(touched(question, find(question)))
+        usable += 0 < 2 * words <= word_count(question)
+    assert round(usable / len(questions), 3) == share
+
+
+def test_nine_in_ten_main_subjects_of_nq_are_whole() -> None:
+    """`nq_subjects.csv` says where a reader sees the main subject: row, characters [start, end)."""
+    questions = present("nq_open")
+    with (Path(__file__).parents[1] / "data" / "nq_subjects.csv").open() as file:
+        judged = [tuple(map(int, line)) for line in list(csv.reader(file))[1:]]
+    whole = 0
+    for row, start, end in judged:
+        spans = subjects(find(questions[row]["question"]))
+        whole += any(s.start <= start and end <= s.end for s in spans)
+    assert len(judged) == 100 and whole >= 90
+
+
 def test_nothing_is_found_in_nothing_and_a_name_that_is_nearly_all_is_thinned() -> None:
     assert not any(map(find, ["", " ", "?", "Paris", "Who is it?", "\t\n"]))
     question = "Luncheon of the Boating Party who?"
     spans = find(question)
-    assert words_in(question, spans) <= word_count(question) / 2
-    assert {s.found_by for s in spans if s.role == SUBJECT} == {"capitalised run, thinned"}
+    assert 2 * len(touched(question, spans)) <= word_count(question)
+    assert {s.found_by for s in subjects(spans)} == {"capitalised run, thinned"}
 
 
 WORDS = """who what is the of Paris O'Neil's 'quoted U.S. (1999), Élan born 東京 Mr. & "said" s'"""
@@ -153,7 +196,7 @@ def test_spans_of_any_text_are_well_formed_and_only_one_name_goes_beyond_half(
     question = text + end
     spans = find(question)
     assert_well_formed(question, spans)
-    names = [s for s in spans if s.role == SUBJECT]
-    assert words_in(question, spans) <= word_count(question) / 2 or len(names) == 1
+    names = subjects(spans)
+    assert 2 * len(touched(question, spans)) <= word_count(question) or len(names) == 1
     for subject in ("O'Neil", "東京"):
         assert_well_formed(question, find(question, subject=subject, property="born"))

@@ -46,6 +46,11 @@ def rows(dataset: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
+def present(dataset: str) -> list[dict[str, Any]]:
+    """The rows of a dataset; without them the test is skipped."""
+    return rows(dataset) or pytest.skip(f"../shared/data/{dataset} is absent")
+
+
 def completed(dataset: str, case: dict[str, Any]) -> dict[str, Any] | None:
     """A case with its question and gold answers; None where the dataset's rows are absent."""
     if "question" in case:

@@ -6,9 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -26,12 +24,23 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
-from anchorscope.workflow import around, config, resources, studies
+from anchorscope.workflow import config, resources, studies
 from cli.conftest import TOKEN
 
 
 def loaded() -> RunConfig:
     return cli.read([])
+
+
+@pytest.fixture
+def check(run, clone):
+    """`check(config, target, …)`: what `anchorscope check` says with a further config."""
+
+    def command(more, *targets):
+        (clone / "more.yaml").write_text(yaml.safe_dump(more))
+        return run("check", *targets, "--config", "more.yaml")
+
+    return command
 
 
 @pytest.mark.parametrize(
@@ -78,109 +87,126 @@ def test_a_local_target_is_checked_without_any_network(run):
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
-def test_every_family_passes_the_checks_and_the_start_of_a_run(run, clone, checkpoint, family):
+def test_every_family_passes_the_checks_and_its_states_are_sized(run, clone, checkpoint, family):
     shutil.rmtree(clone / "checkpoint")
     shutil.copytree(checkpoint(family), clone / "checkpoint")
     said = run("check")
     assert said.code == 0, said.out
-    chosen = loaded()
-    place = SimpleNamespace(root=chosen.root, model="near", dataset="rows")
-    job = SimpleNamespace(
-        rule=SimpleNamespace(name="activations"), wildcards=place, output=[f"{chosen.root}/none"]
-    )
-    workflow = SimpleNamespace(
-        dag=SimpleNamespace(needrun_jobs=lambda: [job]), executor_settings=None
-    )
-    (clone / ".snakemake").mkdir()
-    around.check(workflow, chosen, studies.of(chosen))
     # Samples, passes, read-outs, layers, width, bytes.
-    assert resources.activation_bytes(chosen, "near", "rows") == 10 * 5 * 2 * LAYERS * WIDTH * 4
+    assert resources.activation_bytes(loaded(), "near", "rows") == 10 * 5 * 2 * LAYERS * WIDTH * 4
+
+
+AWQ = {"quantization_config": {"quant_method": "awq"}}
+TEMPLATE = {"chat_template.jinja": "{{ messages }}"}
+BARE = {"models": {"bare": {"local": "checkpoint"}}, "figures": {"mine": {"models": ["bare"]}}}
+
+
+def edit(folder, changes):
+    """Change keys of a checkpoint's config."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [({"model_type": "other"}, "no adapter"), ({"hidden_size": None}, "no number `hidden_size`")],
+    ("change", "files", "more", "said"),
+    [
+        ({"model_type": "other"}, {}, {}, "no adapter"),
+        ({"hidden_size": None}, {}, {}, "no number `hidden_size`"),
+        (AWQ, {}, {}, "quantised (awq)"),
+        ({}, {}, {"models": {"near": {"prompt": "chat"}}}, "no chat template"),
+        ({}, TEMPLATE, BARE, "does not name a `prompt`"),
+        ({}, TEMPLATE, BARE, "`prompt: chat`"),
+    ],
 )
-def test_a_model_that_cannot_be_measured_is_refused_before_its_size_is_needed(
-    run, clone, change, said
-):
-    path = clone / "checkpoint/config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    found = run("check")
+def test_a_model_that_cannot_be_measured_is_refused(check, clone, change, files, more, said):
+    edit(clone / "checkpoint", change)
+    for name, text in files.items():
+        (clone / "checkpoint" / name).write_text(text)
+    found = check(more)
     assert found.code == 1 and not found.err
-    assert found.about("model")[0][0] == "error" and said in found.about("model")[0][1]
-    assert found.about("target")[0][0] == "error" and not found.about("disk")
+    ((status, text),) = found.about("model")
+    assert status == "error" and said in text
+    if "model_type" in change or "hidden_size" in change:  # its size is not needed any more
+        assert found.about("target")[0][0] == "error" and not found.about("disk")
+
+
+def test_a_model_that_names_its_prompt_may_have_a_chat_template(run, clone):
+    (clone / "checkpoint/chat_template.jinja").write_text(TEMPLATE["chat_template.jinja"])
+    assert run("check").code == 0
 
 
 ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
 ASKED = {"question": "q", "answers": ["a"]}
 FIVE = "\n".join(json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": 1}) for name in "abcde")
+FEW_SHOT = {"models": {"near": {"prompt": "few_shot"}}}
+
+
+def of_rows(**change):
+    """A config whose dataset `rows` is another."""
+    return {"datasets": {"rows": {"hub": None, "fields": ANSWERED} | change}}
 
 
 @pytest.mark.parametrize(
-    ("text", "change", "said"),
+    ("text", "more", "said"),
     [
-        (None, {"local": "rows.txt"}, "files ending in `.txt` are not read"),
-        ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "only 1 groups of linked questions"),
-        (FIVE, {"fields": ASKED}, "too few to fit probes: 4 samples are fewer than 5 folds"),
-        (FIVE, {"fields": ASKED | {"subject": "a"}}, "only 1 groups of linked questions"),
-        (None, {"fields": ANSWERED | {"label": "one"}}, "all 10 answers are wrong"),
-        (None, {"fields": ANSWERED | {"label": "q"}}, "is none of 0, 1"),
-        (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
+        (None, of_rows(local="rows.txt"), "files ending in `.txt` are not read"),
+        ('{"q": "Who?", "a": "Ann", "z": 1}', of_rows(), "only 1 groups of linked questions"),
+        (FIVE, of_rows(fields=ASKED), "too few to fit probes: 4 samples are fewer than 5 folds"),
+        (FIVE, of_rows(fields=ASKED | {"subject": "a"}), "only 1 groups of linked questions"),
+        (None, of_rows(fields=ANSWERED | {"label": "one"}), "all 10 answers are wrong"),
+        (None, of_rows(fields=ANSWERED | {"label": "q"}), "is none of 0, 1"),
+        (None, of_rows(few_shot={"file": "none.yaml"}), "none.yaml"),
+        (FIVE, FEW_SHOT, "no few-shot example is left"),
     ],
 )
-def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text, change, said):
+def test_rows_that_a_run_would_refuse_are_refused_in_its_words(check, clone, text, more, said):
     rows = (clone / "rows.jsonl").read_text().replace('"z"', '"one": 1, "z"')
     for name in ("rows.jsonl", "rows.txt"):
         (clone / name).write_text(text or rows)
-    entry = {"hub": None, "fields": ANSWERED} | change
-    (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
-    found = run("check", "--config", "more.yaml")
+    found = check(more)
     (status, finding), *warnings = found.about("dataset")
     assert (found.code, status) == (1, "error") and said in finding
     assert {status for status, _ in warnings} <= {"warning"}
 
 
-def rewrite(clone: Path, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
-    """Change the rows of the clone, by their number."""
+RESPONSES = of_rows(sample_size=100, fields=ASKED | {"response": "r"})
+MIXED = "4 rows bring an answer of their own, the model answers the other 8"
+
+
+def some_answered(n):
+    return {"r": "Ann" if n < 4 else None}
+
+
+def listed(n):
+    return {"a": "Ann, Bo and Cy" if n < 8 else "1,000"}
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "said"),
+    [
+        (some_answered, RESPONSES, MIXED),
+        (listed, {}, "7 of 10 rows look like lists"),
+        (listed, {}, "Ann, Bo and Cy"),
+    ],
+)
+def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, more, said):
     path = clone / "rows.jsonl"
+    assert not any(said in text for _, text in check({}).about("dataset"))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("\n".join(json.dumps(change(n, row)) for n, row in enumerate(rows)))
-
-
-def test_rows_that_leave_no_example_to_show_are_refused(run, clone):
-    lines = (clone / "rows.jsonl").read_text().splitlines()
-    (clone / "rows.jsonl").write_text("\n".join(lines[:9]))
-    (clone / "more.yaml").write_text("models: {near: {prompt: few_shot}}")
-    ((status, text),) = run("check", "--config", "more.yaml").about("dataset")
-    assert status == "error" and "no few-shot example is left" in text
-
-
-def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
-    rewrite(clone, lambda n, row: row | {"r": "Ann" if n < 4 else None})
-    entry = {"sample_size": 100, "fields": {"question": "q", "answers": ["a"], "response": "r"}}
-    (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
-    mixed = "4 rows bring an answer of their own, the model answers the other 8"
-    (ok, _), *warned = run("check", "--config", "more.yaml").about("dataset")
+    path.write_text("\n".join(json.dumps(row | change(n)) for n, row in enumerate(rows)))
+    (ok, _), *warned = check(more).about("dataset")
     assert ok == "ok" and {status for status, _ in warned} == {"warning"}
-    assert any(mixed in text for _, text in warned)
-    assert not any("answer of their own" in text for _, text in run("check").about("dataset"))
+    assert any(said in text for _, text in warned), warned
 
 
-def test_rows_whose_answers_look_like_lists_are_warned_of(run, clone):
-    rewrite(clone, lambda n, row: row | {"a": "Ann, Bo and Cy" if n < 8 else "1,000"})
-    (said,) = [text for _, text in run("check").about("dataset") if "look like lists" in text]
-    assert "7 of 10 rows look like lists" in said and "Ann, Bo and Cy" in said
-
-
-def test_rows_too_few_to_call_a_signal_are_warned_of(run, clone):
+def test_rows_too_few_to_call_a_signal_are_warned_of(run):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
     assert "no probe is called a signal" in text or "only if its AUC is" in text
 
 
 @pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])
-def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
+def test_rows_are_told_how_many_pairs_can_be_swapped(run, check, clone, relation, n):
     rows = [
         {"q": f"{word} of {number}?", "a": f"Name{number}", "s": f"Town {number}",
          "one": "of", "each": f"of {number}"}
@@ -190,8 +216,7 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
     fields = {"question": "q", "answers": ["a"], "subject": "s"}
     fields |= {"relation": relation} if relation else {}
     more = {"datasets": {"rows": {"sample_size": 100, "fields": fields}}}
-    (clone / "more.yaml").write_text(yaml.safe_dump(more | {"conditions": {"crossed": {}}}))
-    found = run("check", "--config", "more.yaml").about("dataset")
+    found = check(more | {"conditions": {"crossed": {}}}).about("dataset")
     (told,) = [one for one in found if "can be swapped" in one[1]]
     said = f"rows: about {n} pairs can be swapped"
     if n:
@@ -200,21 +225,6 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
         assert told[0] == "warning" and told[1].startswith(f"{said}, 10 are needed")
         assert "give `relation`, or more rows" in told[1]
     assert not any("can be swapped" in text for _, text in run("check").about("dataset"))
-
-
-def test_a_chat_model_without_a_template_is_an_error(run, clone):
-    (clone / "more.yaml").write_text("models: {near: {prompt: chat}}")
-    ((status, text),) = run("check", "--config", "more.yaml").about("model")
-    assert status == "error" and "no chat template" in text
-
-
-def test_a_model_with_a_chat_template_must_name_its_prompt(run, clone):
-    (clone / "checkpoint/chat_template.jinja").write_text("{{ messages }}")
-    assert run("check").code == 0
-    (clone / "more.yaml").write_text("models: {bare: {local: checkpoint}}\n"
-                                     "figures: {mine: {models: [bare]}}")  # fmt: skip
-    ((status, text),) = run("check", "--config", "more.yaml").about("model")
-    assert status == "error" and "does not name a `prompt`" in text and "`prompt: chat`" in text
 
 
 def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):
@@ -230,45 +240,35 @@ def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):
         assert status == expected and said in text
 
 
-def test_a_target_is_sized_without_what_is_built(run, clone):
-    width = json.loads((clone / "checkpoint/config.json").read_text())
-    states = width["num_hidden_layers"] * width["hidden_size"]
+def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, clone):
     # Clean, knockout, two random draws, question; two read-outs; float32.
-    size = cli_check.gigabytes(10 * 5 * 2 * states * 4)
+    size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
     ((_, said),) = run("check").about("target")
     assert said == f"mine: 1 of 1 cells to measure, at most 10 samples, activations about {size}"
-    built(clone)
-    ((_, said),) = run("check").about("target")
-    assert "its cell is there" in said
-
-
-def test_rows_of_a_cell_that_is_built_are_read_too(run, clone):
-    built(clone)
-    assert run("check").code == 0
+    curve = clone / "results/delta_p/near/rows.csv"
+    curve.parent.mkdir(parents=True)
+    curve.touch()
+    found = run("check")
+    assert found.code == 0 and "its cell is there" in found.about("target")[0][1]
     (clone / "rows.jsonl").write_text("{", encoding="utf-8")
-    said = run("check")
-    ((status, text),) = said.about("dataset")
-    assert said.code == 1 and status == "error" and "broken JSON" in text
+    found = run("check")
+    ((status, text),) = found.about("dataset")
+    assert found.code == 1 and status == "error" and "broken JSON" in text
 
 
-def test_the_passes_of_an_experiment_are_counted(run, clone):
+def test_the_passes_of_an_experiment_are_counted(run, check):
     # clean; at most twelve windows, each with one random draw; ten samples
     assert run("check", "windows").about("passes") == [
         ("ok", "windows: at most 25 passes a sample, 250 in 1 cells")
     ]
-    (clone / "few.yaml").write_text("experiments: {windows: {samples: 4}}")
-    assert run("check", "windows", "--config", "few.yaml").about("passes") == [
+    few = {"experiments": {"windows": {"samples": 4}}}
+    assert check(few, "windows").about("passes") == [
         ("ok", "windows: at most 25 passes a sample, 100 in 1 cells")
     ]
     # one pass forward, and one back for each read-out
     ((_, said),) = run("check", "saliency").about("passes")
     assert said.startswith("saliency: at most 3 passes a sample, 30")
     assert run("check").about("passes") == []
-
-
-def built(clone: Path) -> None:
-    (clone / "results/delta_p/near").mkdir(parents=True)
-    (clone / "results/delta_p/near/rows.csv").touch()
 
 
 def test_too_little_room_is_an_error(run, monkeypatch):
@@ -361,16 +361,11 @@ def test_offline_what_a_cached_model_lacks_is_named(run, clone, monkeypatch):
     assert "lacks model.safetensors" in error
 
 
-def test_a_quantised_checkpoint_is_refused_wherever_it_lies(run, clone, monkeypatch):
+def test_a_quantised_checkpoint_in_the_cache_is_refused(run, clone, monkeypatch):
     monkeypatch.setattr(HfApi, "auth_check", lambda *_, **__: None)
-    quantised = {"quantization_config": {"quant_method": "awq"}}
-    for folder in (in_cache(clone), clone / "checkpoint"):
-        content = json.loads((folder / "config.json").read_text()) | quantised
-        (folder / "config.json").write_text(json.dumps(content))
+    edit(in_cache(clone), AWQ)
     (error,) = about_open(run("check", "remote"))
     assert "quantised (awq)" in error
-    said = run("check", "mine")
-    assert said.code == 1 and "quantised (awq)" in said.about("model")[0][1]
 
 
 def test_a_shipped_checkpoint_is_held_against_its_recipe(run, clone):

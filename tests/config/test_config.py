@@ -8,6 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from hostile import cases, short
+from hypothesis import given, strategies as st
 from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
 from workflow import PROJECT, SHIPPED
@@ -17,6 +19,7 @@ from anchorscope.config.settings import Conditions
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
+from anchorscope.workflow import config
 from anchorscope.workflow.config import load, read
 from tools import write_docs
 
@@ -46,17 +49,8 @@ def error_of(path: str, value: Any) -> str:
     return str(caught.value)
 
 
-def test_the_shipped_config_holds_every_published_model_dataset_and_figure():
+def test_the_target_of_the_shipped_config_needs_no_download():
     config = load(SHIPPED)
-    drawn = {name for figure in config.figures.values() for name in figure.models}
-    needed, others = config.trained()
-    small = [
-        f"smollm2-{size}{kind}" for size in ("135m", "360m", "1.7b") for kind in ("", "-instruct")
-    ]
-    small += [f"qwen3-{size}{kind}" for size in ("0.6b", "1.7b", "4b") for kind in ("", "-base")]
-    assert drawn | {*needed, *others, *small} == set(config.models)
-    assert (len(config.models), len(config.figures), len(others)) == (35, 9, 2)
-    assert len({entry.hub for entry in config.models.values() if entry.hub}) == 24
     assert config.targets == ["demo"]
     assert all(config.models[name].train for name in config.figures["demo"].models)
 
@@ -154,30 +148,25 @@ def test_an_overlay_switches_every_condition_on(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("style", "measured", "held"),
+    ("style", "answers_of", "measured", "held"),
     [
-        ("few_shot", True, True),
-        ("few_shot", False, False),
-        ("chat", True, True),
-        ("plain", True, False),
+        ("few_shot", None, True, True),
+        ("few_shot", None, False, False),
+        ("chat", None, True, True),
+        ("plain", None, True, False),
+        ("plain", "few_shot", True, True),
+        ("plain", "few_shot", False, False),
     ],
 )
-def test_examples_are_held_back_where_a_measured_model_is_shown_some(style, measured, held):
-    raw = changed("models/mine", {"local": "folder", "prompt": style})
-    raw["datasets"]["rows"] = {
-        "local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}
-    }  # fmt: skip
+def test_examples_are_held_back_where_a_measured_model_is_shown_some(
+    style, answers_of, measured, held
+):
+    other = {"asked": {"local": "folder", "prompt": answers_of}} if answers_of else {}
+    mine = {"local": "folder", "prompt": style, "answers_of": "asked" if other else None}
+    raw = changed("models", SHIPPED["models"] | {"mine": mine} | other)
     models = ["calibration-qwen3", "mine"] if measured else ["calibration-qwen3"]
-    raw["figures"]["own"] = {"models": models, "datasets": ["rows"]}
-    assert load(raw).shows_examples("rows") is held
-
-
-def test_examples_are_held_back_for_the_model_that_answers():
-    raw = changed("models/mine", {"local": "folder", "prompt": "plain", "answers_of": "asked"})
-    raw["models"]["asked"] = {"local": "folder", "prompt": "few_shot"}
-    assert not load(raw).shows_examples("world-relation")
-    raw["figures"]["own"] = {"models": ["mine"], "datasets": ["world-relation"]}
-    assert load(raw).shows_examples("world-relation")
+    raw["figures"]["own"] = {"models": models, "datasets": ["world-relation"]}
+    assert load(raw).shows_examples("world-relation") is held
 
 
 def test_the_root_follows_the_limit():
@@ -266,3 +255,51 @@ def test_a_given_file_that_defines_figures_and_no_targets_builds_its_own(tmp_pat
     given = tmp_path / "mine.yaml"
     given.write_text(more, encoding="utf-8")
     assert read([PROJECT / "config.yaml", given]).targets == targets
+
+
+NAMES = st.one_of(
+    short,
+    st.sampled_from(["results", "models", "hub", "local", "train", "../x", "all", "a/b", "", "."]),
+)
+SCALARS = st.one_of(NAMES, st.none(), st.booleans(), st.integers(), st.floats(), st.dates())
+JUNK = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=6,
+)
+"""Whatever YAML can spell."""
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a config, as the keys that lead to it."""
+    pairs = list(value.items()) if isinstance(value, dict) else []
+    return [at] * bool(at) + [p for key, inner in pairs for p in places(inner, (*at, key))]
+
+
+def edited(edits: list[tuple[tuple[Any, ...], Any, Any]]) -> Any:
+    """The shipped config with values set, or put beside others under a name."""
+    raw = copy.deepcopy(SHIPPED)
+    for at, name, value in edits:
+        inside = raw
+        for key in at[:-1]:
+            inside = inside.get(key, {}) if isinstance(inside, dict) else {}
+        if isinstance(inside, dict):
+            inside[at[-1] if name is None else name] = value
+    return raw
+
+
+EDITS = st.lists(
+    st.tuples(st.sampled_from(places(SHIPPED)), st.none() | NAMES, JUNK), min_size=1, max_size=3
+)
+
+
+@cases
+@given(EDITS)
+def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(edits):
+    raw = edited(edits)
+    try:
+        loaded = config.load(raw)
+    except AnchorscopeError as error:
+        assert error.what and error.do
+    else:
+        assert config.load(raw) == loaded

@@ -1,6 +1,7 @@
 """Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from chats import CHATS, simple_chat, with_chat
+from chats import simple_chat
 from hypothesis import example, given, settings, strategies as st
 from instrument import greedy
 
@@ -227,13 +228,6 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
     assert compared >= 5
 
 
-def test_batches_and_padding_change_nothing(loaded: Any) -> None:
-    whole, counts = _run(replace(loaded, batch_tokens=100_000), max_new_tokens=12)
-    alone, counts_alone = _run(replace(loaded, batch_tokens=1), max_new_tokens=12)
-    pd.testing.assert_frame_equal(whole, alone)
-    assert counts == counts_alone
-
-
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With texts that the model does write declared to be settled, rows stop early."""
     tokenizer = llama.tokenizer
@@ -392,63 +386,60 @@ def wrote(ids: Sequence[int]) -> Written:
     return Written(tuple(ids), (-1.0,) * len(ids))
 
 
-def _said(llama: Any, texts: list[str], caplog: pytest.LogCaptureFixture) -> Any:
+def _said(llama: Any, texts: list[str], tables: Any = None) -> Any:
     """What becomes of replies of the model."""
     ids = [wrote(tokens.continuation(llama.tokenizer, text)) for text in texts]
-    with pytest.MonkeyPatch.context() as patched, caplog.at_level("WARNING"):
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(answers, "generate", lambda asked, *_, **__: ids[: len(asked)])
-        return _run(llama, "few_shot", no_answer="drop")
+        return _run(llama, "few_shot", tables=tables, no_answer="drop")
 
 
 def test_replies_that_open_with_thoughts_are_unfinished_and_named_in_one_warning(
     llama: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    frame, counts = _said(
-        llama, [" <think>Hm", " <think>Ah</think> Paris\n"] + [" Paris\n"] * 6, caplog
-    )
+    thoughts = [" <think>Hm", " <think>Ah</think> Paris\n"]
+    frame, counts = _said(llama, thoughts + [" Paris\n"] * 6)
     assert counts.notes["opens with thoughts"] == 2
-    assert counts.dropped == {"no answer: unfinished": 2} and frame["dropped"][:2].notna().all()
+    assert counts.dropped == {"no answer: unfinished": 2}
+    assert frame["dropped"][:2].notna().all()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     caplog.clear()
-    _said(llama, [" Paris\n"] * 8, caplog)
+    _said(llama, [" Paris\n"] * 8)
     assert not caplog.records
 
 
-def test_replies_that_give_an_examples_answer_again_are_counted(
-    llama: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_replies_that_give_an_examples_answer_again_are_counted(llama: Any) -> None:
     tables = _tables("few_shot")
     tables[0]["shown"] = [["Anna Lund", "The Paris"]] * len(ASKED)
-    ids = [wrote(tokens.continuation(llama.tokenizer, f" {said}\n")) for said in
-           ("Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo")]  # fmt: skip
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answers, "generate", lambda *_, **__: ids)
-        counts = _run(llama, "few_shot", tables=tables)[1]
+    said = ["Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo"]
+    _, counts = _said(llama, [f" {text}\n" for text in said], tables)
     assert counts.notes["an example's answer again"] == 3
 
 
-def test_a_gold_answer_is_fed_like_an_own_one_where_the_own_one_is_wrong(llama: Any) -> None:
+def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_wrong(
+    llama: Any,
+) -> None:
+    own = [{"response": "Paris"}, {"response": "in the 1830s", "answers": ["in the 1830s"]}]
+    golds = ("Paris", "in the 1830s", "in the 1830s (UK)")
+    wrong = [{"response": "Rome", "answers": [gold]} for gold in golds]
     unknown = {"response": "Rome", "answers": None, "label": 1}
-    frame, _ = _run(llama, rows=[{"response": "Rome"}] * 5 + [{"response": "Paris"}, unknown] * 2)
-    right = frame.iloc[5]
-    start = right["prompt_length"]
-    for gold in frame.iloc[:5].to_dict("records"):
-        assert list(gold["gold_ids"]) == list(right["input_ids"][start:])
-        span = gold["gold_start"], gold["gold_end"]
-        assert span == (right["ea_start"] - start, right["ea_end"] - start)
-    none = frame.iloc[5:]
-    assert none["gold_ids"].map(len).eq(0).all() and none["gold_start"].isna().all()
+    frame, _ = _run(llama, rows=[*own, *wrong, unknown, *own])
+    for right, gold in ((0, 2), (1, 3), (1, 4)):
+        expected, found = frame.iloc[right], frame.iloc[gold]
+        start = expected["prompt_length"]
+        assert list(found["gold_ids"]) == list(expected["input_ids"][start:])
+        assert found["gold_start"] == expected["ea_start"] - start
+        assert found["gold_end"] == expected["ea_end"] - start
+    none = frame.iloc[[0, 1, 5]]
+    assert none["gold_ids"].map(len).eq(0).all()
+    assert none["gold_start"].isna().all()
 
 
 @pytest.mark.parametrize(
     ("gold", "said", "exact"),
     [
-        ("in the 1830s", "in the 1830s", "1830s"),
         ("Rome (Lazio)", "The answer is Rome (Lazio).", "Rome"),
         ("Passion. Connected.", "Passion. Connected.", "Passion"),
-        ("The The", "The The", "The The"),
-        ("A", "(A)", "A"),
-        ("10,000 BC", "10,000 BC", "10,000 BC"),
     ],
 )
 def test_a_reply_that_equals_a_gold_is_right_whatever_its_exact_tokens_are(
@@ -457,20 +448,6 @@ def test_a_reply_that_equals_a_gold_is_right_whatever_its_exact_tokens_are(
     frame, counts = _run(llama, rows=[{"response": said, "answers": ["Ely", gold]} for _ in ASKED])
     assert counts.notes["n_right"] == counts.kept == len(ASKED)
     assert set(frame["ea_text"]) == {exact}
-
-
-def test_a_gold_answer_in_the_place_of_a_wrong_one_is_trimmed_like_it(llama: Any) -> None:
-    replies = [{"response": "in the 1830s", "answers": ["in the 1830s"]}] * 4
-    golds = [
-        {"response": "Ely", "answers": [gold]} for gold in ("in the 1830s", "in the 1830s (UK)")
-    ]
-    frame, _ = _run(llama, rows=[*replies, *golds, *golds])
-    own = frame.iloc[0]
-    start = own["prompt_length"]
-    for gold in frame.iloc[4:].to_dict("records"):
-        assert list(gold["gold_ids"]) == list(own["input_ids"][start:])
-        span = gold["gold_start"], gold["gold_end"]
-        assert span == (own["ea_start"] - start, own["ea_end"] - start)
 
 
 def test_the_log_probability_of_an_answer_is_the_mean_over_its_exact_tokens(llama: Any) -> None:
@@ -487,49 +464,35 @@ def test_the_log_probability_of_an_answer_is_the_mean_over_its_exact_tokens(llam
         assert 0 < first < end and row["ea_logprob"] == -np.mean(range(first, end))
 
 
-NO_ANSWERS = {
-    "I don't know.": "refusal",
-    "Who wrote The Red House?": "echo of the question",
-    "Anna Bell": None,
-    "Bo Lund": None,
-}
+SAID = ("I don't know.", "Who wrote The Red House?", "Anna Bell", "Bo Lund")
+OUTCOMES = ("no answer", "no answer", "right", "wrong")
+NO_ANSWERS = ("no answer: refusal", "no answer: echo of the question", None, None)
 
 
-def _responses(llama: Any, label: int | None = None, **options: Any) -> Any:
-    """Answers of the user's own to one question each, with a gold answer Anna Bell."""
-    rows = [
-        {"id": f"r{number}", "q": "Who wrote The Red House?", "a": "Anna Bell", "say": said}
-        | {"z": label}
-        for number, said in enumerate(NO_ANSWERS)
-    ]
+@pytest.mark.parametrize(
+    ("label", "how", "outcomes", "dropped"),
+    [
+        (None, "drop", OUTCOMES, NO_ANSWERS),
+        (None, "wrong", OUTCOMES, (None,) * 4),
+        (0, "drop", ("right",) * 4, (None,) * 4),
+    ],
+)
+def test_no_answers_are_left_out_by_reason_or_wrong_unless_the_user_labels_them(
+    llama: Any, label: int | None, how: str, outcomes: Any, dropped: Any
+) -> None:
+    rows = [{"id": said, "q": SAID[1], "a": "Anna Bell", "say": said, "z": label} for said in SAID]
     fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
     asked, _ = questions.normalise(rows, fields, split=None)
     built, _ = prompts.build(asked, style="plain")
-    return _run(llama, tables=(built, asked), **options)
-
-
-def test_no_answers_are_left_out_and_counted_by_reason(llama: Any) -> None:
-    found, counts = _responses(llama, no_answer="drop")
-    by_text = {row["answer"]: row for row in found.to_dict("records")}
-    for said, reason in NO_ANSWERS.items():
-        row = by_text[said]
-        assert row["dropped"] == (reason and f"no answer: {reason}")
-        assert row["outcome"] == ("no answer" if reason else by_text[said]["outcome"])
-    assert by_text["Anna Bell"]["outcome"] == "right" and by_text["Bo Lund"]["outcome"] == "wrong"
-    assert counts.dropped == {"no answer: refusal": 1, "no answer: echo of the question": 1}
-    assert counts.kept == 2 and counts.notes["E_A not sure"] == 0
-
-
-def test_no_answers_may_count_as_wrong(llama: Any) -> None:
-    found, counts = _responses(llama, no_answer="wrong")
-    assert counts.kept == len(NO_ANSWERS) and not counts.dropped
-    by_text = {row["answer"]: (row["outcome"], row["label"]) for row in found.to_dict("records")}
-    assert by_text["I don't know."] == ("no answer", 1) and by_text["Bo Lund"] == ("wrong", 1)
-
-
-def test_a_label_of_the_users_own_makes_the_outcome(llama: Any) -> None:
-    found, counts = _responses(llama, label=0, no_answer="drop")
-    assert list(found["outcome"]) == ["right"] * len(NO_ANSWERS) and counts.kept == len(NO_ANSWERS)
+    frame, counts = _run(llama, tables=(built, asked), no_answer=how)
+    found = frame.set_index("answer").loc[[*SAID]]
+    assert found["outcome"].tolist() == [*outcomes]
+    assert found["dropped"].tolist() == [*dropped]
+    assert counts.dropped == Counter(filter(None, dropped))
+    kept = found[found["dropped"].isna()]
+    assert kept["label"].tolist() == [int(outcome != "right") for outcome in kept["outcome"]]
+    assert counts.kept == len(kept)
+    assert counts.notes["E_A not sure"] == len(kept) - 2, "answers are sure"
 
 
 def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
@@ -537,28 +500,3 @@ def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
     unfinished = found["dropped"].eq("no answer: unfinished")
     assert unfinished.any() and counts.dropped["no answer: unfinished"] == unfinished.sum()
     assert set(found["outcome"][unfinished]) == {"no answer"}
-
-
-@pytest.mark.parametrize("name", list(CHATS))
-def test_a_chat_answer_is_closed_as_its_template_closes_a_turn(load: Any, name: str) -> None:
-    tokenizer, model = (
-        with_chat(load("llama").tokenizer, CHATS[name]),
-        deepcopy(load("llama").model),
-    )
-    model.resize_token_embeddings(len(tokenizer))
-    fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
-    rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
-    shown = [{"question": f"Who drew {n}?", "answer": f"L{n}", "subject": None} for n in range(2)]
-    asked, pool = (questions.normalise(some, fields, split="test")[0] for some in (rows, shown))
-    built, _ = prompts.build(asked, pool, style="chat", tokenizer=tokenizer, examples=1)
-    how = Settings("chat", max_new_tokens=6, no_answer="wrong")
-    found, counts = answer(
-        built, asked, replace(load("llama"), model=model, tokenizer=tokenizer), how
-    )
-    (closing,) = answers.ending_of(model, tokenizer, STYLES["chat"]).closing
-    assert counts.kept >= 4
-    for row, prompt in zip(found.to_dict("records"), built["prompt"], strict=True):
-        if row["dropped"] is None:
-            ids = row["input_ids"]
-            assert ids[row["final"]] == ids[-1] == closing
-            assert tokenizer.decode(ids[: row["prompt_length"]]) == prompt

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +18,13 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoModelForSe
 
 from anchorscope.cli import cli_check
 from anchorscope.config.sections import Model
-from anchorscope.models import contents, loading, matching
+from anchorscope.models import contents, families, loading, matching
 from anchorscope.storage.errors import AnchorscopeError
 
 ENTRY = Model(local="model", prompt="plain")
 Weights = dict[str, torch.Tensor]
 QUERY = "model.layers.0.self_attn.q_proj"
+THREE = tuple(f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3))
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
 
@@ -78,10 +79,6 @@ def float8_with_scales(held: Weights) -> Weights:
     return held | small | {f"{key}_scale_inv": torch.ones(1) for key in small}
 
 
-def whole_numbers(held: Weights) -> Weights:
-    return held | {f"{QUERY}.weight": torch.ones(WIDTH, WIDTH, dtype=torch.int8)}
-
-
 def packed_as_gptq_does(held: Weights) -> Weights:
     packed = {f"{QUERY}.qweight": torch.zeros(4, WIDTH, dtype=torch.int32)}
     packed |= {f"{QUERY}.scales": torch.ones(1, WIDTH, dtype=torch.float16)}
@@ -130,10 +127,6 @@ def index_of_shards_that_are_gone(folder: Path) -> None:
         (folder / name).unlink()
 
 
-def under_both_prefixes(held: Weights) -> Weights:
-    return held | {"norm.weight": held["model.norm.weight"] * 2}
-
-
 def a_broken_index(folder: Path, text: str) -> None:
     in_shards_alone(folder)
     (folder / contents.INDEX).write_text(text, encoding="utf-8")
@@ -144,6 +137,38 @@ def elsewhere(folder: Path) -> None:
     edit(folder, transformers_weights="other.safetensors")
 
 
+def pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def without(name: str) -> Callable[[Path], None]:
+    """What takes a file out of a folder."""
+    return lambda folder: (folder / name).unlink()
+
+
+def written(name: str, text: str) -> Callable[[Path], None]:
+    """What gives a file of a folder another content."""
+
+    def write(folder: Path) -> None:
+        (folder / name).write_text(text, encoding="utf-8")
+
+    return write
+
+
+def indexed(*parts: str, there: Sequence[str] = ()) -> Callable[[Path], None]:
+    """What leaves an index of parts in place of the weights, and empty files of some."""
+
+    def index(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        edit(folder, contents.INDEX, weight_map=dict(zip("abc", parts, strict=False)))
+        for name in there:
+            (folder / name).touch()
+
+    return index
+
+
+EIGHT_BITS = {f"{QUERY}.weight": torch.ones(WIDTH, WIDTH, dtype=torch.int8)}
 BIAS = {f"{QUERY}.bias".replace(".", "__"): torch.ones(WIDTH)}
 MORE_LAYERS = {f"model__layers__{LAYERS}__mlp__up_proj__weight": torch.ones(2, 2)}
 MERGE = "merge the adapter first .`merge_and_unload`"
@@ -152,7 +177,7 @@ MERGE = "merge the adapter first .`merge_and_unload`"
 words = partial(edit, file="tokenizer_config.json")
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "float8 with scales": (change(float8_with_scales), "proj.weight is of the type F8_E4M3"),
-    "int8": (change(whole_numbers), f"quantised: {QUERY}.weight is of the type I8"),
+    "int8": (partial(add, **EIGHT_BITS), f"quantised: {QUERY}.weight is of the type I8"),
     "GPTQ beside its own config": (gptq, f"quantised: {QUERY}.qweight is of the type I32"),
     "a bias": (partial(add, **BIAS), f"does not take 1 tensors .* such as {QUERY}.bias"),
     "a value head": (partial(add, v_head__weight=torch.ones(1, 2)), "such as v_head.weight"),
@@ -175,7 +200,10 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         MERGE,
     ),
     "an adapter inside": (change(saved_with_its_adapter), MERGE),
-    "names with and without prefix": (change(under_both_prefixes), "twice, as model.norm.weight"),
+    "names with and without prefix": (
+        change(lambda held: held | {"norm.weight": held["model.norm.weight"] * 2}),
+        "twice, as model.norm.weight",
+    ),
     "an index that is a list": (partial(a_broken_index, text="[]"), "cannot be loaded"),
     "an index cut short": (partial(a_broken_index, text="{"), "cannot be loaded"),
     "a single file beside shards": (in_shards, "two sets of weights, model.safetensors and model-"),
@@ -191,13 +219,34 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda folder: os.truncate(folder / "model.safetensors", 5000),
         "cannot be loaded",
     ),
+    "another family": (partial(edit, model_type="bloom"), "adapter .* 'bloom'"),
+    "a config without a family": (written("config.json", "{}"), "names no model_type"),
+    "a broken config": (written("config.json", "{"), "config.json cannot be read"),
+    "no config": (without("config.json"), "config.json cannot be read"),
+    "no tokenizer": (without("tokenizer.json"), "no tokenizer"),
+    "no weights": (without("model.safetensors"), "lacks model.safetensors [(]"),
+    "pickled weights": (pickled, "no weights in safetensors format"),
+    "a shard less": (
+        indexed(*THREE, there=THREE[::2]),
+        "lacks model-00002-of-00003.safetensors .*copy what is missing",
+    ),
+    "parts elsewhere": (indexed("../other.safetensors"), "other.safetensors, which lies outside"),
+    "no folder": (shutil.rmtree, "no such model folder"),
+    **{
+        kind: (partial(edit, quantization_config={"quant_method": kind}), f"quantised .{kind}")
+        for kind in ("bitsandbytes", "awq", "gptq", "compressed-tensors", "fp8")
+    },
+    **{
+        key: (partial(edit, **{key: value}), f"this llama cannot be measured exactly: .*{key}")
+        for key, value in families.NOT_EXACT
+    },
     "split special tokens": (partial(words, split_special_tokens=True), "splits special tokens"),
     "a start token without a name": (partial(words, add_bos_token=True), "no `bos_token`"),
 }
 
 
 @pytest.mark.parametrize(("adds", "said"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_the_model_does_not_take_is_refused_by_check_and_on_loading(
+def test_what_cannot_be_measured_is_refused_by_check_and_on_loading(
     folder: Path, adds: Callable[[Path], None], said: str
 ) -> None:
     adds(folder)
@@ -290,10 +339,13 @@ def test_a_head_of_its_own_that_the_config_ties_is_refused(folder: Path) -> None
     with pytest.raises(AnchorscopeError, match="ties the LM head") as caught:
         loading.load(folder)
     assert "tie_word_embeddings" in str(caught.value.do)
-    change(lambda held: held | {"lm_head.weight": held["model.embed_tokens.weight"].clone()})(
-        folder
-    )
-    loading.load(folder)
+    for tied in (
+        lambda held: held | {"lm_head.weight": held["model.embed_tokens.weight"].clone()},
+        without_the_head,
+    ):
+        change(tied)(folder)
+        model = loading.load(folder).model
+        assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
 
 
 def test_check_prints_nothing_of_the_comparison(folder: Path, capfd: Any) -> None:
@@ -330,7 +382,9 @@ def reward(settings: dict[str, Any]) -> Any:
 def reading_images(settings: dict[str, Any]) -> Any:
     vision = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
     vision |= {"num_attention_heads": 1, "image_size": 8, "patch_size": 4}
-    made = AutoConfig.for_model("gemma3", text_config=settings, vision_config=vision)
+    made = AutoConfig.for_model(
+        "gemma3", text_config=settings, vision_config=vision, mm_tokens_per_image=4
+    )
     return AutoModelForImageTextToText.from_config(made)
 
 

@@ -1,4 +1,4 @@
-"""Control tokens: markup in a question is dropped, whatever the tokenizer counts as special."""
+"""Markup in questions, whatever the tokenizer counts as special; responses it cannot spell."""
 
 from collections import Counter
 from copy import deepcopy
@@ -20,6 +20,7 @@ TEMPLATE = (
     "{% else %}{{ '### Question:' + m['content'].split('</think>')[-1] + eos_token }}"
     "{% endif %}{% endfor %}"
 )
+WHERE = "Where was Anna Lund born?"
 FIELDS = {"question": "question", "answers": ["answers"], "response": "response"}
 
 
@@ -31,6 +32,22 @@ def marked(byte_level: Any) -> Any:
     made.add_tokens(["<|im_end|>"], special_tokens=True)
     made.chat_template = TEMPLATE
     return made
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Any:
+    """A tokenizer that knows a few letters and has no bytes to fall back to."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    trained = Tokenizer(models.BPE(unk_token="<unk>"))
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    trained.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=80, special_tokens=["<unk>", "</s>"])
+    trained.train_from_iterator(["Q: Where was Anna Lund born? A: Rome, Oslo ."] * 4, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=trained, unk_token="<unk>", eos_token="</s>", pad_token="</s>"
+    )
 
 
 def dropped(tokenizer: Any, style: str, question: str, response: str = "Rome") -> str | None:
@@ -58,7 +75,7 @@ def test_added_tokens_that_are_text_stay_in_a_question(marked: Any, style: str, 
 
 
 def test_a_response_may_hold_the_end_of_the_thoughts(marked: Any) -> None:
-    said = {response: dropped(marked, "chat", "Where was Anna Lund born?", response)
+    said = {response: dropped(marked, "chat", WHERE, response)
             for response in ("</think>Rome", "Rome <|im_end|>, Oslo")}  # fmt: skip
     assert [*said.values()] == [None, inputs.CONTROL_SAID]
 
@@ -68,3 +85,21 @@ def test_without_a_chat_template_added_tokens_are_text(marked: Any) -> None:
     bare.chat_template = None
     assert inputs.template_tokens(bare) == set()
     assert inputs.template_tokens(marked) == {*marked.convert_tokens_to_ids([*WRITTEN])}
+
+
+@pytest.mark.parametrize("response", ["Rome", "Rome, Oslo .", "  Rome ", "Oslo .</s> Rome"])
+def test_a_response_of_known_letters_is_fed(narrow: Any, response: str) -> None:
+    assert dropped(narrow, "plain", WHERE, response) is None
+
+
+@pytest.mark.parametrize("response", ["Zürich", "Rome 😀", "東京", "Rome-Oslo"])
+def test_a_response_with_unknown_characters_is_dropped_by_name(narrow: Any, response: str) -> None:
+    assert dropped(narrow, "plain", WHERE, response) == inputs.RESPONSE_LOST
+
+
+@pytest.mark.parametrize(
+    "response",
+    ["Zürich", "Zu\u0308rich", "東京 😀", "Rome\u200b", "½ km²", "Ｒome", "Rome\n\nOslo"],
+)
+def test_a_tokenizer_with_bytes_spells_every_response(byte_level: Any, response: str) -> None:
+    assert dropped(byte_level, "plain", WHERE, response) is None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub import try_to_load_from_cache
+from test_contents import edit
 from transformers import AutoTokenizer
 
 from anchorscope.anchors import tokens
@@ -65,14 +66,10 @@ def test_a_tokenizer_reads_what_its_file_says_whatever_class_is_declared(
 ) -> None:
     """The first two by transformers alone, too: what its floor in pyproject.toml is for."""
     folder = shutil.copytree(checkpoint(family), tmp_path / "model")
-    declared = folder / "tokenizer_config.json"
-    settings = json.loads(declared.read_text(encoding="utf-8"))
-    declared.write_text(json.dumps(settings | {"tokenizer_class": name}), encoding="utf-8")
-    path = folder / "tokenizer.json"
-    file = json.loads(path.read_text(encoding="utf-8"))
-    digits = {"type": "Digits", "individual_digits": True}
-    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [digits, file["pre_tokenizer"]]}
-    path.write_text(json.dumps(file), encoding="utf-8")
+    edit(folder, "tokenizer_config.json", tokenizer_class=name)
+    file = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    parts = [{"type": "Digits", "individual_digits": True}, file["pre_tokenizer"]]
+    edit(folder, "tokenizer.json", pre_tokenizer={"type": "Sequence", "pretokenizers": parts})
     of_transformers, tokenizer = AutoTokenizer.from_pretrained(folder), vocabulary.load(folder)
     if family in ("llama", "olmo2"):
         assert vocabulary.reads_as_its_file(of_transformers, folder)
@@ -88,10 +85,8 @@ def test_texts_begin_as_add_bos_token_says_whatever_the_tokenizers_file_does(
 ) -> None:
     """The file of `metaspace` adds the start token, that of `byte_level` does not."""
     folder = shutil.copytree(checkpoint("llama", name), tmp_path / "model")
-    declared = folder / "tokenizer_config.json"
-    settings = json.loads(declared.read_text(encoding="utf-8"))
-    settings = {"bos_token": "<|endoftext|>"} | settings | {"add_bos_token": switch}
-    declared.write_text(json.dumps(settings), encoding="utf-8")
+    begins = {"byte_level": "<|endoftext|>", "metaspace": "<s>"}[name]
+    edit(folder, "tokenizer_config.json", bos_token=begins, add_bos_token=switch)
     tokenizer = loading.load(folder).tokenizer
     (encoded,) = tokens.encode(tokenizer, [ASKED[0][0]], add_special_tokens=True)
     assert (encoded.ids[0] == tokenizer.bos_token_id) == switch

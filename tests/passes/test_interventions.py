@@ -88,18 +88,6 @@ def test_each_condition_cuts_what_its_name_says():
     assert {*own, "crossed-knockout", "crossed-rest"} <= {*cuts}
 
 
-@given(QUESTIONS, st.text(max_size=5))
-def test_the_rest_is_every_other_question_token(case, key):
-    question, eq = case
-    registry = interventions.REGISTRY
-    rest, exact, whole = (
-        interventions.cut(registry[name], question, sorted(eq), key=key)
-        for name in ("rest", "knockout", "question")
-    )
-    assert sorted(rest + exact) == list(whole) == list(question)
-    assert rest == tuple(sorted(rest)) and not {*rest} & {*exact}
-
-
 @pytest.mark.parametrize("name", interventions.TOKENS)
 def test_tokens_that_a_key_decides_are_drawn(name):
     choose = interventions.TOKENS[name]

@@ -79,40 +79,6 @@ def crossed(rows: Any, folds_of: Any = None) -> Any:
     return partners.crossing(pd.DataFrame(rows), folds_of)
 
 
-def test_right_answers_cross_with_right_ones_and_wrong_with_wrong() -> None:
-    rows = [
-        row("right", "Ada", "trade", "smith", ["smith"]),
-        row("also-right", "Bob", "trade", "monk", ["monk"]),
-        row("wrong", "Cyd", "trade", "cook", ["joiner"]),
-        row("also-wrong", "Dan", "trade", "baker", ["sexton"]),
-        row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
-    ]
-    found = crossed(rows)
-    assert found.partners == {
-        "right": "also-right",
-        "also-right": "right",
-        "wrong": "also-wrong",
-        "also-wrong": "wrong",
-    }
-    assert found.left_out == {"elsewhere": partners.NO_PARTNER}
-
-
-def test_a_wrong_answer_that_is_right_for_the_other_question_does_not_cross() -> None:
-    rows = [
-        row("a", "Ada", "trade", "cook", ["smith"]),
-        row("b", "Bob", "trade", "baker", ["cook"]),
-    ]
-    assert crossed(rows).partners == {}
-
-
-def test_two_equal_answers_exchange_nothing() -> None:
-    rows = [
-        row("a", "Ada", "trade", "the cook", ["smith"]),
-        row("b", "Bob", "trade", "Cook", ["monk"]),
-    ]
-    assert crossed(rows).partners == {}
-
-
 def test_why_a_sample_has_no_partner_is_said() -> None:
     rows = [
         row("repeats", "Ada Smith", "trade", "Smith", ["Smith"]),
@@ -175,24 +141,22 @@ def test_without_relations_the_wording_tells_who_may_cross() -> None:
     assert len(found.partners) == 4 and found.left_out == {"odd": partners.NO_PARTNER}
 
 
-def test_partners_are_the_nearest_in_popularity_where_it_is_known() -> None:
-    popular = {"a": 10.0, "b": 1e6, "c": 12.0, "d": 9e5}
-    rows = [
-        row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"], popularity=size)
-        for name, size in popular.items()
-    ]
-    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
-
-
-def test_elsewhere_partners_are_the_nearest_in_log_probability_then_in_kind_and_frequency() -> None:
-    sure = {"a": -0.1, "b": -5.0, "c": -0.2, "d": -4.0}
-    rows = [
-        row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"], ea_logprob=size)
-        for name, size in sure.items()
-    ]
-    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
-    kinds = {"a": "1912", "b": "Rome", "c": "1804", "d": "Oslo"}
-    rows = [row(name, f"s{name}", "trade", text, [text]) for name, text in kinds.items()]
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("popularity", (10.0, 1e6, 12.0, 9e5)),
+        ("ea_logprob", (-0.1, -5.0, -0.2, -4.0)),
+        ("answer", ("1912", "Rome", "1804", "Oslo")),
+    ],
+)
+def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_frequency(
+    column: str, values: Any
+) -> None:
+    rows = []
+    for name, value in zip("abcd", values, strict=True):
+        answer = value if column == "answer" else f"w{name}"
+        more = {} if column == "answer" else {column: value}
+        rows.append(row(name, f"s{name}", "trade", answer, [answer], **more))
     assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
 
 

@@ -8,6 +8,7 @@ import torch
 from conftest import ALL_FAMILIES, CORPUS, LAYERS
 from instrument import TOKENIZER, answers_table
 
+from anchorscope.config.readouts import POSITIONS
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
@@ -74,8 +75,12 @@ def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any, implementatio
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
-def test_a_run_leaves_no_hook_and_no_graph(loaded: Loaded) -> None:
-    _, found = passed(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
+def test_a_run_leaves_no_graph_and_no_hook_even_after_an_error(loaded: Loaded) -> None:
+    plan, found = passed(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
+    assert found.embeddings is None and not any(s.requires_grad for s in found.states.values())
+    broken = replace(plan.samples[0], positions=dict.fromkeys(POSITIONS, 10**6))
+    with pytest.raises(IndexError):
+        plan = replace(plan, samples=(broken, *plan.samples[1:]))
+        runner.run(loaded, plan, plan.batches[0], read=READ)
     modules = list(loaded.model.modules())
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in modules)
-    assert found.embeddings is None and not any(s.requires_grad for s in found.states.values())

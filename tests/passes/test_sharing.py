@@ -1,13 +1,14 @@
-"""Shared computation: what is passed once gives what every row passed in full gives."""
+"""Shared computation, and a model in parts, give what every row passed in full gives."""
 
-import dataclasses
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
 import torch
-from conftest import ALL_FAMILIES, CORPUS, config, final_norm
+from accelerate import dispatch_model
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, config, final_norm
 from hypothesis import given, strategies as st
 from instrument import (
     CONDITIONS,
@@ -21,8 +22,10 @@ from instrument import (
     planned,
     unshared,
 )
+from test_answers import _run
 
 from anchorscope.models import cache, families, generation, loading
+from anchorscope.models.families import Loaded
 from anchorscope.passes import batches
 from anchorscope.styles import CHAT
 
@@ -94,7 +97,7 @@ def test_the_lm_head_reads_copied_single_states(load):
 def test_noop_takes_the_ordinary_path_to_its_end(load):
     loaded, ends, shapes = load("mistral", "metaspace"), [], []
     plan = planned(behind_heads(loaded.tokenizer))
-    only = dataclasses.replace(plan, batches=tuple(b for b in plan.batches if not b.masked))
+    only = replace(plan, batches=tuple(b for b in plan.batches if not b.masked))
     handles = [
         final_norm(loaded).register_forward_hook(lambda *_: ends.append(1)),
         loaded.model.base_model.register_forward_pre_hook(
@@ -225,23 +228,6 @@ def test_bfloat16_states_are_float32s_but_for_rounding_and_for_tokens_at_another
     assert_rounded(measured(found, plan), measured(exact, plan), family)
 
 
-@pytest.mark.parametrize("family", EXPERTS)
-def test_rounding_sends_tokens_of_a_mixture_to_other_experts(checkpoint, family):
-    """So its bfloat16 states are held against a share, not against a distance each."""
-    chosen = []
-    for dtype in ("float32", "bfloat16"):
-        loaded = loading.load(checkpoint(family, TOKENIZER[family]), dtype=dtype)
-        picks = loaded.model.config.num_experts_per_tok
-        for ids in behind_heads(loaded.tokenizer)["input_ids"]:
-            with torch.inference_mode():
-                routed = loaded.model(torch.tensor([ids]), output_router_logits=True).router_logits
-            chosen.append(torch.stack(routed).topk(picks).indices.sort().values)
-    half = len(chosen) // 2
-    pairs = zip(chosen[:half], chosen[half:], strict=True)
-    moved = [float((one != other).any(dim=-1).float().mean()) for one, other in pairs]
-    assert 0 < max(moved) < 0.1
-
-
 ORIGINAL = 64
 
 
@@ -274,3 +260,36 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
 
     assert differs(table[[not far for far in beyond]]) < 1e-5
     assert differs(table) > 1e-3
+
+
+PARTS = {
+    "llama": ("model", "embed_tokens", "norm", "lm_head"),
+    "gpt_neox": ("gpt_neox", "embed_in", "final_layer_norm", "lm_head"),
+}
+
+
+@pytest.fixture(params=PARTS)
+def both(request: pytest.FixtureRequest, checkpoint: Any, tmp_path: Any) -> tuple[Loaded, Loaded]:
+    """The model whole, and with every other block brought to memory for its turn only."""
+    folder = checkpoint(request.param, TOKENIZER[request.param])
+    whole, parted = loading.load(folder), loading.load(folder)
+    base, embedding, norm, head = PARTS[request.param]
+    places = {f"{base}.layers.{n}": ("cpu", "disk")[n % 2] for n in range(LAYERS)}
+    places |= {f"{base}.{part}": "cpu" for part in (embedding, norm, "rotary_emb")}
+    model = dispatch_model(parted.model, {**places, head: "cpu"}, offload_dir=tmp_path)
+    return whole, loading.wrapped(model, parted.tokenizer)
+
+
+def test_a_model_in_parts_measures_and_answers_as_the_whole_one(both: Any) -> None:
+    whole, parted = both
+    waiting = [
+        all(weight.device.type == "meta" for weight in layer.parameters())
+        for layer in families.layers(parted)
+    ]
+    assert waiting == [False, True] * (LAYERS // 2)
+    assert parted.device == torch.device("cpu")
+    plan = planned(answers_table(whole.tokenizer))
+    assert_alike(measured(parted, plan), measured(whole, plan))
+    (expected, counts), (found, others) = (_run(loaded) for loaded in both)
+    assert found["input_ids"].tolist() == expected["input_ids"].tolist()
+    assert counts == others

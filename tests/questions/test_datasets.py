@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from datasets import Dataset
 
 from anchorscope.questions import datasets, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -35,18 +36,6 @@ def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
     assert other.few_shot["answers"].tolist() == [["one"]]
 
 
-class Rows(list):
-    """Rows as the library holds them."""
-
-    column_names = ("id", "question", "answer")
-
-    def select_columns(self, _: list[str]) -> "Rows":
-        return self
-
-    def to_list(self) -> list:
-        return list(self)
-
-
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
     """A hub whose tag `v1` is `COMMIT`; holds what was asked of it."""
@@ -58,9 +47,10 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
             raise ConnectionError
         return SimpleNamespace(sha=COMMIT)
 
-    def hub_split(hub_id: str, config: str | None, split: str | None, revision: str) -> Rows:
+    def hub_split(hub_id: str, config: str | None, split: str | None, revision: str) -> Dataset:
         asked["read"].append(revision)
-        return Rows({"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5))
+        rows = [{"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5)]
+        return Dataset.from_list(rows)
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
     monkeypatch.setattr("anchorscope.questions.hub.PAUSE", 0.0)

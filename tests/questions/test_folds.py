@@ -92,12 +92,6 @@ def test_another_salt_is_taken_until_every_fold_holds_both_classes() -> None:
     assert len(set(fold[:3])) > 1 and set(fold) == set(range(5))
 
 
-def test_the_same_seed_gives_the_same_folds_and_another_seed_others() -> None:
-    z = np.arange(60) % 2
-    first, again, other = (folds.assign(np.arange(60), z, 5, seed)[0] for seed in (1, 1, 2))
-    assert (first == again).all() and (first != other).any()
-
-
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [

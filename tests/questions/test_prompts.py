@@ -67,10 +67,6 @@ def test_few_shot_prompts_show_the_same_examples_to_every_question() -> None:
     assert_spans_decode(frame)
 
 
-def shown(head: str) -> list[str]:
-    return head.split("\n\n")[:-1]
-
-
 def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
     pool = examples()
     pool.at[0, "answers"] = ["a very long answer of many words"]

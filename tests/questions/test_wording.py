@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from anchors.test_real_answers import rows
+from anchors.test_real_answers import present
 
 from anchorscope.questions import wording
 
@@ -53,7 +53,7 @@ def test_only_the_question_is_read() -> None:
 
 
 def table_of(name: str) -> tuple[pd.DataFrame, list[dict]]:
-    found = rows(name) or pytest.skip(f"../shared/data/{name} is absent")
+    found = present(name)
     return proxies(*(row["question"] for row in found)), found
 
 

@@ -34,15 +34,6 @@ def test_batches_of_an_earlier_process_change_neither_rate_nor_time_left(tmp_pat
     assert state["rate"] is None and rate <= 500  # 20 ms for 10 rows
 
 
-def test_the_rate_is_the_mean_of_quick_and_slow_steps() -> None:
-    with Progress(total=40, mininterval=0, delay=0) as progress:
-        for step in range(20):
-            time.sleep(0.2 if step % 10 == 0 else 0.002)
-            progress.update(1)
-        state = progress.format_dict
-    assert state["rate"] is None and state["n"] / state["elapsed"] < 20 / 0.4
-
-
 def test_a_call_shows_its_log_unless_the_caller_has_set_one_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
