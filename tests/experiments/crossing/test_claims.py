@@ -198,12 +198,6 @@ def test_each_part_is_what_leaving_the_pair_out_changes() -> None:
     assert parts == pytest.approx(change.T * 59 / 60, rel=0.05, abs=1e-4)
 
 
-def test_the_error_is_as_large_as_the_spread_over_samples() -> None:
-    found = np.stack([columns(300, 0.5, seed) for seed in range(300)])
-    error = np.sqrt((adjustment.parts(found) ** 2).sum(-1).mean())
-    assert error == pytest.approx(adjustment.at_equal(found).std(), rel=0.15)
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 100), st.floats(0.01, 100))
 def test_units_do_not_matter(logits: float, others: float) -> None:
@@ -231,19 +225,14 @@ def read(n: int, home: float, overlap: float) -> tuple[np.ndarray, np.ndarray]:
     return overlap * features[..., 0][:, None] + home * HOME[:, None] + noise, features
 
 
-def test_who_reads_overlap_is_imitated() -> None:
-    scores, features = read(400, home=0.0, overlap=1.0)
-    fold = np.arange(400) % 5
-    found = imitator.pair_terms(scores, features, np.zeros(400), fold)
-    assert found.shape == (2, 400)
-    assert np.abs((term(PAIR, scores) - found).mean(-1)).max() < 0.03
-    assert term(PAIR, scores).mean() > 0.4
-
-
-def test_overlap_that_is_not_read_explains_nothing() -> None:
-    scores, features = read(400, home=1.0, overlap=0.0)
+@pytest.mark.parametrize(("home", "overlap", "left"), [(0.0, 1.0, 0.0), (1.0, 0.0, 0.5)])
+def test_overlap_is_imitated_where_it_is_read_and_nothing_else_is(
+    home: float, overlap: float, left: float
+) -> None:
+    scores, features = read(400, home, overlap)
     found = imitator.pair_terms(scores, features, np.zeros(400), np.arange(400) % 5)
-    assert (term(PAIR, scores) - found).mean() == pytest.approx(0.5, abs=0.05)
+    assert found.shape == (2, 400) and term(PAIR, scores).mean() > 0.4
+    assert (term(PAIR, scores) - found).mean(-1) == pytest.approx([left, left], abs=0.05)
 
 
 def test_kinds_of_answers_that_differ_in_both_tell_the_imitator_nothing() -> None:
@@ -379,20 +368,6 @@ def test_what_is_not_measured_says_so() -> None:
     unknown = claims.truth(wrong, replace(gold, log_p=np.full((4, 60), np.nan)))
     assert unknown.verdict == claims.NOT_MEASURED
     assert unknown.reason == "log-probabilities are not known"
-
-
-def test_of_answers_that_the_model_did_not_give_only_the_pair_term_of_right_ones_is_judged() -> (
-    None
-):
-    wrong, gold = wrong_and_gold(300, home=0.7)
-    for found in (
-        claims.own_answer(gold, own_words=False),
-        claims.truth(wrong, gold, own_words=False),
-        claims.truth(wrong, None, own_words=False),
-    ):
-        assert found.verdict == claims.NOT_MEASURED and np.isnan(found.p) and found.n == 0
-        assert found.reason == "the answers are not the model's own"
-    assert claims.truth(wrong, gold).verdict == claims.own_answer(gold).verdict == claims.YES
 
 
 def test_own_wrong_answers_that_score_lower_behind_their_own_question_are_called_reversed() -> None:
