@@ -12,7 +12,6 @@ from instrument import answers_table, planned
 from scored import score
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import swapped
 from anchorscope.experiments.knockout import contrasts, controls, curve
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_request import request_of
@@ -150,15 +149,6 @@ def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
     assert {pairing[name] for name in paired} == {REGISTRY["random"]}
     assert {name for name in REGISTRY if scores.has_offset(name, 0)} == {"knockout"}
     assert not scores.has_offset("knockout", 1)
-
-
-def test_the_arms_of_crossing_are_the_conditions_measured_behind_both_questions() -> None:
-    arms = {name: [one.name for one in both] for name, both in interventions.arms().items()}
-    needed = ("clean", "knockout", "rest", "gold")
-    crossed = {name: "crossed" if name == "clean" else f"crossed-{name}" for name in needed}
-    assert {name: [name, other] for name, other in crossed.items()}.items() <= arms.items()
-    assert {"knockout", "rest"} <= {*interventions.blocked_arms()} <= {*arms} - {"clean", "gold"}
-    assert (swapped.OWN, swapped.GOLD) == ("clean", "gold")
 
 
 @pytest.mark.parametrize("name", ["knockout", "rest", "gold"])

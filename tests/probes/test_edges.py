@@ -19,12 +19,6 @@ def test_a_share_at_its_edge_has_wilsons_interval(n: int, level: float) -> None:
         assert (low, high) == pytest.approx((expected.low, expected.high))
 
 
-def test_six_pairs_that_all_score_alike_leave_nearly_everything_open() -> None:
-    nought = np.zeros(2)
-    low, high = bands.with_edges(nought, nought, np.array([6, 60]), 0.9, (-100.0, 100.0))
-    assert (-low == high).all() and high[0] == pytest.approx(31.1, abs=0.1) and high[1] < 5
-
-
 def test_clusters_of_unequal_size_count_as_fewer() -> None:
     sizes = np.array([[1, 1, 1, 1], [3, 3, 3, 3], [9, 1, 1, 1], [4, 0, 0, 0], [0, 0, 0, 0]])
     counted = bands.effective_clusters(sizes)

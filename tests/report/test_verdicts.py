@@ -150,7 +150,8 @@ def test_a_claim_has_one_verdict_in_all_texts(verdict: str, tmp_path: Path) -> N
     told = judged(TABLES[".claims"], verdict, *ON_PAIRS)
     found = texts(TABLES | {".claims": told}, tmp_path)
     for claim in ON_PAIRS:
-        made = f"- `{claim}`: {SAYS[claim]}"
+        end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
+        made = f"- `{claim}`: {SAYS[claim]}{end}.\n"
         assert (made in found["methods"]) == (verdict == "yes")
         shown, _, lost = found["figure"].partition("Not shown: ")
         assert (f"{CLAIMED[claim]} in 5 of 5" in shown) == (verdict == "yes")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.storage.errors import AnchorscopeError
+from validation.simulations import interval_coverage
 
 N = 240
 IDS = np.array([f"i{i:04}" for i in range(N)])
@@ -519,6 +521,15 @@ def test_the_signal_of_a_figures_cells_is_what_its_claims_say() -> None:
     assert told["cell_signal"].tolist() == [False, True, False, False, True]
     others = ["model", "dataset", "site", "position"]
     pd.testing.assert_frame_equal(told[others], curve[others])
+
+
+def test_all_that_a_probe_of_nothing_reads_is_noise() -> None:
+    probe = {"grid": [0.01], "refits": 12, "inner_folds": 3}
+    world = partial(interval_coverage.pairs, 200, probe=probe, shuffle=True)
+    found = interval_coverage.simulate(world, 8)
+    shares = found.groupby("seed").first().filter(like="share_").mean()
+    assert shares["share_noise"] > 0.6
+    assert (shares.drop("share_noise") < 0.2).all()
 
 
 def test_an_arm_added_as_a_record_has_its_estimates_its_words_and_its_line(

@@ -42,6 +42,8 @@ def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:
     scores, answers = cell(knockout=4.0, random=1.0)
     scores.loc[(scores["condition"] == "random") & (scores["id"] == "i003"), "s"] *= -1
     found = made(scores, answers)
+    assert found.index.tolist() == ["share", "delta_p"]
+    assert set(found["contrast"]) == {PUBLISHED} == {"knockout-random"}
     wide = scores.pivot(index="id", columns="condition", values="s")
 
     def points(name: str) -> np.ndarray:
@@ -58,12 +60,6 @@ def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:
     assert row["estimate"] == pytest.approx(100 / 3 - 100 / 120)
     assert row["ci_low"] < row["estimate"] < row["ci_high"]
     assert row["ci_low"] > 0
-
-
-def test_the_published_contrast_alone_is_made() -> None:
-    found = made(*cell(knockout=4.0))
-    assert set(found["contrast"]) == {PUBLISHED} == {"knockout-random"}
-    assert found.index.tolist() == ["share", "delta_p"]
 
 
 def test_only_samples_with_complete_controls_count() -> None:
