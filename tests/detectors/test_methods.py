@@ -114,9 +114,8 @@ def test_words_of_the_test_fold_have_no_weight(small: Planted, train: Training) 
     assert all(word.lower() in learned for word in words)
 
 
-def test_an_unseen_text_is_scored() -> None:
-    one = planted(n=240).cell
-    scorer = METHODS["text"].fit(one.training(0))
+def test_an_unseen_text_is_scored(train: Training) -> None:
+    scorer = METHODS["text"].fit(train)
     answers = pd.DataFrame({"id": ["new"], "question": ["Ωmega?"], "response": [""]})
     assert np.isfinite(scorer.score(Samples(text_columns(answers), READOUT))).all()
 

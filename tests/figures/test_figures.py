@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ from anchorscope.storage.errors import AnchorscopeError
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
 LLAMA = [("llama-3.2-1b", "Llama-3.2-1B"), ("llama-3.2-3b", "Llama-3.2-3B")]
 LEGEND = [f"{a}-Anchored ({label})" for _, label in DATASETS for a in "QA"]
+LAYERS = (10, 12)
+"""Layers of the two models."""
+LAST = (9, 11)
 CYCLE = "#1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #8c564b #e377c2 #7f7f7f".split()
 
 
@@ -43,19 +47,23 @@ NO_CLAIMS = claims_of(LLAMA[:1], DATASETS[:1], 4).head(0)
 
 
 def table_of() -> pd.DataFrame:
-    """Two models of 16 and 28 layers on four datasets."""
-    return pd.concat([curve_of(LLAMA[:1], DATASETS, 16), curve_of(LLAMA[1:], DATASETS, 28)])
+    """Two models of different depths on four datasets."""
+    return _both(curve_of)
 
 
 def crossed() -> pd.DataFrame:
     """The same cells, answers swapped."""
-    return pd.concat([crossing_of(LLAMA[:1], DATASETS, 16), crossing_of(LLAMA[1:], DATASETS, 28)])
+    return _both(crossing_of)
 
 
 def claims() -> pd.DataFrame:
     """The claims of the same cells, all made."""
-    made = [claims_of(LLAMA[:1], DATASETS, 16), claims_of(LLAMA[1:], DATASETS, 28)]
-    return pd.concat(made, ignore_index=True)
+    return _both(claims_of)
+
+
+def _both(made: Callable[..., pd.DataFrame]) -> pd.DataFrame:
+    cells = zip(LLAMA, LAYERS, strict=True)
+    return pd.concat([made([m], DATASETS, n) for m, n in cells], ignore_index=True)
 
 
 def draw(
@@ -110,7 +118,7 @@ def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() ->
 def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
     spec = draw(table_of(), crossed())
     assert [panel["title"]["text"] for panel, *_ in columns(spec)] == [m[1] for m in LLAMA]
-    for (panel, *below), last in zip(columns(spec), (15, 27), strict=True):
+    for (panel, *below), last in zip(columns(spec), LAST, strict=True):
         for view in (panel, *below):
             assert line_of(view)["x"]["scale"]["domain"] == [0, last]
         y = line_of(panel)["y"]
@@ -252,7 +260,7 @@ PATHWAY = {
 def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_count() -> None:
     spec = draw(table_of(), crossed())
     terms = {f"right answers, {cut}": f"through_right{end}" for cut, end in PATHWAY.items()}
-    for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
+    for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
         assert set(rows["quantity"]) == set(terms)
@@ -302,7 +310,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
     spec = draw(table_of(), crossing, judged(claims(), "no", "truth", dataset="nq"))
     heading = " ".join(columns(spec)[0][2]["title"]["text"])
     assert heading.startswith("Right answers above own wrong ones (solid: gold answers; ")
-    for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, (15, 27), strict=True):
+    for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossing[crossing["model"] == model]
         _same(rows, own, {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"})
@@ -466,7 +474,7 @@ def test_a_headline_layer_has_the_colour_of_its_dataset_and_a_shared_one_is_grey
     panel = columns(spec)[0][0]
     (lines,) = [view for view in views(panel, "rule") if view.get("name", "").endswith("upright")]
     drawn = spec["datasets"][lines["data"]["name"]]
-    assert {one["layer"]: one["series"] for one in drawn} == {3: "Q-Anchored (NQ)", 13: None}
+    assert {one["layer"]: one["series"] for one in drawn} == {3: "Q-Anchored (NQ)", 7: None}
     assert lines["encoding"]["color"]["condition"]["test"] == "isValid(datum.series)"
 
 

@@ -25,7 +25,6 @@ OTHER_WORLD = {
 }
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
-    "nothing": ({}, {}),
     "width of a figure": ({"chart": {"width": 300}}, REDRAWN),
     "label of a model": (
         {"models": {"tiny-llama": {"label": "Another name"}}},

@@ -142,8 +142,7 @@ def test_sums_of_question_and_answer_read_no_pair_however_strong() -> None:
     assert verdicts["signal"] == "no" and verdicts["through_eq"] in ("no", "not measured")
 
 
-@pytest.mark.parametrize("kept", [1.0, 0.5])
-@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize(("kept", "noise"), [(1.0, 0.0), (0.5, 0.3)])
 def test_sums_that_tell_of_the_label_have_a_signal_and_no_other_claim(
     kept: float, noise: float
 ) -> None:
