@@ -1,6 +1,8 @@
 """What is claimed of swapped pairs, and the statistics that it rests on."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -293,47 +295,48 @@ def test_golds_above_own_wrong_answers_are_truth() -> None:
         assert one.value == pytest.approx(0.35, abs=0.1)
 
 
-def test_a_score_that_is_lost_behind_strange_questions_is_no_truth() -> None:
+def lost_behind_strange_questions() -> tuple[Answers, Answers]:
     wrong, gold = wrong_and_gold(500)
-    higher = replace(gold, scores=gold.scores + 1)
-    found = claims.truth(losing(wrong, 0.5), losing(higher, 0.5))
-    assert found.verdict == claims.NO and found.p == found.steps["gold_wrong_equal"].p
-    assert found.reason == "other differences of gold and own answers may explain it"
-    assert found.estimate.low > 0.1
+    return losing(wrong, 0.5), losing(replace(gold, scores=gold.scores + 1), 0.5)
 
 
-def test_a_curve_of_the_log_probability_is_no_truth() -> None:
+def a_curve_of_the_log_probability() -> tuple[Answers, Answers]:
     wrong, gold = wrong_and_gold(500)
     likely = replace(gold, log_p=gold.log_p + 2 * HOME)
-
-    def curved(own: Answers) -> Answers:
-        return replace(own, scores=own.scores - 0.05 * (own.log_p + 3) ** 2)
-
-    found = claims.truth(curved(wrong), curved(likely))
-    assert found.verdict == claims.NO and found.estimate.low > 0.1
-    assert abs(found.steps["gold_wrong_equal"].value) < 0.1
+    wrong, gold = (replace(x, scores=x.scores - 0.05 * (x.log_p + 3) ** 2) for x in (wrong, likely))
+    return wrong, gold
 
 
-def test_golds_below_own_wrong_answers_are_no_truth_even_where_adjustment_says_so() -> None:
+def golds_below_own_wrong_answers() -> tuple[Answers, Answers]:
     wrong, gold = wrong_and_gold(300, home=0.7)
     sure = np.random.default_rng(0).uniform(0, 2, size=300) * HOME
-    own = replace(wrong, scores=wrong.scores + 0.8 * sure, log_p=wrong.log_p + 2 * sure)
-    found = claims.truth(own, gold)
-    assert found.steps["gold_wrong_equal"].low > 0
-    assert found.verdict == claims.NO and found.p == found.steps["gold_wrong"].p
-    assert found.reason == "right answers do not score significantly above own wrong ones"
+    return replace(wrong, scores=wrong.scores + 0.8 * sure, log_p=wrong.log_p + 2 * sure), gold
 
 
-@pytest.mark.parametrize("own", [0.0, -0.5])
-def test_likelihood_with_a_slope_of_its_own_is_no_truth_whatever_own_answers_do(own: float) -> None:
+def likelihood_with_a_slope_of_its_own(own: float) -> tuple[Answers, Answers]:
     wrong, gold = wrong_and_gold(500)
     log_p = gold.log_p + 2 * HOME
     likely = replace(gold, log_p=log_p, scores=gold.scores + 0.5 * log_p)
-    found = claims.truth(replace(wrong, scores=wrong.scores + own * HOME), likely)
-    assert found.steps["gold_wrong_equal"].low > 0, "which assumes one slope for both"
-    assert abs(found.steps["gold_unexplained"].value) < 0.1
-    assert found.verdict == claims.NO
-    assert found.reason == "the log-probability may explain it"
+    return replace(wrong, scores=wrong.scores + own * HOME), likely
+
+
+@pytest.mark.parametrize(
+    ("world", "deceived", "fails"),
+    [
+        (lost_behind_strange_questions, "gold_wrong", "gold_wrong_equal"),
+        (a_curve_of_the_log_probability, "gold_wrong", "gold_wrong_equal"),
+        (golds_below_own_wrong_answers, "gold_wrong_equal", "gold_wrong"),
+        (partial(likelihood_with_a_slope_of_its_own, 0.0), "gold_wrong_equal", "gold_unexplained"),
+        (partial(likelihood_with_a_slope_of_its_own, -0.5), "gold_wrong_equal", "gold_unexplained"),
+    ],
+)
+def test_what_looks_like_truth_to_one_condition_fails_another(
+    world: Callable[[], tuple[Answers, Answers]], deceived: str, fails: str
+) -> None:
+    found = claims.truth(*world())
+    assert found.steps[deceived].low > 0
+    assert found.verdict == claims.NO and found.p == found.steps[fails].p
+    assert found.reason == claims.EXPLAINED[fails]
 
 
 def test_refits_that_disagree_take_a_claim_back() -> None:

@@ -38,7 +38,7 @@ def differing_in_the_subject(tokenizer: Any) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(golds=golds, label=0)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3_text", "gpt_neox", "gpt2"])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_where_questions_differ_in_e_q_alone_nothing_of_the_pair_passes_beside_it(
     family: str, load: Callable[..., Any]
 ) -> None:

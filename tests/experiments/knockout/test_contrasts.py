@@ -73,13 +73,6 @@ def test_only_samples_with_complete_controls_count() -> None:
     pd.testing.assert_frame_equal(found[columns], alone[columns])
 
 
-def test_samples_without_a_partner_count_too() -> None:
-    scores, answers = cell(knockout=4.0)
-    swapped = scores["condition"].str.startswith("crossed")
-    found = made(scores[~swapped], answers.drop(columns="crossed_partner"))
-    pd.testing.assert_frame_equal(found, made(scores, answers))
-
-
 def test_draws_of_a_control_are_averaged_within_a_sample() -> None:
     scores, answers = cell(knockout=4.0, random=4.0)
     still = scores[scores["condition"] == "clean"].assign(condition="random", draw=1)
