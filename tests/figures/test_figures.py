@@ -26,8 +26,8 @@ from figure_tables import (
     views,
 )
 
-from anchorscope.figures import figure_pathway
-from anchorscope.figures.figure_axis import axis_of
+from anchorscope.figures import figure_axis, figure_pathway
+from anchorscope.figures.figure_axis import axis_of, layers_of, x_channel
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
 from anchorscope.figures.figure_style import style_of
@@ -144,9 +144,9 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
     ],
 )
 def test_layer_ticks_follow_depth(layers: int, ticks: list[int]) -> None:
-    models = [("m", "M")]
-    ((panel, *_),) = columns(draw(curve_of(models, DATASETS[:1], layers), panels=models))
-    assert line_of(panel)["x"]["axis"]["values"] == ticks
+    axis = x_channel(layers_of(figure_axis.LAYERS, layers)).to_dict()
+    assert axis["axis"]["values"] == ticks
+    assert axis["scale"]["domain"] == [0, max(layers - 1, 1)]
 
 
 def test_lines_and_bands_are_the_tables_knockout_rows() -> None:

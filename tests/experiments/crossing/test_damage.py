@@ -232,34 +232,29 @@ def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out()
     same(found.estimate, expected.estimate)
 
 
-@pytest.mark.parametrize("n", [10, 60])
-def test_where_questions_differ_in_nothing_else_the_claim_could_not_fail(n: int) -> None:
-    clean, blocked, fold = world(n, passes=1.0)
-    bound = np.arange(n) >= 4
-    found = through(clean, blocked, fold, bound)
-    assert (found.verdict, found.n) == (claims.BY_DESIGN, 4)
-    assert found.reason == "the questions differ in nothing else"
+BOUND, GONE = claims.NOTHING_ELSE, "with tokens blocked the score no longer reads the answer"
+
+
+@pytest.mark.parametrize(
+    ("n", "bound", "kept", "verdict", "reason"),
+    [
+        *((n, 0, 0.7, claims.TOO_FEW, f"{n} of 10 pairs") for n in (0, 1, 9)),
+        (9, 9, 0.7, claims.TOO_FEW, "0 of 10 pairs"),
+        *((n, n - 4, 0.7, claims.BY_DESIGN, BOUND) for n in (10, 60)),
+        *((150, 0, kept, claims.NOT_MEASURED, GONE) for kept in (0.0, 0.05, -0.5)),
+    ],
+)
+def test_what_cannot_be_judged_says_why_and_has_no_estimate(
+    n: int, bound: int, kept: float, verdict: str, reason: str
+) -> None:
+    scores = world(n, kept=kept, passes=1.0)
+    found = through(*scores, np.arange(n) >= n - bound)
+    assert (found.verdict, found.reason, found.n) == (verdict, reason, n - bound)
     assert np.isnan([found.p, found.estimate.value]).all()
-    few = through(clean[:, :9], blocked[:, :9], fold[:9], np.ones(9, dtype=bool))
-    assert (few.verdict, few.reason) == (claims.TOO_FEW, "0 of 10 pairs")
-
-
-@pytest.mark.parametrize("n", [0, 1, 9])
-def test_too_few_pairs_are_counted_with_tokens_blocked(n: int) -> None:
-    found = through(*world(n, passes=1.0))
-    assert (found.verdict, found.reason, found.n) == (claims.TOO_FEW, f"{n} of 10 pairs", n)
-    assert np.isnan([found.p, found.estimate.value]).all()
-
-
-@pytest.mark.parametrize("kept", [0.0, 0.05, -0.5])
-def test_of_a_score_that_no_longer_reads_the_answer_nothing_is_told(kept: float) -> None:
-    found = through(*world(kept=kept, passes=1.0))
-    assert (found.verdict, found.n) == (claims.NOT_MEASURED, 150)
-    assert found.reason == "with tokens blocked the score no longer reads the answer"
-    assert np.isnan([found.p, found.estimate.value]).all()
-    gone = damaged(*world(kept=kept, passes=1.0))
-    assert np.isnan(gone.taken(alone(150), 0.95).value)
-    assert np.isnan(gone.corrected(alone(150), 0.95).value)
+    if reason == GONE:
+        gone = damaged(*scores)
+        values = [one(alone(n), 0.95).value for one in (gone.taken, gone.corrected)]
+        assert np.isnan(values).all()
 
 
 @settings(max_examples=150, deadline=None)
