@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import table as crossing
@@ -36,12 +37,7 @@ def answers() -> pd.DataFrame:
 
 
 def table() -> pd.DataFrame:
-    parts = [
-        pd.DataFrame({"id": IDS, "layer": layer, "condition": name, "draw": draw, "s": s[layer]})
-        for (name, draw), s in scores().items()
-        for layer in range(LAYERS)
-    ]
-    return pd.concat(parts).assign(readout="mlp/final")
+    return scores_of(scores(), IDS)
 
 
 def refitted(shift: float = 2.0) -> Draws:

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import yaml
 from browser import driven, needs_browser
-from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
-from verdicts import mixed, said_of
+from figure_tables import judged
+from verdicts import TABLES, mixed, said_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
@@ -35,10 +35,6 @@ HOSTILE = (
     "<!-- \u2028line\u2029paragraph",
     "$title ${style} {{ 7 * 7 }} {% raw %} %s",
 )
-TABLES = {
-    ".csv": curve_of, ".contrasts.csv": contrasts_of,
-    ".controls.csv": controls_of, ".crossing.csv": crossing_of, ".claims.csv": claims_of,
-}  # fmt: skip
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 CELLS = [(model, dataset) for model in ("first", "second") for dataset in ("easy", "hard")]
 ENTRIES = """
@@ -80,9 +76,9 @@ def finished(root: Path, told: Change = lambda claims: claims) -> Config:
     for model, dataset in CELLS:
         _cell(root, model, dataset, signal=(model, dataset) != ("second", "hard"))
     for end in TABLES:
-        frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}") for m, d in CELLS]
+        frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}.csv") for m, d in CELLS]
         table = tables.join(CELLS, frames)
-        write_csv(told(table) if end == ".claims.csv" else table, root / "tables" / f"pair{end}")
+        write_csv(told(table) if end == ".claims" else table, root / "tables" / f"pair{end}.csv")
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
     (root / "figures").mkdir()
     svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 40" width="900"/>'
@@ -109,9 +105,9 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool) -> None:
     for end, made in TABLES.items():
         table = made([(model, "")], [(dataset, "")], LAYERS).drop(columns=["model", "dataset"])
         table[[c for c in ("signal", "cell_signal") if c in table and not signal]] = False
-        if end == ".claims.csv" and not signal:
+        if end == ".claims" and not signal:
             table = judged(table, "no", "signal")
-        write_csv(table, root / "delta_p" / model / f"{dataset}{end}")
+        write_csv(table, root / "delta_p" / model / f"{dataset}{end}.csv")
     _records(root, model, dataset)
 
 
