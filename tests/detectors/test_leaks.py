@@ -32,15 +32,10 @@ def corrupted(cell: DetectionCell, fold: int) -> DetectionCell:
     )
 
 
-def of_fold(cell: DetectionCell, method: Method, fold: int) -> np.ndarray:
-    scores = out_of_fold.scores(cell, [method])
-    return scores.loc[scores["fold"] == fold, "s"].to_numpy()
-
-
 def leaks(make: Callable[[DetectionCell], Method], cell: DetectionCell, fold: int = 0) -> bool:
     """Whether scores of a fold change with what a scorer of that fold must not know."""
-    other = corrupted(cell, fold)
-    before, after = (of_fold(one, make(one), fold) for one in (cell, other))
+    both = [out_of_fold.scores(one, [make(one)]) for one in (cell, corrupted(cell, fold))]
+    before, after = (scores.loc[scores["fold"] == fold, "s"].to_numpy() for scores in both)
     return not np.array_equal(before, after)
 
 

@@ -22,30 +22,15 @@ from anchorscope.workflow.config import load
 LAYERS = 4
 
 
-def config_of(root: Path, tiny_run: Workspace) -> RunConfig:
-    return RunConfig.model_validate(complete(tiny_run.catalogue() | {"results": str(root)}))
-
-
 @pytest.fixture(scope="module")
 def config(tiny_run: Workspace) -> RunConfig:
-    return config_of(tiny_run.results, tiny_run)
+    found = tiny_run.catalogue() | {"results": str(tiny_run.results)}
+    return RunConfig.model_validate(complete(found))
 
 
 @pytest.fixture(scope="module")
 def said(config: RunConfig) -> str:
     return methods.text(config, "tiny").replace("\u00a0", " ")
-
-
-def claims_of(config: RunConfig) -> dict[str, dict[str, Any]]:
-    """The figure's claims at its read-out."""
-    table = read_csv(Path(config.root) / "tables/tiny.claims.csv")
-    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
-    return {row["claim"]: row for row in table.to_dict("records")}
-
-
-def paragraph(text: str) -> str:
-    """What stands between the title and the table."""
-    return text.partition("\n\n")[2].partition("\n\n|")[0]
 
 
 def test_every_number_is_one_of_the_tables_records_and_settings(
@@ -58,7 +43,8 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
     right, wrong = (answers["counts"]["notes"][name] for name in ("n_right", "n_wrong"))
     assert f"{right} right and {wrong} wrong" in said and f"| {right}; {wrong} |" in said
     numbers = {str(head["n"]), str(right), str(wrong), str(head["layer"]), str(LAYERS - 1)}
-    for row in claims_of(config).values():
+    claims = read_csv(Path(config.root) / "tables/tiny.claims.csv")
+    for row in claims[claims["position"] == "final"].to_dict("records"):
         digits = 0 if row["claim"] == "through_eq" else 2
         numbers |= {f"{row[name]:.{digits}f}" for name in ("estimate", "ci_low", "ci_high")}
         numbers |= {f"{row['p']:.3f}", str(row["n"]), *re.findall(r"[\d.]+", str(row["reason"]))}
@@ -124,7 +110,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     longest: bool, tmp_path: Path
 ) -> None:
     text = eight_cells(tmp_path, longest)
-    words = paragraph(text)
+    words = text.partition("\n\n")[2].partition("\n\n|")[0]  # between the title and the table
     assert "questions of PopQA, TriviaQA, HotpotQA and NQ: 8,000 answers" in words
     assert ("were given, not the model's own" in words) == longest
     assert ("alike in wording" in words) == longest

@@ -11,8 +11,9 @@ from workflow import TINY, Workspace, merged
 
 from anchorscope.storage.files import HEADER, WHOLE, state_of
 
-PRODUCTS = tuple(f"results/{name}" for name in ("data/mine.parquet", "models/mine.json"))
-TAUGHT = "results/models/taught.json"
+TARGETS = tuple(
+    f"results/{name}" for name in ("data/mine.parquet", "models/mine.json", "models/taught.json")
+)
 DAY = 86_400 * 10**9
 
 
@@ -46,20 +47,19 @@ def test_older_files_and_a_moved_link_are_noticed_and_trained_on_and_files_put_b
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
         "models": {"mine": mine, "taught": taught},
     }
-    targets = (*PRODUCTS, TAUGHT)
-    clone.build(*targets, change=change)
+    clone.build(*TARGETS, change=change)
     prompt = merged(change, {"models": {"mine": {"prompt": "chat"}}})
-    assert clone.planned(*targets, change=prompt) == {}
+    assert clone.planned(*TARGETS, change=prompt) == {}
     latest.unlink()
     latest.symlink_to(versions[1])
     first = shutil.copy2(rows, tmp_path / "kept")
     write_rows(rows, "mount")
     older(rows, first.stat())
-    assert clone.planned(*targets, change=change) == {"dataset": 1, "train": 1, "model": 2}
+    assert clone.planned(*TARGETS, change=change) == {"dataset": 1, "train": 1, "model": 2}
     latest.unlink()
     latest.symlink_to(versions[0])
     shutil.copy2(first, rows)
-    assert clone.planned(*targets, change=change) == {}
+    assert clone.planned(*TARGETS, change=change) == {}
 
 
 @pytest.mark.parametrize("differs", ["nothing", "time", "size", "header"])
