@@ -128,6 +128,7 @@ def changed(**keys: Any) -> Any:
         (changed(weights=[1.0]), "1 weights of layer . do not fit a llama of 4 layers of width 32"),
         (changed(layer=4), "of layer 4 do not fit a llama of 4 layers"),
         (changed(bias="high"), "bias"),
+        (None, "detector.json"),
     ],
 )
 def test_a_folder_that_holds_no_detector_is_refused(
@@ -135,13 +136,11 @@ def test_a_folder_that_holds_no_detector_is_refused(
 ) -> None:
     detector.save(tmp_path)
     path = tmp_path / FILE
-    path.write_text(change(path.read_text()))
+    if change is None:
+        path.unlink()
+    else:
+        path.write_text(change(path.read_text()))
     with pytest.raises(AnchorscopeError, match=f"this is no detector: .*{said}"):
-        anchorscope.load(tmp_path)
-
-
-def test_a_folder_without_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AnchorscopeError, match="this is no detector: .*detector.json"):
         anchorscope.load(tmp_path)
 
 

@@ -45,14 +45,6 @@ def test_its_logit_is_the_mean_of_the_fold_probes_at_one_layer(small: Planted, p
     assert (detector.n, detector.n_wrong) == (480, 240)
 
 
-def test_it_scores_like_the_probes_out_of_fold(small: Planted) -> None:
-    fitted, x = fit(small), small.cell.clean.states[READOUT]
-    detector = export(fitted, READOUT, small.cell.answers, x, ORIGIN)
-    layer = detector.layer
-    own = fitting.out_of_fold(fitted, x, small.cell.design.fold)[layer]
-    assert np.corrcoef(detector.logits(x[layer : layer + 1][0]), own)[0, 1] > 0.95
-
-
 def test_references_are_answers_with_the_logits_that_they_get(small: Planted) -> None:
     fitted, x, answers = fit(small), small.cell.clean.states[READOUT], small.cell.answers
     detector = export(fitted, READOUT, answers, x, ORIGIN)

@@ -42,12 +42,6 @@ def test_a_sample_alone_scores_as_among_others(small: Planted, train: Training, 
     assert np.allclose(together, alone, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_fitting_twice_gives_the_same(small: Planted, train: Training, name: str) -> None:
-    first, second = (METHODS[name].fit(train).score(small.cell.clean) for _ in range(2))
-    assert np.array_equal(first, second)
-
-
 def test_methods_never_see_a_label(small: Planted) -> None:
     answers = small.answers.assign(golds=[["red"]] * len(small.answers), outcome="wrong", kind="x")
     assert tuple(text_columns(answers)) == TEXT_COLUMNS
@@ -120,9 +114,8 @@ def test_words_of_the_test_fold_have_no_weight(small: Planted, train: Training) 
     assert all(word.lower() in learned for word in words)
 
 
-def test_an_unseen_text_is_scored() -> None:
-    one = planted(n=240).cell
-    scorer = METHODS["text"].fit(one.training(0))
+def test_an_unseen_text_is_scored(train: Training) -> None:
+    scorer = METHODS["text"].fit(train)
     answers = pd.DataFrame({"id": ["new"], "question": ["Ωmega?"], "response": [""]})
     assert np.isfinite(scorer.score(Samples(text_columns(answers), READOUT))).all()
 

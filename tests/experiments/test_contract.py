@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from figure_tables import caption
+from handmade import drawn
 from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
@@ -226,7 +227,7 @@ def test_every_view_draws_from_its_own_table_as_wide_as_asked(
     table = join([("m", "d")], [of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)])
     write_csv(table, tmp_path / "table.csv")
     for view in experiment.pictures.values():
-        spec = drawn(view, read_csv(tmp_path / "table.csv"), width)
+        spec = picture(view, read_csv(tmp_path / "table.csv"), width)
         assert view.title in str(spec["title"]) or view.title.split()[0] in str(spec["title"])
         assert size_of(as_svg(spec))[0] == pytest.approx(width, abs=10)
         assert "not measured" not in caption(spec).lower()
@@ -240,20 +241,11 @@ def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
     assert per_sample(experiment, small.products(experiment, rows[:0])).empty
     write_csv(join([("m", "d")], [table]), tmp_path / "table.csv")
     for view in experiment.pictures.values():
-        spec = drawn(view, read_csv(tmp_path / "table.csv"))
+        spec = picture(view, read_csv(tmp_path / "table.csv"))
         assert "not measured" in caption(spec).lower()
 
 
-def drawn(view: View, table: pd.DataFrame, width: int = 0) -> dict[str, Any]:
+def picture(view: View, table: pd.DataFrame, width: int = 0) -> dict[str, Any]:
     """The specification of a view, so many pixels wide; 0: as wide as its panels make it."""
     style = {"width": round(width / PX_PER_MM) or None}
-    chart = view.chart(
-        table,
-        title=view.title,
-        panels=[("m", "Model")],
-        datasets=[("d", "Data")],
-        readout=("mlp", "final"),
-        style=style,
-    )
-    spec: dict[str, Any] = chart.to_dict()
-    return spec
+    return drawn(view.chart, table, title=view.title, style=style)

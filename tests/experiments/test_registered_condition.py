@@ -12,11 +12,10 @@ from instrument import answers_table, planned
 from scored import score
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import swapped
 from anchorscope.experiments.knockout import contrasts, controls, curve
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_request import request_of
-from anchorscope.passes import activations, interventions, planning
+from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import Settings
@@ -139,26 +138,6 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
 def test_a_control_that_was_not_run_is_complete_nowhere(byte_level: Any) -> None:
     index = activations.index(planned(answers_table(byte_level), conditions={"knockout": {}}))
     assert not index["random_complete"].any()
-
-
-def test_what_follows_from_the_roles_is_what_the_paper_compares() -> None:
-    controlled = [(one.name, control.name) for one, control in interventions.controlled_cuts()]
-    assert controlled == [("knockout", "random")]
-    pairing = {name: interventions.pairing_control(name) for name in REGISTRY}
-    paired = {name for name, one in pairing.items() if one is not None}
-    assert paired == {"knockout", "random", "question", "noop"}
-    assert {pairing[name] for name in paired} == {REGISTRY["random"]}
-    assert {name for name in REGISTRY if scores.has_offset(name, 0)} == {"knockout"}
-    assert not scores.has_offset("knockout", 1)
-
-
-def test_the_arms_of_crossing_are_the_conditions_measured_behind_both_questions() -> None:
-    arms = {name: [one.name for one in both] for name, both in interventions.arms().items()}
-    needed = ("clean", "knockout", "rest", "gold")
-    crossed = {name: "crossed" if name == "clean" else f"crossed-{name}" for name in needed}
-    assert {name: [name, other] for name, other in crossed.items()}.items() <= arms.items()
-    assert {"knockout", "rest"} <= {*interventions.blocked_arms()} <= {*arms} - {"clean", "gold"}
-    assert (swapped.OWN, swapped.GOLD) == ("clean", "gold")
 
 
 @pytest.mark.parametrize("name", ["knockout", "rest", "gold"])

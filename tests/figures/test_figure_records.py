@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from figure_tables import caption, claims_of, crossing_of, curve_of, details
+from figure_tables import claims_of, crossing_of, curve_of, details, words
+from handmade import drawn
 
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_records import model_notes, no_answer_note
@@ -54,16 +55,8 @@ def test_details_say_what_a_chat_template_does_and_what_weights_were_before() ->
 
 def test_the_caption_or_the_details_hold_the_notes() -> None:
     note = no_answer_note(RECORDS, MODELS, DATASETS).replace("\u00a0", " ")
-    models, datasets = MODELS[:1], DATASETS[:1]
-    swapped = (made(models, datasets, 4).head(0) for made in (crossing_of, claims_of))
-    drawn = chart(
-        curve_of(models, datasets, 4),
-        *swapped,
-        title="ΔP",
-        panels=models,
-        datasets=datasets,
-        no_answers=note,
-        notes=["Last."],
-    )
-    spec = drawn.to_dict()
-    assert note in f"{caption(spec)} {details(spec)}" and details(spec).endswith("Last.")
+    named: Any = {"panels": MODELS[:1], "datasets": DATASETS[:1]}
+    curve, *swapped = (made(*named.values(), 4) for made in (curve_of, crossing_of, claims_of))
+    none = (table.head(0) for table in swapped)
+    spec = drawn(chart, curve, *none, no_answers=note, notes=["Last."], **named)
+    assert note in words(spec) and details(spec).endswith("Last.")

@@ -103,12 +103,5 @@ def test_folds_of_other_samples_are_refused(byte_level: Any) -> None:
             probes.design(others, SETTINGS, "here")
     with pytest.raises(AnchorscopeError, match="are not those of 48 samples"):
         floors.floors(answers[1:], design)
-
-
-def test_draws_are_by_id_and_those_of_other_samples_are_refused(byte_level: Any) -> None:
-    answers = cell(byte_level)
-    design = fitting.design(answers, SETTINGS)
-    drawn, again = (scores.drawn(of, design) for of in (answers, mixed(answers)))
-    assert (drawn.ids == again.ids).all() and (drawn.weights == again.weights).all()
     with pytest.raises(AnchorscopeError, match="48 rows are not those of 47 samples"):
         scores.drawn(answers[1:], design)

@@ -69,21 +69,3 @@ def test_percentiles_leave_empty_draws_out_and_bands_unused_layers_blank() -> No
     replicates = np.array([[0.0, np.nan], [1.0, np.nan], [np.nan, np.nan], [2.0, np.nan]])
     low, high = intervals.percentile(replicates, 0.5)
     assert [low[0], high[0]] == pytest.approx([0.5, 1.5]) and np.isnan([low[1], high[1]]).all()
-
-
-def coverage(clustered: bool) -> float:
-    """How often the 95 % interval holds the true mean 0, where clusters of 5 share a shift."""
-    random = np.random.default_rng(5)
-    held = 0
-    for trial in range(120):
-        values = random.normal(size=200) + np.repeat(random.normal(size=40), 5)
-        clusters = np.repeat(np.arange(40), 5) if clustered else np.arange(200)
-        drawn = intervals.bootstrap(clusters, draws=300, seed=trial)
-        low, high = intervals.percentile(drawn.means(values, np.ones(200)), 0.95)
-        held += int(low <= 0 <= high)
-    return held / 120
-
-
-def test_intervals_cover_when_clustered_and_would_not_otherwise() -> None:
-    assert 0.89 <= coverage(clustered=True) <= 0.99
-    assert coverage(clustered=False) < 0.85

@@ -247,19 +247,6 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     assert np.allclose(natural - balanced, expected, atol=1e-5)
 
 
-def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
-    answers, x = cell()
-    before = part(scored(Settings()), "clean")
-    twins = (answers["subject"] == "s3").to_numpy()
-    plan = fitting.design(answers, Settings())
-    assert len(set(plan.fold[twins])) == 1
-    fitted = fitting.fit(x, replace(plan, z=np.where(twins, 1 - plan.z, plan.z)))
-    k = plan.fold[twins][0]
-    rows = before[before["id"] == "i6"].set_index("layer")
-    assert np.allclose(fitted.t[:, k], rows["t"], rtol=1e-4)
-    assert np.array_equal(fitted.c[:, k], rows["c"])
-
-
 def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
     found = scored(Settings(), conditions)

@@ -1,13 +1,10 @@
 """What a paper says of a figure: its numbers, its claims, what it leaves unsaid, and references."""
 
 import re
-import shutil
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 from figure_tables import REASONS, judged
@@ -19,52 +16,21 @@ from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.report import methods
 from anchorscope.report.cell_summary import sentence
-from anchorscope.storage.files import read_csv, read_json, write_csv, write_json
+from anchorscope.storage.files import read_csv, read_json, write_json
 from anchorscope.workflow.config import load
 
 LAYERS = 4
-Change = Callable[[pd.DataFrame], pd.DataFrame]
-
-
-def config_of(root: Path, tiny_run: Workspace) -> RunConfig:
-    return RunConfig.model_validate(complete(tiny_run.catalogue() | {"results": str(root)}))
 
 
 @pytest.fixture(scope="module")
 def config(tiny_run: Workspace) -> RunConfig:
-    return config_of(tiny_run.results, tiny_run)
+    found = tiny_run.catalogue() | {"results": str(tiny_run.results)}
+    return RunConfig.model_validate(complete(found))
 
 
 @pytest.fixture(scope="module")
 def said(config: RunConfig) -> str:
     return methods.text(config, "tiny").replace("\u00a0", " ")
-
-
-@pytest.fixture
-def changed(tiny_run: Workspace, tmp_path: Path) -> Callable[..., str]:
-    """What is said after changes to tables of the figure, by the end of their names."""
-
-    def text(changes: dict[str, Change]) -> str:
-        for folder in ("tables", "delta_p", "data", "models"):
-            shutil.copytree(tiny_run.results / folder, tmp_path / folder)
-        for end, change in changes.items():
-            path = tmp_path / "tables" / f"tiny{end}.csv"
-            write_csv(change(read_csv(path)), path)
-        return methods.text(config_of(tmp_path, tiny_run), "tiny").replace("\u00a0", " ")
-
-    return text
-
-
-def claims_of(config: RunConfig) -> dict[str, dict[str, Any]]:
-    """The figure's claims at its read-out."""
-    table = read_csv(Path(config.root) / "tables/tiny.claims.csv")
-    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
-    return {row["claim"]: row for row in table.to_dict("records")}
-
-
-def paragraph(text: str) -> str:
-    """What stands between the title and the table."""
-    return text.partition("\n\n")[2].partition("\n\n|")[0]
 
 
 def test_every_number_is_one_of_the_tables_records_and_settings(
@@ -77,7 +43,8 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
     right, wrong = (answers["counts"]["notes"][name] for name in ("n_right", "n_wrong"))
     assert f"{right} right and {wrong} wrong" in said and f"| {right}; {wrong} |" in said
     numbers = {str(head["n"]), str(right), str(wrong), str(head["layer"]), str(LAYERS - 1)}
-    for row in claims_of(config).values():
+    claims = read_csv(Path(config.root) / "tables/tiny.claims.csv")
+    for row in claims[claims["position"] == "final"].to_dict("records"):
         digits = 0 if row["claim"] == "through_eq" else 2
         numbers |= {f"{row[name]:.{digits}f}" for name in ("estimate", "ci_low", "ci_high")}
         numbers |= {f"{row['p']:.3f}", str(row["n"]), *re.findall(r"[\d.]+", str(row["reason"]))}
@@ -89,33 +56,12 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
     assert len(found) > 20 and {one for one in found if one not in numbers} == set()
 
 
-def test_claims_are_made_where_the_table_makes_them_and_in_their_words(
-    said: str, config: RunConfig
-) -> None:
-    told = claims_of(config)
-    assert [*told] == [*SAYS] and len({row["verdict"] for row in told.values()}) > 1
-    for claim, words in SAYS.items():
-        end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
-        assert (f"- `{claim}`: {words}{end}.\n" in said) == (told[claim]["verdict"] == "yes")
-    assert "no claim says that the probe detects truth or that the model knows or lies" in said
-
-
 def test_the_words_of_claims_are_those_that_the_docs_advise() -> None:
     page = (PROJECT / "docs/figures.md").read_text(encoding="utf-8")
     for claim, words in SAYS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"`{claim}` "))
         end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
         assert f'"{sentence(words)}{end}"' in row
-
-
-def test_what_was_not_run_is_not_told_as_run(changed, said: str) -> None:
-    swapped = ("We swapped the answers of two questions of one relation", "share an answer")
-    assert all(words in said for words in swapped)
-    told = {".crossing": lambda table: table.head(0)}
-    told[".claims"] = lambda table: judged(table, "not measured", *ON_PAIRS)
-    bare = changed(told)
-    assert not [words for words in swapped if words in bare]
-    assert bare.count(f"not measured: {REASONS['not measured']} |") == len(ON_PAIRS)
 
 
 MODELS = {
@@ -135,8 +81,11 @@ LONGEST: dict[str, Any] = {
 }
 
 
-def eight_cells(root: Path, longest: bool) -> str:
-    """The methods of two local models on four datasets, with every clause that there is."""
+def eight_cells(root: Path, longest: bool, swapped: bool = True) -> str:
+    """The methods of two local models on four datasets, with every clause that there is.
+
+    If no answers were `swapped`, the claims on pairs are not measured.
+    """
     figure: dict[str, Any] = {"models": [*MODELS], "datasets": [*DATASETS]}
     entries = merged(SHIPPED, {"models": MODELS, "figures": {"mine": figure}, "results": str(root)})
     chosen = load(merged(entries, LONGEST if longest else {}))
@@ -145,7 +94,11 @@ def eight_cells(root: Path, longest: bool) -> str:
         wording = tables[".crossing"]["quantity"] == "by_wording"
         tables[".crossing"].loc[wording, "estimate"] = 1.0
         tables = {end: table.assign(position="before_answer") for end, table in tables.items()}
-    write(tables | {".claims": mixed(tables[".claims"])}, root, "mine")
+    tables[".claims"] = mixed(tables[".claims"])
+    if not swapped:
+        tables[".crossing"] = tables[".crossing"].head(0)
+        tables[".claims"] = judged(tables[".claims"], "not measured", *ON_PAIRS)
+    write(tables, root, "mine")
     for model in MODELS:
         record = {"revision": "e" * 40, "content": "0123456789abcdef" * 4}
         write_json(record | {"path": MODELS[model]["local"]}, root / f"models/{model}.json")
@@ -157,7 +110,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     longest: bool, tmp_path: Path
 ) -> None:
     text = eight_cells(tmp_path, longest)
-    words = paragraph(text)
+    words = text.partition("\n\n")[2].partition("\n\n|")[0]  # between the title and the table
     assert "questions of PopQA, TriviaQA, HotpotQA and NQ: 8,000 answers" in words
     assert ("were given, not the model's own" in words) == longest
     assert ("alike in wording" in words) == longest
@@ -171,6 +124,13 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     cells = [line for line in text.splitlines() if " on " in line and line.startswith("| ")]
     assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 649; 351 | 1 of 0\u20133 |")
     assert all(line.count(" | ") == 2 + len(SAYS) for line in cells)
+
+
+def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
+    whole, bare = (eight_cells(tmp_path / str(run), False, run) for run in (True, False))
+    for words in ("We swapped the answers of two questions of one relation", "share an answer"):
+        assert words in whole and words not in bare
+    assert bare.count(f"not measured: {REASONS['not measured']} |") == 8 * len(ON_PAIRS)
 
 
 def test_after_the_table_stand_what_is_made_and_two_sentences(tmp_path: Path) -> None:

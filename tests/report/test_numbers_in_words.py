@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 import verdicts
-from figure_tables import pictured
 from report.test_verdicts import MODELS, NAMED, Tables, config_of, plain
 
 from anchorscope.experiments.crossing.claims import ON_PAIRS
-from anchorscope.figures.figure_main import chart
 from anchorscope.report import cell_summary, methods
 from anchorscope.report.cell_summary import ends, figures, p_value
 
@@ -126,12 +124,3 @@ def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:
             pattern = rf"{re.escape(first)}[^|]*, {re.escape(second)}"
             assert bool(re.search(pattern, line)) == judged
             assert (f"{row['n']:,} pairs" in line) == judged
-
-
-def test_captions_say_the_n_of_the_rows_that_are_drawn() -> None:
-    made = tables()
-    lines, _ = pictured(chart, *(made[end] for end in ("", ".crossing", ".claims")), **NAMED).words
-    rows = made[""].query("anchor == 'all' and condition == 'knockout'")
-    # All layers of a cell have the same samples; here the last row stands for them.
-    n = rows["n"][rows["layer"] == verdicts.LAYERS - 1]
-    assert f"n = {n.min():,} to {n.max():,} samples per cell" in plain(" ".join(lines))

@@ -150,7 +150,8 @@ def test_a_claim_has_one_verdict_in_all_texts(verdict: str, tmp_path: Path) -> N
     told = judged(TABLES[".claims"], verdict, *ON_PAIRS)
     found = texts(TABLES | {".claims": told}, tmp_path)
     for claim in ON_PAIRS:
-        made = f"- `{claim}`: {SAYS[claim]}"
+        end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
+        made = f"- `{claim}`: {SAYS[claim]}{end}.\n"
         assert (made in found["methods"]) == (verdict == "yes")
         shown, _, lost = found["figure"].partition("Not shown: ")
         assert (f"{CLAIMED[claim]} in 5 of 5" in shown) == (verdict == "yes")
@@ -198,8 +199,8 @@ def test_of_given_answers_no_text_says_that_the_model_gave_them(tmp_path: Path) 
 @pytest.mark.parametrize("given", [True, False])
 def test_the_panel_of_truth_calls_wrong_answers_own_unless_all_were_given(given: bool) -> None:
     told = judged(TABLES[".claims"], "not measured", "own_answer", "truth")
-    tables = [TABLES[end] for end in ("", ".crossing")]
-    spec = chart(*tables, told if given else TABLES[".claims"], **NAMED).to_dict()
+    tables = [TABLES[""], TABLES[".crossing"], told if given else TABLES[".claims"]]
+    spec = chart(*tables, **NAMED | {"panels": MODELS[:1]}).to_dict()
     headings = " ".join(" ".join(one["vconcat"][2]["title"]["text"]) for one in spec["concat"])
     assert "wrong ones" in headings and bool(OWN.search(headings)) == (not given)
     rows = [row for rows in spec["datasets"].values() for row in rows]

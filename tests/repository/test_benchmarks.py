@@ -97,13 +97,3 @@ def test_steps_on_a_gpu_are_written_one_by_one_and_what_is_not_reached_is_said(m
     assert outcomes == ["done", "exit code 3", "out of time", "not run"]
     assert json.loads((tmp_path / "steps.json").read_text("utf-8")) == found
     assert (tmp_path / "first.log").read_text("utf-8") == "one\n"
-
-
-def test_the_most_important_steps_on_a_gpu_come_first(module, tmp_path):
-    on_gpu, gpu = module("on_gpu"), module("gpu")
-    steps = on_gpu.steps(tmp_path, tmp_path)
-    models = [real.name for real in gpu.MODELS]
-    assert [*steps] == [
-        *(f"speed of {name}" for name in models[:3]), "probes", "bfloat16 tests",
-        "rehearsal of llama-3.2-1b", "rehearsal of qwen3-8b", f"speed of {models[3]}",
-    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from typing import Any
 
 import documented
@@ -25,7 +24,6 @@ OTHER_WORLD = {
 }
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
-    "nothing": ({}, {}),
     "width of a figure": ({"chart": {"width": 300}}, REDRAWN),
     "label of a model": (
         {"models": {"tiny-llama": {"label": "Another name"}}},
@@ -76,8 +74,6 @@ def test_every_figure_of_the_catalogue_resolves_offline(fresh):
     of_figure = ("table", "picture", "methods")
     jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(of_figure, len(names))
     assert fresh.planned(*names) == {"model": 17, "dataset": 8} | jobs
-    by_path = fresh.planned("results/figures/llama-3.2.html")
-    assert {by_path[stage] for stage in PER_CELL} == {8}
 
 
 def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(fresh, tmp_path):
@@ -143,33 +139,6 @@ def test_an_experiment_is_a_folder_and_a_line_in_the_registry(tiny_run, tmp_path
     assert refused.returncode
     for words in ("needs the planted truth", "`qwen3-", "name a figure of models with a `train`"):
         assert words in refused.stdout + refused.stderr
-
-
-def test_changed_files_of_the_users_are_read_anew_and_trained_on(tmp_path, fresh, checkpoint):
-    clone = fresh.copy(tmp_path / "clone")
-    rows, folder = tmp_path / "rows.jsonl", tmp_path / "model"
-    shutil.copytree(checkpoint("llama"), folder)
-    lines = [f'{{"q": "Who is {i}?", "a": "Nobody {i}"}}\n' for i in range(40)]
-    rows.write_text("".join(lines), encoding="utf-8")
-    recipe = TINY["models"]["tiny-llama"]["train"] | {
-        "datasets": ["mine"], "curriculum": "plain", "steps": 1, "settle": 0
-    }  # fmt: skip
-    change = {
-        "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
-        "models": {
-            "taught": TINY["models"]["tiny-llama"] | {"train": recipe},
-            "given": {"local": str(folder), "prompt": "plain"},
-        },
-    }
-    targets = ("results/models/taught.json", "results/models/given.json")
-    clone.build(*targets, change=change)
-    prompt = merged(change, {"models": {"given": {"prompt": "chat"}}})
-    assert clone.planned(*targets, change=prompt) == {}
-    weights = folder / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    rows.write_text("".join(lines[1:]), encoding="utf-8")
-    assert clone.planned(*targets, change=change) == {"dataset": 1, "train": 1, "model": 2}
 
 
 @pytest.mark.parametrize(("gpus", "given", "asked"), [(0, (), 4), (2, (), 2), (2, ("gpu=1",), 1)])

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workflow import Workspace
+from workflow import TINY, Workspace, merged
 
 from anchorscope.storage.files import HEADER, WHOLE, state_of
 
-ROWS, MODEL = "results/data/mine.parquet", "results/models/mine.json"
+TARGETS = tuple(
+    f"results/{name}" for name in ("data/mine.parquet", "models/mine.json", "models/taught.json")
+)
 DAY = 86_400 * 10**9
 
 
@@ -25,7 +27,7 @@ def older(path: Path, times: os.stat_result) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns - DAY))
 
 
-def test_older_files_and_a_moved_link_are_noticed_and_files_put_back_are_not(
+def test_older_files_and_a_moved_link_are_noticed_and_trained_on_and_files_put_back_are_not(
     fresh: Workspace, checkpoint: Callable[..., Path], tmp_path: Path
 ) -> None:
     clone, rows, latest = fresh.copy(tmp_path / "clone"), tmp_path / "rows.jsonl", tmp_path / "m"
@@ -38,22 +40,26 @@ def test_older_files_and_a_moved_link_are_noticed_and_files_put_back_are_not(
     config.write_text(config.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     older(config, times)
     latest.symlink_to(versions[0])
+    recipe = {"datasets": ["mine"], "curriculum": "plain", "steps": 1, "settle": 0}
+    taught = merged(TINY["models"]["tiny-llama"], {"train": recipe})
+    mine = {"local": str(latest), "dtype": "float32", "prompt": "plain"}
     change = {
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
-        "models": {"mine": {"local": str(latest), "dtype": "float32", "prompt": "plain"}},
+        "models": {"mine": mine, "taught": taught},
     }
-    clone.build(ROWS, MODEL, change=change)
-    assert clone.planned(ROWS, MODEL, change=change) == {}
+    clone.build(*TARGETS, change=change)
+    prompt = merged(change, {"models": {"mine": {"prompt": "chat"}}})
+    assert clone.planned(*TARGETS, change=prompt) == {}
     latest.unlink()
     latest.symlink_to(versions[1])
     first = shutil.copy2(rows, tmp_path / "kept")
     write_rows(rows, "mount")
     older(rows, first.stat())
-    assert clone.planned(ROWS, MODEL, change=change) == {"dataset": 1, "model": 1}
+    assert clone.planned(*TARGETS, change=change) == {"dataset": 1, "train": 1, "model": 2}
     latest.unlink()
     latest.symlink_to(versions[0])
     shutil.copy2(first, rows)
-    assert clone.planned(ROWS, MODEL, change=change) == {}
+    assert clone.planned(*TARGETS, change=change) == {}
 
 
 @pytest.mark.parametrize("differs", ["nothing", "time", "size", "header"])

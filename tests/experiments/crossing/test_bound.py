@@ -105,12 +105,3 @@ def test_mirrored_wordings_and_circles_of_three_are_bound(
     same, mirrored = found(apart)
     assert not any(mirrored), "other subjects mirror nothing"
     assert same == [here == there for here, there in frames]
-
-
-def test_a_pair_of_two_frames_alone_may_have_any_pair_term() -> None:
-    h = np.random.default_rng(0).integers(-99, 99, size=(FRAMES, SUBJECTS))
-    assert blocked(((0, 1), (1, 2)), h) != 0
-
-
-def test_without_pairs_nothing_is_bound() -> None:
-    assert found([]) == ([], [])

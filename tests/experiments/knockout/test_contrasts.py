@@ -42,6 +42,8 @@ def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:
     scores, answers = cell(knockout=4.0, random=1.0)
     scores.loc[(scores["condition"] == "random") & (scores["id"] == "i003"), "s"] *= -1
     found = made(scores, answers)
+    assert found.index.tolist() == ["share", "delta_p"]
+    assert set(found["contrast"]) == {PUBLISHED} == {"knockout-random"}
     wide = scores.pivot(index="id", columns="condition", values="s")
 
     def points(name: str) -> np.ndarray:
@@ -60,12 +62,6 @@ def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:
     assert row["ci_low"] > 0
 
 
-def test_the_published_contrast_alone_is_made() -> None:
-    found = made(*cell(knockout=4.0))
-    assert set(found["contrast"]) == {PUBLISHED} == {"knockout-random"}
-    assert found.index.tolist() == ["share", "delta_p"]
-
-
 def test_only_samples_with_complete_controls_count() -> None:
     scores, answers = cell(knockout=4.0, random=1.0)
     some = np.arange(120) >= 30
@@ -75,13 +71,6 @@ def test_only_samples_with_complete_controls_count() -> None:
     alone = made(scores[scores["id"].isin(kept)], answers[some])
     columns = ["estimate", "under", "beside"]
     pd.testing.assert_frame_equal(found[columns], alone[columns])
-
-
-def test_samples_without_a_partner_count_too() -> None:
-    scores, answers = cell(knockout=4.0)
-    swapped = scores["condition"].str.startswith("crossed")
-    found = made(scores[~swapped], answers.drop(columns="crossed_partner"))
-    pd.testing.assert_frame_equal(found, made(scores, answers))
 
 
 def test_draws_of_a_control_are_averaged_within_a_sample() -> None:

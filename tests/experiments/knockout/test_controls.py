@@ -59,14 +59,9 @@ def answers() -> pd.DataFrame:
 
 
 def floors() -> pd.DataFrame:
-    random = np.random.default_rng(2)
-    s = [random.normal(size=N) + 0.4 * LABELS for _ in FLOORS]
-    return pd.concat(
-        [
-            pd.DataFrame({"id": IDS, "floor": name, "s": of})
-            for name, of in zip(FLOORS, s, strict=True)
-        ]
-    )
+    s = np.random.default_rng(2).normal(size=(len(FLOORS), N)) + 0.4 * LABELS
+    named = zip(FLOORS, s, strict=True)
+    return pd.concat([pd.DataFrame({"id": IDS, "floor": name, "s": of}) for name, of in named])
 
 
 def table(**changed: Any) -> pd.DataFrame:

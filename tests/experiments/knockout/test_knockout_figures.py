@@ -5,7 +5,8 @@ from typing import Any
 import figure_tables
 import pandas as pd
 import pytest
-from figure_tables import CHECKED, caption, drawing, points, views, words
+from figure_tables import caption, drawing, points, views, words
+from handmade import drawn
 
 from anchorscope.experiments.knockout.figure_evidence import AUCS, HEADINGS, evidence_chart, flips
 
@@ -16,8 +17,7 @@ Spec = dict[str, Any]
 
 
 def draw(controls: pd.DataFrame, curve: pd.DataFrame) -> Spec:
-    settings = {"title": "T", "panels": MODELS, "datasets": DATASETS, "readout": ("mlp", "final")}
-    return dict(evidence_chart(controls, curve, **settings).to_dict(validate=CHECKED))
+    return drawn(evidence_chart, controls, curve, panels=MODELS, datasets=DATASETS)
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -36,10 +36,10 @@ def test_every_line_has_the_tables_values_and_the_headline_is_an_upright_line() 
     for cell, (dataset, _) in zip(spec["concat"], DATASETS, strict=True):
         rows = controls[controls["dataset"] == dataset]
         for panel, lines, factor in zip(cell["vconcat"], (AUCS, flips()), (1, 100), strict=True):
-            drawn = pd.DataFrame(points(spec, panel))
-            assert set(drawn["series"]) == {series.name for series in lines.values()}
+            rows_drawn = pd.DataFrame(points(spec, panel))
+            assert set(rows_drawn["series"]) == {series.name for series in lines.values()}
             for column, series in lines.items():
-                got = drawn[drawn["series"] == series.name]["value"]
+                got = rows_drawn[rows_drawn["series"] == series.name]["value"]
                 assert list(got) == pytest.approx(list(factor * rows[column]), abs=6e-5)
                 held = next(views(panel, "line"))["encoding"]["y"]["scale"]["domain"]
                 assert held[0] <= got.min() and got.max() <= held[1]

@@ -22,26 +22,28 @@ def arms(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
     return found(pd.DataFrame(rows), seed, folds_of).arms
 
 
-def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
-    rows = [
-        row("a", "Ada Lund", "trade", "smith", ["smith"]),
-        row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
-    ]
-    assert arms(rows)["matched"] == {}
+SMITH = row("a", "Ada Lund", "trade", "smith", ["smith"])
 
 
-def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
-    users = row("b", "Bob", "trade", "cook", [], label=0)
-    assert arms([row("a", "Ada", "trade", "smith", ["smith"]), users])["matched"] == {"b": "a"}
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1), {}),
+        (row("b", "Bob", "trade", "cook", [], label=0), {"b": "a"}),
+    ],
+    ids=["the same subject, spelt otherwise", "a question without gold answers"],
+)
+def test_who_cannot_be_a_partner(other: Any, expected: dict[str, str]) -> None:
+    assert arms([SMITH, other])["matched"] == expected
 
 
 def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
     rows = [
-        row("a", "Ada", "trade", "smith", ["smith"], label=1),
+        SMITH | {"label": 1},
         row("b", "Bob", "trade", "cook", ["smith"]),
         row("c", "Cyd", "trade", "monk", ["cook"]),
     ]
-    assert arms(rows)["matched"]["a"] == "b" and arms(rows)["placebo"]["a"] == "c"
+    assert (arms(rows)["matched"]["a"], arms(rows)["placebo"]["a"]) == ("b", "c")
 
 
 def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:

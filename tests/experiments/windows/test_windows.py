@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import CORPUS, LAYERS
 from figure_tables import words
-from handmade import MeanProbes, drawn, labelled
+from handmade import MeanProbes, drawn, labelled, scores_of
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
@@ -80,13 +80,9 @@ FLIPPED = {(0, 0): "ab", (0, 1): "abc", (1, 1): "d"}
 
 
 def long(condition: str, number: int | None, flipped: dict[int, str]) -> pd.DataFrame:
-    frames = []
-    for layer in (0, 1):
-        s = [1.0 if id_ in flipped.get(layer, "") else -1.0 for id_ in IDS]
-        frames.append(pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": layer, "s": s}))
-    frame = pd.concat(frames).assign(condition=condition, draw=0)
+    s = [[1.0 if id_ in flipped.get(layer, "") else -1.0 for id_ in IDS] for layer in (0, 1)]
     facts = dict.fromkeys(("first", "last", "centre"), number)
-    return frame.assign(n_tokens=None if number is None else 1.0, **facts)
+    return scores_of({condition: s}, IDS, n_tokens=None if number is None else 1.0, **facts)
 
 
 def by_hand() -> pd.DataFrame:
