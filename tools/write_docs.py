@@ -16,8 +16,7 @@ from pathlib import Path
 from anchorscope.config import config_docs
 from anchorscope.experiments.experiment import RECURRING
 from anchorscope.experiments.settings import RunConfig
-from anchorscope.models import tried
-from anchorscope.models.families import FAMILIES
+from anchorscope.models.families import FAMILIES, tried_head, tried_row
 from tools import first_model
 
 PAGES = [config_docs.FOLDER / name for name in ("experiments.md", "products.md")]
@@ -55,11 +54,11 @@ def with_columns(page: str) -> str:
 def families() -> str:
     """Return the table of model families, tested on a CPU with the locked transformers version."""
     (version,) = re.findall(r"^transformers==(\S+)$", LOCK.read_text(encoding="utf-8"), re.M)
-    rows = [tried.head()]
+    rows = [tried_head()]
     for family in FAMILIES:
         models = first_model.MODELS.items()
         published = [Path(file).stem for file, model in models if model.family == family]
-        rows.append(tried.row(family, "CPU", version, published=published))
+        rows.append(tried_row(family, "CPU", version, published))
     return "\n".join(rows)
 
 

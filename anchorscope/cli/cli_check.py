@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> Finding:
-    """The text that a call of the library returns, or the error that it raises, as a finding."""
+    """Call the library, and return its text or its error as a finding."""
     try:
         return Finding("ok", about, f"{name}: {call(*arguments)}")
     except AnchorscopeError as error:
@@ -55,7 +55,7 @@ def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> F
 
 
 def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
-    """An error of the library as a finding."""
+    """Return an error of the library as a finding."""
     where = f" ({error.where})" if error.where is not None else ""
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
@@ -94,7 +94,7 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
 
 
 def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
-    """What is left to do for a target."""
+    """Say how many cells a target has left to measure, with samples and disk space."""
     left = [cell for cell in cells if not cell.built]
     if not left:
         there = f"all {len(cells)} cells are there" if len(cells) > 1 else "its cell is there"
@@ -113,7 +113,7 @@ def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
 
 
 def passes_of(config: RunConfig, name: str, cells: Sequence[StudyCell]) -> Finding:
-    """How many passes an experiment takes for a sample, and in all of its cells."""
+    """Say how many passes an experiment takes per sample, and in all of its cells."""
     settings, draws = config.settings_of(name), config.draws_of(name)
     passes = registry.EXPERIMENTS[name].passes_a_sample(settings, draws, len(config.readouts))
     sizes = [samples(config, cell.dataset) for cell in cells]
@@ -129,14 +129,14 @@ def _bytes(cell: StudyCell) -> int:
 
 
 def disk(config: Config, left: Iterable[StudyCell]) -> str:
-    """The disk space for activations, in words; refuses too little, and a closed folder."""
+    """Describe the disk space for activations; refuse a full disk or a closed folder."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
     return f"activations need about {gigabytes(need)}; the disk has room"
 
 
 def gigabytes(count: float) -> str:
-    """Bytes as a text in GB or MB."""
+    """Format bytes as GB or MB."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
@@ -167,7 +167,7 @@ def pickled(name: str, folder: Path) -> Iterator[Finding]:
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
-    """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
+    """Return a checkpoint's folder; refuse one that this prompt style cannot be used with."""
     loading.check(folder)
     loading.check_prompt(folder, entry.names_prompt)
     tokenizer = vocabulary.load(folder)
@@ -223,7 +223,7 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
 
 
 def gpu_memory() -> list[int]:
-    """Bytes of each GPU that torch can use; none with a build of torch for the CPU."""
+    """Return the bytes of each GPU that torch can use."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -270,7 +270,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> str | None:
-    """Why no folds can be cut from questions, whatever a model answers; None if they can be."""
+    """Return why no folds can be cut from questions, whatever a model answers, or None."""
     from anchorscope.probes import fitting  # loads torch
 
     if (groups := rows["component"].nunique()) < config.probe.folds:
@@ -299,7 +299,7 @@ def _folding(config: Config) -> Any:
 
 
 def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
-    """Say about how many pairs of answers can be swapped, if half of the answers are right."""
+    """Estimate how many pairs of answers can be swapped if half of the answers are right."""
     from anchorscope.probes import fitting
 
     table = supposed(rows).assign(response=None)
@@ -390,7 +390,7 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
 
 
 def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding:
-    """Whether a hub model or dataset is on this machine, and a model's checkpoint can be used."""
+    """Check that a hub model or dataset is on this machine and, for a model, can be used."""
     hub_id = str(entry.hub)
     absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
     if isinstance(entry, Model):

@@ -1,4 +1,4 @@
-"""The command `anchorscope`: what a person does around the workflow."""
+"""The command `anchorscope`, for use before and after a run of the workflow."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def show(
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """What was found in one cell, from its tables."""
+    """Show what was found in one cell, from its tables."""
     from anchorscope.report import cell_summary
 
     chosen = read(config_files)
@@ -178,7 +178,7 @@ def _check_known(name: str, catalogue: Collection[str]) -> None:
 
 
 def read(files: Sequence[Path] | None) -> RunConfig:
-    """The checked config of config.yaml in this folder and further files, see `config.read`."""
+    """Return the checked config of `config.yaml` in this folder and of further files."""
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
@@ -186,11 +186,12 @@ def read(files: Sequence[Path] | None) -> RunConfig:
 
 
 def as_json_text(value: Any) -> str:
+    """Format a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(words, prog_name="anchorscope")

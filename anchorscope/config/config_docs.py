@@ -24,7 +24,7 @@ is `# yaml-language-server: $schema=docs/config.schema.json`.
 
 
 def page(config: type[Section]) -> str:
-    """The reference page in Markdown: a list of keys for each section."""
+    """Return the reference page in Markdown, with a list of keys for each section."""
     sections = dict(_sections(config, ""))
     titles = {section.__name__: title for title, section in sections.items()}
     parts = [INTRODUCTION]
@@ -34,7 +34,7 @@ def page(config: type[Section]) -> str:
 
 
 def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Section]]]:
-    """Title and model of a section and of all sections below it, in the order of their keys."""
+    """Yield title and model of a section and of all sections below it, in the order of keys."""
     yield f"`{path}`" if path else "Top level", section
     for key, field in section.model_fields.items():
         below = section_in(field.annotation)
@@ -44,13 +44,13 @@ def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Sec
 
 
 def anchor(title: str, separator: str = "-") -> str:
-    """The anchor that Markdown viewers, and our site (mkdocs.yml), give a heading."""
+    """Return the anchor that Markdown viewers, and our site (mkdocs.yml), give a heading."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
     return kept.replace(" ", separator)
 
 
 def _keys(section: type[Section], titles: Mapping[str, str]) -> Iterator[str]:
-    """A line for each key: its type and default in brackets, and its description."""
+    """Yield a line for each key: its type and default in brackets, and its description."""
     content = section.model_json_schema()
     for key, node in content["properties"].items():
         form = _type(node, titles) + _default(node, key in content.get("required", ()))
@@ -60,7 +60,12 @@ def _keys(section: type[Section], titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """A key's type in words; `node` is its JSON schema, `titles` those of the sections."""
+    """Describe a key's type.
+
+    Args:
+        node: JSON schema of the key.
+        titles: Name of each section's class → title of its list of keys.
+    """
     if "anyOf" in node:
         parts = (part for part in node["anyOf"] if part.get("type") != "null")
         return " or ".join(_type(part, titles) for part in parts)
@@ -82,7 +87,7 @@ def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    """The bounds of a number; that a count is at least 0 or 1 goes without saying."""
+    """Describe the bounds of a number, unless it is a count, which is at least 0 or 1."""
     if node["type"] == "integer" and node.get("minimum", 2) < 2:
         return ""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
@@ -91,7 +96,7 @@ def _bounds(node: Mapping[str, Any]) -> str:
 
 
 def _default(node: Mapping[str, Any], required: bool) -> str:
-    """The default of a key, unless it is nothing or marked among the values."""
+    """Return the default of a key, unless it is empty or marked among the values."""
     if required:
         return ", required"
     if node.get("default", "") in ("", None) or node["default"] in node.get("enum", ()):
@@ -100,7 +105,7 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
 
 
 def contents(config: type[Section]) -> dict[Path, str]:
-    """The content that each generated file must have, by path, for all settings of a run."""
+    """Return the content of each generated file by path, for all settings of a run."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = json.dumps(dialect | config.model_json_schema(), indent=2, ensure_ascii=False)
     return {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page(config)}

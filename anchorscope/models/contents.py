@@ -30,14 +30,9 @@ OTHERWISE = "use the checkpoint that it was made from"
 
 @dataclass(frozen=True)
 class Tensor:
-    """Type and shape of one tensor, from the header of its file.
+    """Type and shape of one tensor, from the header of its file."""
 
-    Attributes:
-        dtype: as safetensors names it, such as `BF16`.
-        shape: its sizes.
-    """
-
-    dtype: str
+    dtype: str  # name in safetensors, such as `BF16`
     shape: tuple[int, ...]
 
 
@@ -45,7 +40,7 @@ def weights(folder: Path) -> list[str]:
     """Return the names of the files that hold the weights, whether or not they are there.
 
     Raises:
-        AnchorscopeError: the index names a file outside of the folder.
+        AnchorscopeError: The index names a file outside of the folder.
     """
     index = folder / INDEX
     if (folder / SINGLE).is_file() or not index.is_file():
@@ -62,7 +57,7 @@ def _indexed(index: Path) -> set[str]:
     """Return the names of the files that an index names; none if there is no index.
 
     Raises:
-        AnchorscopeError: the index is broken.
+        AnchorscopeError: The index is broken.
     """
     if not index.is_file():
         return set()
@@ -76,7 +71,7 @@ def check_once(folder: Path) -> None:
     """Refuse a folder that holds or names the weights of a model twice.
 
     Raises:
-        AnchorscopeError: there are others beside those that are read (`weights`).
+        AnchorscopeError: There are weights beside those that are read (`weights`).
     """
     read = {*weights(folder)}
     shards = {path.name for path in folder.iterdir() if SHARD.fullmatch(path.name)}
@@ -92,7 +87,7 @@ def check_adapter(folder: Path) -> None:
     """Refuse a folder that holds an adapter, by itself or beside a model.
 
     Raises:
-        AnchorscopeError: there is one, which transformers applies only where peft is installed.
+        AnchorscopeError: There is one. Transformers applies it only if peft is installed.
     """
     if found := sorted(folder.glob("adapter_config.json")) or sorted(
         folder.glob("adapter_model.*")
@@ -115,7 +110,7 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     """Return type and shape of each tensor, without known leftovers.
 
     Raises:
-        AnchorscopeError: a file is cut short, two of them hold the same tensor, or the weights are
+        AnchorscopeError: A file is cut short, two of them hold the same tensor, or the weights are
             quantised.
     """
     found: dict[str, Tensor] = {}
@@ -139,7 +134,7 @@ def _header(path: Path) -> dict[str, Tensor]:
     """Return what a file of weights says of its tensors, by name.
 
     Raises:
-        AnchorscopeError: it is broken or cut short.
+        AnchorscopeError: It is broken or cut short.
     """
     from safetensors import SafetensorError, safe_open
 

@@ -1,7 +1,7 @@
-"""The LM head: what it says of single tokens, from the states that predict them.
+"""Probabilities of single tokens, from the states that predict them.
 
-It reads these states alone, some at a time: with a large vocabulary, the logits of a whole batch
-take more memory than its states.
+The LM head reads only these states, some at a time. With a large vocabulary, the logits of a whole
+batch take more memory than its states.
 """
 
 from collections.abc import Iterator
@@ -12,16 +12,19 @@ from anchorscope.models import families
 from anchorscope.models.families import Loaded
 
 QUANTITIES = ("logprob", "logit", "entropy")
-"""Of a token, given all before it: its log-probability, its logit, and the entropy of the
-distribution that it was taken from. In nats, before any temperature."""
+"""Log-probability and logit of a token given all before it, and the entropy of its distribution,
+in nats, before any temperature."""
 LOGITS_AT_ONCE = 2**25
-"""Most logits that are held at once, 128 MiB in float32."""
+"""Maximum number of logits held at once, 128 MiB in float32."""
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """`QUANTITIES` of tokens [n] predicted from states [n, width], float32 [n, 3] in CPU memory.
+    """Return the `QUANTITIES` of tokens, float32 [n, 3] in CPU memory.
 
-    The states are those behind the final norm, as the base model returns them.
+    Args:
+        loaded: The model.
+        states: States behind the final norm, as the base model returns them, [n, width].
+        tokens: Ids of the tokens that they predict, [n].
     """
     parts = [torch.zeros((0, len(QUANTITIES)))]
     for logits, written in logits_of(loaded, states, tokens):
@@ -37,7 +40,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Logits of states [n, width] in parts, float32 [some, vocabulary], with rows of `beside`."""
+    """Yield the logits of states [n, width] in parts, float32 [some, vocabulary], with `beside`."""
     rows = families.embedded(loaded.model)
     size = max(1, LOGITS_AT_ONCE // rows)
     for some, given in zip(states.split(size), beside.split(size), strict=True):
