@@ -42,8 +42,7 @@ With --json an error is an object on standard output: error, where, do, see.""",
 ConfigFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        "--config",
-        help="A file laid over config.yaml, as with `snakemake --configfile`; may be repeated.",
+        "--configfile", help="A file merged over config.yaml, as with Snakemake; may be repeated."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -127,6 +127,30 @@ def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, **(config.get("text_config") or {})}
 
 
+def check_rotary(config: Mapping[str, Any], where: object) -> None:
+    """Refuse a config that gives its rotary positions twice, with different values.
+
+    Transformers reads `rope_theta` only if `rope_parameters` lacks it, and only one of
+    `rope_scaling` and `rope_parameters`.
+    """
+    settings = _language_model(config)
+    given = settings.get("rope_parameters") or {}
+    by_kind = [one for one in given.values() if isinstance(one, Mapping)] or [given]
+    older = dict(settings.get("rope_scaling") or {})
+    if "type" in older:
+        older.setdefault("rope_type", older.pop("type"))
+    older |= {key: settings[key] for key in ("rope_theta",) if settings.get(key) is not None}
+    for key, value in older.items() if given else ():
+        found = [one[key] for one in by_kind if key in one]
+        if key == "rope_type":
+            found = [one.get(key, "default") for one in by_kind]
+        if found and value not in found:
+            name = key if key == "rope_theta" else f"{key} of rope_scaling"
+            what = f"{name} is {value!r}, but {key} of rope_parameters is {found[0]!r}"
+            do = "delete the value that the model was not trained with"
+            raise AnchorscopeError(what, where, do, see="rope-twice")
+
+
 def window(config: Any) -> int | None:
     """Return the length in tokens of the sliding window of some layer; None without any.
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
+TEMPLATES = ("tokenizer_config.json", "chat_template.jinja")
+"""Files that may hold a chat template."""
 RECIPE = "recipe.json"
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
@@ -153,6 +155,7 @@ def _check_config(folder: Path) -> None:
     contents.check_adapter(folder)
     config, where = read_config(folder), folder / "config.json"
     families.sizes(config, where)
+    families.check_rotary(config, where)
     matching.check_class(config, where)
 
 
@@ -229,11 +232,16 @@ def attention_of(loaded: Loaded) -> str:
     return f"{name}: {', '.join(enabled)}"
 
 
-def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
+def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
     `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE` are respected. If the hub cannot be reached, the
     cached folder is returned, even if files are missing (see `check`).
+
+    Args:
+        hub_id: Id on the hub.
+        revision: Commit, branch or tag; None for the newest commit.
+        names_prompt: Whether the model's entry names a prompt style, see `check_prompt`.
 
     Returns:
         The folder and its commit.
@@ -243,7 +251,9 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
             the model cannot be measured. In the last case only its configs are downloaded.
     """
     try:
-        _check_config(_download(hub_id, revision, "config.json", "adapter_config.json"))
+        configs = _download(hub_id, revision, "config.json", "adapter_config.json", *TEMPLATES)
+        _check_config(configs)
+        check_prompt(configs, names_prompt)
         path = _download(hub_id, revision, *WANTED_FILES)
     except AnchorscopeError as error:
         folder = cached(hub_id, revision)
@@ -296,7 +306,10 @@ def parts(folder: str | Path) -> list[Path]:
 
 
 def locate(
-    model: Mapping[str, Any], trained: str | Path | None = None, recipe: str | None = None
+    model: Mapping[str, Any],
+    trained: str | Path | None = None,
+    recipe: str | None = None,
+    names_prompt: bool = True,
 ) -> dict[str, Any]:
     """Locate the model of a catalogue entry; a hub model is downloaded first.
 
@@ -317,7 +330,8 @@ def locate(
     """
     if model.get("hub"):
         revision = model.get("revision")
-        path, commit = fetch(model["hub"], revisions.wanted("models", model["hub"], revision))
+        wanted = revisions.wanted("models", model["hub"], revision)
+        path, commit = fetch(model["hub"], wanted, names_prompt)
         check(path)
         revisions.keep("models", model["hub"], commit, revision)
         return {"path": str(path), "revision": commit, "source": model["hub"]}

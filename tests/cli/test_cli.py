@@ -41,7 +41,7 @@ def loaded() -> RunConfig:
         (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`?"),
         (["show", "zzz", "rows"], 2, "no `zzz`", "use one of: calibration-llama,"),
-        (["check", "--config", "none.yaml"], 1, "none.yaml", "name a YAML file"),
+        (["check", "--configfile", "none.yaml"], 1, "none.yaml", "name a YAML file"),
     ],
 )
 def test_an_error_is_said_in_words_and_under_json_as_an_object(run, arguments, code, error, do):
@@ -135,7 +135,7 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text,
         (clone / name).write_text(text or rows)
     entry = {"hub": None, "fields": ANSWERED} | change
     (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
-    found = run("check", "--config", "more.yaml")
+    found = run("check", "--configfile", "more.yaml")
     (status, finding), *warnings = found.about("dataset")
     assert (found.code, status) == (1, "error") and said in finding
     assert {status for status, _ in warnings} <= {"warning"}
@@ -152,7 +152,7 @@ def test_rows_that_leave_no_example_to_show_are_refused(run, clone):
     lines = (clone / "rows.jsonl").read_text().splitlines()
     (clone / "rows.jsonl").write_text("\n".join(lines[:9]))
     (clone / "more.yaml").write_text("models: {near: {prompt: few_shot}}")
-    ((status, text),) = run("check", "--config", "more.yaml").about("dataset")
+    ((status, text),) = run("check", "--configfile", "more.yaml").about("dataset")
     assert status == "error" and "no few-shot example is left" in text
 
 
@@ -161,7 +161,7 @@ def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
     entry = {"sample_size": 100, "fields": {"question": "q", "answers": ["a"], "response": "r"}}
     (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
     mixed = "4 rows bring an answer of their own, the model answers the other 8"
-    (ok, _), *warned = run("check", "--config", "more.yaml").about("dataset")
+    (ok, _), *warned = run("check", "--configfile", "more.yaml").about("dataset")
     assert ok == "ok" and {status for status, _ in warned} == {"warning"}
     assert any(mixed in text for _, text in warned)
     assert not any("answer of their own" in text for _, text in run("check").about("dataset"))
@@ -191,7 +191,7 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
     fields |= {"relation": relation} if relation else {}
     more = {"datasets": {"rows": {"sample_size": 100, "fields": fields}}}
     (clone / "more.yaml").write_text(yaml.safe_dump(more | {"conditions": {"crossed": {}}}))
-    found = run("check", "--config", "more.yaml").about("dataset")
+    found = run("check", "--configfile", "more.yaml").about("dataset")
     (told,) = [one for one in found if "can be swapped" in one[1]]
     said = f"rows: about {n} pairs can be swapped"
     if n:
@@ -204,7 +204,7 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
 
 def test_a_chat_model_without_a_template_is_an_error(run, clone):
     (clone / "more.yaml").write_text("models: {near: {prompt: chat}}")
-    ((status, text),) = run("check", "--config", "more.yaml").about("model")
+    ((status, text),) = run("check", "--configfile", "more.yaml").about("model")
     assert status == "error" and "no chat template" in text
 
 
@@ -213,7 +213,7 @@ def test_a_model_with_a_chat_template_must_name_its_prompt(run, clone):
     assert run("check").code == 0
     (clone / "more.yaml").write_text("models: {bare: {local: checkpoint}}\n"
                                      "figures: {mine: {models: [bare]}}")  # fmt: skip
-    ((status, text),) = run("check", "--config", "more.yaml").about("model")
+    ((status, text),) = run("check", "--configfile", "more.yaml").about("model")
     assert status == "error" and "does not name a `prompt`" in text and "`prompt: chat`" in text
 
 
@@ -257,7 +257,7 @@ def test_the_passes_of_an_experiment_are_counted(run, clone):
         ("ok", "windows: at most 25 passes a sample, 250 in 1 cells")
     ]
     (clone / "few.yaml").write_text("experiments: {windows: {samples: 4}}")
-    assert run("check", "windows", "--config", "few.yaml").about("passes") == [
+    assert run("check", "windows", "--configfile", "few.yaml").about("passes") == [
         ("ok", "windows: at most 25 passes a sample, 100 in 1 cells")
     ]
     # one pass forward, and one back for each read-out

@@ -34,7 +34,7 @@ def quick(clone: Path) -> Path:
 
 def test_a_small_model_is_tried_without_a_network_and_what_was_found_is_kept(run, clone, quick):
     trials.write({"verdicts": []})
-    said = run("selftest", "--like", "near", "--config", str(quick))
+    said = run("selftest", "--like", "near", "--configfile", str(quick))
     assert said.code == 0, said.err
     (trial,) = trials.read()
     assert (trial.model, trial.card, trial.dtype) == ("near", trials.processor(), "float32")
@@ -42,7 +42,7 @@ def test_a_small_model_is_tried_without_a_network_and_what_was_found_is_kept(run
     for name in ("memory", "batch_tokens", "one dataset", "figure         mine:"):
         assert any(line.startswith(name) for line in said.out.splitlines()), said.out
     assert json.loads((clone / "selftest.json").read_text())["verdicts"] == []
-    folder = run("selftest", "--like", "checkpoint", "--device", "cpu", "--config", str(quick))
+    folder = run("selftest", "--like", "checkpoint", "--device", "cpu", "--configfile", str(quick))
     assert folder.code == 0 and "figure" not in folder.out, folder.err
     assert [one.model for one in trials.read()] == ["near", "checkpoint"]
 
@@ -117,7 +117,7 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
     monkeypatch.setattr(runner, "_called", passed)
     monkeypatch.setattr(generation._Rows, "logits", generated)
     monkeypatch.setattr(cli_like, "SOUGHT_ON", ("cpu",))
-    said = run("selftest", "--like", "near", "--config", str(quick))
+    said = run("selftest", "--like", "near", "--configfile", str(quick))
     if not limit:
         assert said.code == 1 and "one sample does not fit" in said.err
         return
