@@ -31,10 +31,10 @@ app = typer.Typer(
     "`snakemake --cores all demo`.",
     epilog="""\b
 Examples:
-  anchorscope check demo                             what the demo needs
-  anchorscope show calibration-qwen3 world-relation  what was found in one cell
-  anchorscope detect score detector/ --rows new.jsonl  how likely answers are wrong
-  anchorscope check --help                           more about one of them
+  anchorscope check demo                               find what would stop the demo
+  anchorscope show calibration-qwen3 world-relation    show the findings of one cell
+  anchorscope detect score detector/ --rows new.jsonl  score answers with a detector
+  anchorscope check --help                             explain a command
 
 Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
 With --json an error is an object on standard output: error, where, do, see.""",
@@ -63,10 +63,10 @@ def check(
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find what would stop a run, and how much there is to do.
+    """Find what would stop a run, and estimate how much there is to do.
 
-    Looks at config, disk, GPU, hub access and checkpoints, and says the size of each target.
-    Nothing is downloaded. The hub is asked only about what a target needs and is not here yet.
+    It checks config, disk, GPUs, checkpoints, rows and access to the hub. Nothing is downloaded.
+    The hub is asked only about models and datasets that are not on this machine.
     """
     from anchorscope.cli import cli_check
 
@@ -80,7 +80,8 @@ def check(
         findings.append(finding)
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            text = f"{finding.what.rstrip('.')}; {finding.do}" if finding.do else finding.what
+            joint = " " if finding.what.endswith(".") else "; "
+            text = f"{finding.what}{joint}{finding.do}" if finding.do else finding.what
             typer.echo(f"{status} {finding.about:<8} {' '.join(text.split())}")
     ok = all(finding.status != "error" for finding in findings)
     if as_json:
@@ -120,7 +121,7 @@ def convert(
     file: Annotated[Path, typer.Argument(help="A GGUF file.")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
 ) -> None:
-    """Make a model folder of a GGUF file, its weights dequantised to float32."""
+    """Convert a GGUF file to a model folder, with weights dequantised to float32."""
     from anchorscope.models import gguf_files
 
     gguf_files.convert(file, folder)
@@ -138,11 +139,11 @@ def selftest(
     ] = None,
     config_files: ConfigFiles = None,
 ) -> None:
-    """Find out in three minutes whether this machine measures as the method says.
+    """Test in three minutes whether this machine measures correctly.
 
-    Tiny random models of every family are measured and compared; nothing is downloaded. With
-    `--like`, find out instead whether a model fits here, and how long a figure takes. What was
-    found is in selftest.json, the file to send with a report.
+    Tiny random models of every family are measured and compared. Nothing is downloaded. With
+    `--like`, test instead whether a model fits here, and how long a figure takes. The results are
+    written to selftest.json, the file to send with a report.
     """
     if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         do = "use cpu, cuda, or one GPU such as cuda:1"

@@ -121,10 +121,22 @@ FIVE = "\n".join(json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": 1}) for na
     ("text", "change", "said"),
     [
         (None, {"local": "rows.txt"}, "files ending in `.txt` are not read"),
-        ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "only 1 groups of linked questions"),
-        (FIVE, {"fields": ASKED}, "too few to fit probes: 4 samples are fewer than 5 folds"),
-        (FIVE, {"fields": ASKED | {"subject": "a"}}, "only 1 groups of linked questions"),
-        (None, {"fields": ANSWERED | {"label": "one"}}, "all 10 answers are wrong"),
+        (
+            '{"q": "Who?", "a": "Ann", "z": 1}',
+            {},
+            "a group of linked questions, and there is only 1",
+        ),
+        (FIVE, {"fields": ASKED}, "no probe can be fitted: 4 samples are fewer than 5 folds"),
+        (
+            FIVE,
+            {"fields": ASKED | {"subject": "a"}},
+            "a group of linked questions, and there is only 1",
+        ),
+        (
+            None,
+            {"fields": ANSWERED | {"label": "one"}},
+            "all 10 answers are wrong: nothing to predict; check the labels",
+        ),
         (None, {"fields": ANSWERED | {"label": "q"}}, "is none of 0, 1"),
         (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
     ],
@@ -160,11 +172,11 @@ def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
     rewrite(clone, lambda n, row: row | {"r": "Ann" if n < 4 else None})
     entry = {"sample_size": 100, "fields": {"question": "q", "answers": ["a"], "response": "r"}}
     (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
-    mixed = "4 rows bring an answer of their own, the model answers the other 8"
+    mixed = "4 rows have an answer, and the model answers the other 8"
     (ok, _), *warned = run("check", "--configfile", "more.yaml").about("dataset")
     assert ok == "ok" and {status for status, _ in warned} == {"warning"}
     assert any(mixed in text for _, text in warned)
-    assert not any("answer of their own" in text for _, text in run("check").about("dataset"))
+    assert not any("have an answer" in text for _, text in run("check").about("dataset"))
 
 
 def test_rows_whose_answers_look_like_lists_are_warned_of(run, clone):
@@ -176,7 +188,8 @@ def test_rows_whose_answers_look_like_lists_are_warned_of(run, clone):
 def test_rows_too_few_to_call_a_signal_are_warned_of(run, clone):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
-    assert "no probe is called a signal" in text or "only if its AUC is" in text
+    assert "10 rows are too few to detect anything. About " in text
+    assert text.endswith("are needed to detect .05. Raise `sample_size` or `limit`, or add rows.")
 
 
 @pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])
@@ -193,12 +206,12 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, clone, relation, n):
     (clone / "more.yaml").write_text(yaml.safe_dump(more | {"conditions": {"crossed": {}}}))
     found = run("check", "--configfile", "more.yaml").about("dataset")
     (told,) = [one for one in found if "can be swapped" in one[1]]
-    said = f"rows: about {n} pairs can be swapped"
+    said = f"rows: the answers of about {n} pairs can be swapped"
     if n:
         assert told == ("ok", said)
     else:
-        assert told[0] == "warning" and told[1].startswith(f"{said}, 10 are needed")
-        assert "give `relation`, or more rows" in told[1]
+        assert told[0] == "warning" and told[1].startswith(f"{said}, but most claims need 10")
+        assert "name a column as `relation`, or add rows" in told[1]
     assert not any("can be swapped" in text for _, text in run("check").about("dataset"))
 
 
@@ -236,10 +249,12 @@ def test_a_target_is_sized_without_what_is_built(run, clone):
     # Clean, knockout, two random draws, question; two read-outs; float32.
     size = cli_check.gigabytes(10 * 5 * 2 * states * 4)
     ((_, said),) = run("check").about("target")
-    assert said == f"mine: 1 of 1 cells to measure, at most 10 samples, activations about {size}"
+    assert (
+        said == f"mine: 1 cell to measure, with at most 10 samples and about {size} of activations"
+    )
     built(clone)
     ((_, said),) = run("check").about("target")
-    assert "its cell is there" in said
+    assert "its cell is measured" in said
 
 
 def test_rows_of_a_cell_that_is_built_are_read_too(run, clone):
@@ -254,15 +269,15 @@ def test_rows_of_a_cell_that_is_built_are_read_too(run, clone):
 def test_the_passes_of_an_experiment_are_counted(run, clone):
     # clean; at most twelve windows, each with one random draw; ten samples
     assert run("check", "windows").about("passes") == [
-        ("ok", "windows: at most 25 passes a sample, 250 in 1 cells")
+        ("ok", "windows: at most 25 passes per sample, 250 in 1 cell")
     ]
     (clone / "few.yaml").write_text("experiments: {windows: {samples: 4}}")
     assert run("check", "windows", "--configfile", "few.yaml").about("passes") == [
-        ("ok", "windows: at most 25 passes a sample, 100 in 1 cells")
+        ("ok", "windows: at most 25 passes per sample, 100 in 1 cell")
     ]
     # one pass forward, and one back for each read-out
     ((_, said),) = run("check", "saliency").about("passes")
-    assert said.startswith("saliency: at most 3 passes a sample, 30")
+    assert said.startswith("saliency: at most 3 passes per sample, 30")
     assert run("check").about("passes") == []
 
 

@@ -178,8 +178,8 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
     trials.keep(made(config))
     said = run("check", "mine", "remote")
     (time,) = said.about("time")
-    assert time[1].startswith("near: about 30 s for its cell, as measured on this machine")
-    assert ("warning", "near: batches of 8,192 tokens do not fit and are halved; set "
+    assert time[1].startswith("near: 1 cell takes about 30 s on ")
+    assert ("warning", "near: batches of 8,192 tokens do not fit, so they are halved; set "
             "`batch_tokens: 4096`") in said.about("gpu")  # fmt: skip
     trials.keep(made(config, settings="other"))
     assert run("check", "mine").about("time") == []
