@@ -261,9 +261,9 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     usable = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local} are usable"
     if counts.dropped:
         usable += f", left out are {in_words(counts.dropped)}"
-    if error := no_folds(prepared.sampled, config):
-        what = f"{usable}, but no probe can be fitted: {error.what}"
-        yield Finding("error", "dataset", what, error.do, error.see)
+    if obstacle := no_folds(prepared.sampled, config):
+        what = f"{usable}, but no probe can be fitted: {obstacle.what}"
+        yield Finding("error", "dataset", what, obstacle.do, obstacle.see)
     else:
         yield Finding("ok", "dataset", usable)
         if config.conditions.crossed is not None:

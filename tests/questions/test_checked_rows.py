@@ -32,8 +32,8 @@ def labelled(n: int, label: Any, start: int = 0) -> list[dict[str, Any]]:
         (lambda right: 0, None, None),  # half of them agree
         (
             lambda right: int(right),
-            "only 0 of 280 labels (0%) agree with the gold answers of their rows, 140 of 140 answers "
-            "labelled 1 match a gold answer, and 140 of 140 labelled 0 match none",
+            "only 0 of 280 labels (0%) agree with the gold answers of their rows, 140 of 140 "
+            "answers labelled 1 match a gold answer, and 140 of 140 labelled 0 match none",
             "1 and 0 look swapped",
         ),
     ],
