@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import around, interrupt, resume, studies, trials
+from anchorscope.workflow import around, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -121,7 +121,7 @@ def after_failure():
 
 
 if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
-    interrupt.install(end_jobs=on_this_machine)
+    resume.end_on_interrupt(end_jobs=on_this_machine)
 
 
 onstart:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.settings import BATCH_TOKENS
-from anchorscope.models import contents, families, gguf_files, matching, vocabulary
+from anchorscope.models import contents, families, gguf_files, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -147,7 +147,7 @@ def check(folder: str | Path) -> None:
     vocabulary.check_files(folder)
     _check_files(folder)
     contents.check_once(folder)
-    matching.check_tensors(folder)
+    contents.check_tensors(folder)
 
 
 def _check_config(folder: Path) -> None:
@@ -156,7 +156,7 @@ def _check_config(folder: Path) -> None:
     config, where = read_config(folder), folder / "config.json"
     families.sizes(config, where)
     families.check_rotary(config, where)
-    matching.check_class(config, where)
+    contents.check_class(config, where)
 
 
 def _check_files(folder: Path) -> None:
@@ -400,7 +400,7 @@ def _weights(
             local_files_only=True,
             output_loading_info=True,
             **placement,
-            **matching.options(folder),
+            **contents.options(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
         raise no_room from error
@@ -409,8 +409,8 @@ def _weights(
     model, info = loaded
     if "disk" in getattr(model, "hf_device_map", {}).values():  # `auto` puts the rest there
         raise no_room
-    matching.refuse(info, folder)
-    matching.check_tied(model, folder)
+    contents.refuse(info, folder)
+    contents.check_tied(model, folder)
     return model
 
 

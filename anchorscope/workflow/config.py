@@ -1,6 +1,8 @@
 """Read and check the config before any job starts. Errors name every mistake and its line."""
 
+import io
 import os
+import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +14,7 @@ from anchorscope.config import shipped
 from anchorscope.config.mistakes import Mistake, explained
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
@@ -216,3 +219,23 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
         if name in real_rows:
             what = f"nothing is planted in `{name}`, which is not a world"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
+
+
+def folder_of(source: Any) -> str:
+    """Return the project's folder, given Snakemake's `workflow.current_basedir`.
+
+    If that is on a Git host, all files of its commit are extracted to `.snakemake/anchorscope/`,
+    since Snakemake itself fetches only rules and scripts.
+    """
+    path: str = source.get_path_or_uri(secret_free=True)
+    if os.path.isdir(path):
+        return path
+    commit = source.hosted_repo.repo.commit(source.ref)
+    folder = Path(".snakemake", "anchorscope", commit.hexsha).absolute()
+    if not folder.is_dir():
+        archive = io.BytesIO()
+        commit.repo.archive(archive, commit.hexsha)
+        archive.seek(0)
+        with atomic(folder) as draft, tarfile.open(fileobj=archive) as files:
+            files.extractall(draft, filter="data")
+    return str(folder)

@@ -13,7 +13,6 @@ from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
 from workflow import PROJECT, SHIPPED
 
-from anchorscope.config import config_docs
 from anchorscope.config.settings import Conditions
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
@@ -262,7 +261,7 @@ def test_generated_pages_are_up_to_date(path):
 
 
 def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key():
-    schema = json.loads(config_docs.SCHEMA.read_text(encoding="utf-8"))
+    schema = json.loads(write_docs.SCHEMA.read_text(encoding="utf-8"))
     jsonschema.validate(SHIPPED, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(SHIPPED | {"sample_sizes": 3}, schema)

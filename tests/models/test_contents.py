@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoModelForSe
 
 from anchorscope.cli import cli_check
 from anchorscope.config.sections import Model
-from anchorscope.models import contents, loading, matching
+from anchorscope.models import contents, loading
 from anchorscope.storage.errors import AnchorscopeError
 
 ENTRY = Model(local="model", prompt="plain")
@@ -299,7 +299,7 @@ def test_a_head_of_its_own_that_the_config_ties_is_refused(folder: Path) -> None
 def test_check_prints_nothing_of_the_comparison(folder: Path, capfd: Any) -> None:
     add(folder, extra=torch.ones(1))
     with pytest.raises(AnchorscopeError):
-        matching.check_tensors(folder)
+        contents.check_tensors(folder)
     assert capfd.readouterr() == ("", "")
 
 

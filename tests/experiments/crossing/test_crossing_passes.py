@@ -21,7 +21,7 @@ from anchorscope.passes import activations, interventions, partners, planning
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import plan_passes
 from anchorscope.storage.files import read_parquet
-from anchorscope.workflow.probe_jobs import write_scores
+from anchorscope.workflow.jobs import write_scores
 
 CONDITIONS: dict[str, dict[str, int]] = {
     "knockout": {}, "random": {}, "rest": {}, "question": {}, "crossed": {}, "gold": {},
