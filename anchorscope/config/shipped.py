@@ -1,4 +1,4 @@
-"""The catalogue of the library, which every run has in addition to its own keys."""
+"""The catalogue of the library, which every run adds to its own keys, and its models' shapes."""
 
 import copy
 from collections.abc import Mapping

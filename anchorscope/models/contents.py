@@ -1,4 +1,4 @@
-"""The contents of a checkpoint's folder, read from file names and headers alone."""
+"""Check that a checkpoint's folder holds exactly the tensors of its model, without reading them."""
 
 from __future__ import annotations
 

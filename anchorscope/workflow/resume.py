@@ -1,5 +1,6 @@
-"""`make resume`: after a crash, end what is left of the last run, clear its lock, and go on.
+"""End a run on Ctrl-C, and continue it after a crash (`make resume`).
 
+After a crash, what is left of the last run is ended, and its lock is cleared.
 Snakemake's lock does not name its owner. The owner is therefore searched among this machine's
 processes: any Snakemake, or job of one, that works in the same folder. A killed Snakemake also
 leaves its jobs in the cluster's queue, and neither Snakemake nor its SLURM plugin finds them again.
