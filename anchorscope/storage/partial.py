@@ -68,8 +68,8 @@ def settle(folder: Path) -> None:
 def publish(folder: Path, product: str | Path) -> None:
     """Make the product from a folder of batches, as the last step of its job.
 
-    The files are linked, so that they take no more space. On a file system without links, the folder
-    is moved, and a failing rerun loses its batches.
+    The files are linked, so that they take no more space. On a file system without links, the
+    folder is moved, and a failing rerun loses its batches.
     """
     with atomic(product) as draft:
         try:
