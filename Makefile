@@ -15,6 +15,7 @@ help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
 
 setup: $(READY) ## set up .venv from requirements.lock, unless it is up to date
+	@echo 'Ready. Next: `make run`, which measures and draws the demo in a few minutes.'
 
 run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="llama-3.2 -n" adds arguments)
 	$(BIN)/snakemake --cores all $(ARGS) $(QUIET)

@@ -12,8 +12,7 @@ min_version("9.0")
 
 sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
 
-from anchorscope.workflow.config import sources_of
-from anchorscope.workflow.module import folder_of
+from anchorscope.workflow.config import folder_of, sources_of
 
 # The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
 HERE = folder_of(workflow.current_basedir)

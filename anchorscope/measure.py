@@ -50,21 +50,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """What a measurement gives.
+    """Results of a measurement.
 
     Attributes:
-        table: ΔP by layer, condition and group, the columns of a figure's table.
-        contrasts: knockout against random, paired, with intervals.
-        controls: what the probes know beside texts, and what else flips them, by layer.
-        crossing: what the probe reads of question, answer and their pair, by layer.
-        claims: the verdict on each claim, with its reason.
-        answers: every question's answer, anchors and label, or why it was dropped.
-        scores: out-of-fold s and p of each sample, layer, read-out and condition.
-        counts: rows in, samples measured, and what was dropped on the way, by reason.
-        detectors: read-out → the detector of its probes; none if these are not calibrated.
-        settings: what was measured, and how.
-        given: whether answers came with the rows.
-        labelled: whether labels of these answers did.
+        table: ΔP by layer, condition and group, with the columns of a figure's table.
+        contrasts: Knockout against random, paired, with intervals.
+        controls: AUCs of probes and texts, and shares of flips by condition, by layer.
+        crossing: Parts of the score that follow question, answer and their pair, by layer.
+        claims: Verdict on each claim, with its reason.
+        answers: Answer, anchors and label of each question, or the reason it was dropped.
+        scores: Out-of-fold s and p of each sample, layer, read-out and condition.
+        counts: Rows in, samples measured, and rows dropped by reason.
+        detectors: Read-out → detector made of its probes; empty if they are not calibrated.
+        settings: The config that was used.
+        given: Whether answers came with the rows.
+        labelled: Whether labels of these answers came with the rows.
     """
 
     table: pd.DataFrame
@@ -92,17 +92,18 @@ class Measured:
 
     @property
     def _in_words(self) -> str:
-        """What was measured, and what was left out, in a line."""
+        """The numbers of samples measured and left out, in a line."""
         model, dataset = self.table[["model", "dataset"]].iloc[0]
         why = in_words(self.counts.dropped)
         kept = f"{self.counts.kept:,} of {self.counts.total:,} samples"
         return f"{model} on {dataset}: {kept} measured; left out: {why or 'none'}"
 
     def __repr__(self) -> str:
+        """Return the counts in a line, and the summary."""
         return f"{self._in_words}\n{self.summary.round(3).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the figure, a picture that needs no network, and the summary."""
+        """Return what a notebook shows: the figure as a picture, the counts and the summary."""
         from anchorscope.figures.figure_fit import as_svg
 
         picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
@@ -121,10 +122,14 @@ class Measured:
         return self.detectors[chosen]
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
-        """The figure of a read-out, by default the first of those measured.
+        """Draw the figure of a read-out.
 
-        `chosen`: `title`, or `style` (keys of the config's `chart`). Raises AnchorscopeError: the
-        read-out was not measured.
+        Args:
+            readout: A read-out such as `mlp/final`; by default the first that was measured.
+            chosen: `title`, or `style` (keys of the config's `chart`).
+
+        Raises:
+            AnchorscopeError: The read-out was not measured.
         """
         from anchorscope.figures import figure_main  # loads altair, which measuring can spare
 
@@ -141,9 +146,10 @@ class Measured:
         )
 
     def methods(self, readout: str | None = None) -> str:
-        """Return what a paper says of a read-out, by default the first of those measured.
+        """Write the methods paragraphs for a paper, in Markdown, as the workflow does.
 
-        The paragraphs are those that the workflow writes beside a figure, in Markdown.
+        Args:
+            readout: A read-out such as `mlp/final`; by default the first that was measured.
 
         Raises:
             AnchorscopeError: The read-out was not measured.
@@ -183,26 +189,26 @@ def measure(
 ) -> Measured:
     """Ask a model, find the anchors, cut attention to them, and read truth at every layer.
 
-    The workflow's stages, one after the other; activations pass through a temporary folder. The
-    model is left in evaluation mode, its parameters without gradients.
+    This runs the workflow's stages one after the other. Activations go through a temporary folder.
+    The model is left in evaluation mode, its parameters without gradients.
 
     Args:
-        model: a causal language model of a known family, with `sdpa` or `eager` attention.
-        tokenizer: its fast tokenizer.
-        table: a frame, or a list of dicts, with a row for each question: `question`, `answers` (a
-            text or a list), and what is known of the other fields of a dataset in the config. Other
-            columns are left alone.
-        prompt: the style of the prompts, a name of `styles.STYLES`. Without one it is `few_shot`,
-            for a tokenizer without a chat template.
-        examples: worked examples where the style shows any, rows of the same columns; those that
+        model: A causal language model of a known family, with `sdpa` or `eager` attention.
+        tokenizer: Its fast tokenizer.
+        table: A frame, or a list of dicts, with a row for each question: `question`, `answers` (a
+            text or a list), and any other field of a dataset in the config. Other columns are
+            ignored.
+        prompt: Name of the prompt style, see `styles.STYLES`. The default is `few_shot`; a
+            tokenizer with a chat template has no default.
+        examples: Worked examples for styles that show them, rows of the same columns. Rows that
             share a question or subject with `table` are left out. By default a tenth of `table`, at
             most 20 rows, is held back for them and not measured.
-        names: of model and dataset, in the table and in the figure.
-        settings: as in config.yaml, those of `SETTINGS`.
+        names: Names of model and dataset in tables and figures.
+        settings: Keys of config.yaml, those in `SETTINGS`.
 
     Raises:
-        AnchorscopeError: missing columns, an unknown model family, a setting that does not exist,
-            nothing left to measure, too few samples of a class to fit a probe.
+        AnchorscopeError: A column is missing, the model's family is unknown, there is no such
+            setting, no row is left to measure, or a class has too few samples to fit a probe.
     """
     chosen = settings_of(settings, SETTINGS, "measure")
     loaded = wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)

@@ -220,11 +220,6 @@ def style_of(name: str) -> Style:
     return STYLES[name]
 
 
-def natural(tokenizer: Any) -> Style:
-    """Return the style for a tokenizer: chat if it has a chat template, else few-shot."""
-    return CHAT if getattr(tokenizer, "chat_template", None) else FEW_SHOT
-
-
 def default_style(tokenizer: Any) -> str:
     """Return the name of the style for a tokenizer without a chat template.
 

@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.detectors.pictures import views as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import around, interrupt, resume, studies, trials
+from anchorscope.workflow import around, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -65,17 +65,17 @@ wildcard_constraints:
 
 
 def drawn(stem):
-    """A figure's pictures, by their kinds."""
+    """Return the files of a figure's picture by format."""
     return {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
 
 
 def passing(product):
-    """Activations, deleted once nothing needs them any more, unless the config keeps them."""
+    """Mark activations as temporary unless the config keeps them."""
     return product if cfg.keep_activations else temp(product)
 
 
 def taught(wildcards):
-    """Return the questions that a model learns. A recipe says all of a world; real rows may change."""
+    """Return the questions that a model learns; worlds never change, real rows may."""
     tables = {
         f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
         for name in cfg.models[wildcards.model].train.datasets
@@ -91,7 +91,7 @@ def worlds_taught(wildcards):
 
 
 def before_run():
-    """What can be known to fail is said before the first job."""
+    """Refuse a run that is known to fail, before the first job."""
     try:
         around.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
@@ -99,7 +99,7 @@ def before_run():
 
 
 def after_run():
-    """Say where the figures lie, and last the paragraphs for a paper, below Snakemake's own words."""
+    """Print the paths of the figures and of the paragraphs for a paper, below Snakemake's output."""
     jobs = list(workflow.dag.jobs)
     pictures = [job for job in jobs if job.rule.name == "picture" and not job.wildcards.view]
     lines = [f"{job.wildcards.figure}: {job.output.html}" for job in pictures]
@@ -112,7 +112,7 @@ def after_run():
 
 
 def after_failure():
-    """Why jobs failed, below all that Snakemake says of it."""
+    """Print why jobs failed, below Snakemake's output."""
     if around.on_a_cluster(workflow):
         # Jobs that were being submitted while the run was interrupted, which the plugin overlooks.
         resume.cancel_orphans(Path.cwd())
@@ -121,7 +121,7 @@ def after_failure():
 
 
 if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
-    interrupt.install(end_jobs=on_this_machine)
+    resume.end_on_interrupt(end_jobs=on_this_machine)
 
 
 onstart:

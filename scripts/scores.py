@@ -7,13 +7,13 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.passes.activations import measured
     from anchorscope.probes import fitting
-    from anchorscope.workflow import jobs, probe_jobs
+    from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     device = jobs.device_of(snakemake)
     settings = fitting.Settings(**chosen.probe, seed=chosen.seed)
     answers = measured(read_parquet(given.answers), given.activations)
-    design = probe_jobs.write_scores(
+    design = jobs.write_scores(
         written,
         given.activations,
         answers,

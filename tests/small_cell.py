@@ -18,7 +18,7 @@ from anchorscope.passes import activations, planning
 from anchorscope.probes import fitting, stored
 from anchorscope.questions import prompts
 from anchorscope.storage.files import read_parquet
-from anchorscope.workflow.probe_jobs import write_scores
+from anchorscope.workflow.jobs import write_scores
 
 READOUTS = ["mlp/final", "resid/last_answer"]
 CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 2}}

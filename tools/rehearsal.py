@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import yaml
 
-from anchorscope.config import shapes
+from anchorscope.config import shipped
 from anchorscope.config.settings import Config
 from anchorscope.models import vocabulary
 from anchorscope.storage.errors import AnchorscopeError
@@ -85,7 +85,7 @@ def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
     for model in dict.fromkeys([*chosen.models, GENERATING]):
         print(f"{model}: writing a checkpoint of {chosen.layers or 'all'} layers", flush=True)
         random_checkpoint.write(
-            shapes.config_of(model),
+            shipped.config_of(model),
             vocabulary.load(HERE / "tokenizers" / TOKENIZERS[model]),
             HERE / "checkpoints" / model,
             layers=chosen.layers,

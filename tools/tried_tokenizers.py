@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from anchorscope.config import shapes
+from anchorscope.config import shipped
 from anchorscope.config.sections import Dataset
 from anchorscope.models import answers, loading, vocabulary
 from anchorscope.models.families import Loaded
@@ -48,7 +48,7 @@ TRIED = (
 
 def without_weights(model: str, folder: Path) -> Loaded:
     """Return one layer of a catalogue model on the device `meta`, with a tokenizer."""
-    shape = shapes.config_of(model) | {"num_hidden_layers": 1}
+    shape = shipped.config_of(model) | {"num_hidden_layers": 1}
     empty = loading.build(shape, "float32", torch.device("meta"))
     return replace(empty, tokenizer=vocabulary.load(folder), device=torch.device("cpu"))
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from anchorscope.anchors import english
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
 
-LONGEST = 0.8  # largest share of a question's words in one phrase
+LONGEST_NAME = 0.8  # largest share of a question's words in one phrase
 
 
 def property_candidates(
@@ -316,7 +316,7 @@ def _says(words: Sequence[Word], i: int) -> bool:
 
 def _short(words: Sequence[Word], run: range) -> list[range]:
     """Cut a run in two at its first `of`, or the like, if it is most of the question."""
-    if len(run) <= LONGEST * len(words):
+    if len(run) <= LONGEST_NAME * len(words):
         return [run]
     for joint in ("of", "to", "with", "and"):
         if at := next((i for i in run[1:] if words[i].lower == joint), None):

@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> Finding:
-    """The text that a call of the library returns, or the error that it raises, as a finding."""
+    """Call the library, and return its text or its error as a finding."""
     try:
         return Finding("ok", about, f"{name}: {call(*arguments)}")
     except AnchorscopeError as error:
@@ -55,7 +55,7 @@ def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> F
 
 
 def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
-    """An error of the library as a finding."""
+    """Return an error of the library as a finding."""
     where = f" ({error.where})" if error.where is not None else ""
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
@@ -71,7 +71,7 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     names = list(dict.fromkeys(cell.dataset for cell in left))
     every = [cell for cells in work.values() for cell in cells]  # rows of built cells may change
     sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
-    yield Finding("ok", "config", f"valid: {', '.join(sizes)}")
+    yield Finding("ok", "config", f"valid, with {', '.join(sizes)}")
     for name in models:
         yield from model(config, name)
     targets = [target_finding(target, cells) for target, cells in work.items()]
@@ -94,34 +94,40 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
 
 
 def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
-    """What is left to do for a target."""
+    """Say how many cells a target has left to measure, with samples and disk space."""
     left = [cell for cell in cells if not cell.built]
     if not left:
-        there = f"all {len(cells)} cells are there" if len(cells) > 1 else "its cell is there"
-        what = f"{target}: {there}"
-        return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
+        measured = f"all {len(cells)} cells are" if len(cells) > 1 else "its cell is"
+        what = f"{target}: {measured} measured"
+        return Finding("ok", "target", what, "`snakemake -n` tells whether anything is out of date")
 
     def work_left() -> str:
         n = sum(samples(cell.study.config, cell.dataset) for cell in left)
         size = gigabytes(sum(map(_bytes, left)))
+        some = f"{len(left)} of " if len(left) < len(cells) else ""
         return (
-            f"{len(left)} of {len(cells)} cells to measure, at most {n:,} samples, "
-            f"activations about {size}"
+            f"{some}{counted(len(cells))} to measure, with at most {n:,} samples and "
+            f"about {size} of activations"
         )
 
     return tried("target", target, work_left)
 
 
 def passes_of(config: RunConfig, name: str, cells: Sequence[StudyCell]) -> Finding:
-    """How many passes an experiment takes for a sample, and in all of its cells."""
+    """Say how many passes an experiment takes per sample, and in all of its cells."""
     settings, draws = config.settings_of(name), config.draws_of(name)
     passes = registry.EXPERIMENTS[name].passes_a_sample(settings, draws, len(config.readouts))
     sizes = [samples(config, cell.dataset) for cell in cells]
     if isinstance(settings, SampledSettings) and settings.samples is not None:
         sizes = [min(size, settings.samples) for size in sizes]
     total = passes * sum(sizes)
-    what = f"{name}: at most {passes} passes a sample, {total:,} in {len(cells)} cells"
+    what = f"{name}: at most {passes} passes per sample, {total:,} in {counted(len(cells))}"
     return Finding("ok", "passes", what)
+
+
+def counted(cells: int) -> str:
+    """Return a number of cells as text."""
+    return "1 cell" if cells == 1 else f"{cells} cells"
 
 
 def _bytes(cell: StudyCell) -> int:
@@ -129,14 +135,14 @@ def _bytes(cell: StudyCell) -> int:
 
 
 def disk(config: Config, left: Iterable[StudyCell]) -> str:
-    """The disk space for activations, in words; refuses too little, and a closed folder."""
+    """Describe the disk space for activations; refuse a full disk or a closed folder."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
-    return f"activations need about {gigabytes(need)}; the disk has room"
+    return f"the disk has room for about {gigabytes(need)} of activations"
 
 
 def gigabytes(count: float) -> str:
-    """Bytes as a text in GB or MB."""
+    """Format bytes as GB or MB."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
@@ -149,7 +155,9 @@ def model(config: Config, name: str) -> Iterator[Finding]:
         trained = [Path(config.results, "models", name), Path("resources/models", name)]
         places = [place for place in trained if fits(place, recipe)]
         if not places:
-            what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
+            what = (
+                f"{name}: there is no checkpoint of this recipe ({recipe}), so it is trained first"
+            )
             yield Finding("warning", "model", what)
     for place in places[:1]:
         finding = tried("model", name, checkpoint, place, entry, entry.prompt)
@@ -161,13 +169,13 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 def pickled(name: str, folder: Path) -> Iterator[Finding]:
     """Warn of pickled weights that are newer than the safetensors, which alone are read."""
     if newer := contents.newer_pickles(folder):
-        what = f"{name}: {', '.join(newer)} is newer than the weights that are read ({folder})"
-        do = "if it is the model you mean, load it and save it with `save_pretrained`"
+        what = f"{name}: {', '.join(newer)} is newer than the safetensors in {folder}, and not read"
+        do = "to measure it, load it and save it with `save_pretrained`"
         yield Finding("warning", "model", what, do, "no-safetensors")
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
-    """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
+    """Return a checkpoint's folder; refuse one that this prompt style cannot be used with."""
     loading.check(folder)
     loading.check_prompt(folder, entry.names_prompt)
     tokenizer = vocabulary.load(folder)
@@ -193,12 +201,14 @@ def times(
     for name, trial in tried_here.items():
         of_model = [n for model, n in sizes if model == name]
         time = trials.duration(trial.hours(sum(of_model)))
-        cells = "its cell" if len(of_model) == 1 else f"its {len(of_model)} cells"
-        what = f"{name}: about {time} for {cells}, as measured on this machine ({trial.card})"
+        cells = counted(len(of_model))
+        what = f"{name}: {cells} take{'s' * (len(of_model) == 1)} about {time} on {trial.card}"
         yield Finding("ok", "time", what)
         largest = trial.largest_batch_tokens
         if largest is not None and largest < config.batch_tokens:
-            what = f"{name}: batches of {config.batch_tokens:,} tokens do not fit and are halved"
+            what = (
+                f"{name}: batches of {config.batch_tokens:,} tokens do not fit, so they are halved"
+            )
             yield Finding("warning", "gpu", what, f"set `batch_tokens: {largest}`")
 
 
@@ -209,21 +219,22 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     if not needs:
         return
     here, memory = gpus_here(), gpu_memory()
-    what = f"{here} here, of {', '.join(map(gigabytes, memory)) or 'unknown size'}"
+    sizes = ", ".join(map(gigabytes, memory)) or "unknown memory"
+    what = f"{here} on this machine ({sizes})" if here else "none on this machine"
     least = min(memory, default=float("inf"))
     short = [n for n, need in needs.items() if need.gpus > here or need.gpu_mem_gb * 1e9 > least]
     if not short:
         yield Finding("ok", "gpu", what)
         return
     do = (
-        "layers are spread over those there are, and without one it runs on the CPU: lower "
-        "`batch_tokens`, or run where there is more (`snakemake --profile slurm` on a cluster)"
+        "layers are spread over all GPUs, or run on the CPU without any: lower `batch_tokens`, or "
+        "use a larger machine (`snakemake --profile slurm` on a cluster)"
     )
-    yield Finding("warning", "gpu", f"{what}; too little for {', '.join(short)}", do)
+    yield Finding("warning", "gpu", f"{what}, too little for {', '.join(short)}", do)
 
 
 def gpu_memory() -> list[int]:
-    """Bytes of each GPU that torch can use; none with a build of torch for the CPU."""
+    """Return the bytes of each GPU that torch can use."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -249,33 +260,39 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     counts = prepared.counts
     usable = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local} are usable"
     if counts.dropped:
-        usable += f"; left out: {in_words(counts.dropped)}"
-    if reason := no_folds(prepared.sampled, config):
-        do = "add rows, raise `sample_size` or `limit`, or lower `probe.folds`"
-        what = f"{usable}; too few to fit probes: {reason}"
-        yield Finding("error", "dataset", what, do, "too-few-samples")
+        usable += f", left out are {in_words(counts.dropped)}"
+    if obstacle := no_folds(prepared.sampled, config):
+        what = f"{usable}, but no probe can be fitted: {obstacle.what}"
+        yield Finding("error", "dataset", what, obstacle.do, obstacle.see)
     else:
         yield Finding("ok", "dataset", usable)
         if config.conditions.crossed is not None:
             yield pairs(name, prepared.sampled, config)
         if sentence := power.too_small(counts.kept):
-            do = "raise `sample_size` or `limit`, or add rows; see Power in docs/validity.md"
+            do = "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
     if sentence := questions.shared_ids(counts.notes):
-        do = "if an id stands for one row, correct the file, or name another column as `id`"
+        do = "if each id should name one row, correct the file or choose another column as `id`"
         yield Finding("warning", "dataset", f"{name}: {sentence}", do)
     yield from contradicted_labels(name, prepared.sampled)
     yield from mixed_answers(name, prepared.sampled)
     yield from listed_answers(name, prepared.sampled)
 
 
-def no_folds(rows: pd.DataFrame, config: Config) -> str | None:
-    """Why no folds can be cut from questions, whatever a model answers; None if they can be."""
+def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
+    """Return why no folds can be cut from questions, whatever a model answers, or None."""
     from anchorscope.probes import fitting  # loads torch
 
     if (groups := rows["component"].nunique()) < config.probe.folds:
-        return f"only {groups} groups of linked questions for {config.probe.folds} folds"
-    return fitting.obstacle(supposed(rows), _folding(config))
+        there = "there is only 1" if groups == 1 else f"there are only {groups}"
+        what = f"each of {config.probe.folds} folds needs a group of linked questions, and {there}"
+        do = "add rows, raise `sample_size` or `limit`, or lower `probe.folds`"
+        return AnchorscopeError(what, None, do, see="too-few-samples")
+    try:
+        fitting.design(supposed(rows), _folding(config))
+    except AnchorscopeError as error:
+        return error
+    return None
 
 
 def supposed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -299,7 +316,7 @@ def _folding(config: Config) -> Any:
 
 
 def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
-    """Say about how many pairs of answers can be swapped, if half of the answers are right."""
+    """Estimate how many pairs of answers can be swapped if half of the answers are right."""
     from anchorscope.probes import fitting
 
     table = supposed(rows).assign(response=None)
@@ -307,13 +324,12 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     found = partners.crossing(table, dict(zip(table["id"], fold, strict=True))).partners
     label = table.set_index("id")["label"]
     n = max(Counter(label[id_] for id_ in found).values(), default=0) // 2
-    what = f"{name}: about {n:,} pairs can be swapped"
+    what = f"{name}: the answers of about {n:,} pairs can be swapped"
     if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
-    do = "give `relation`, or more rows; most claims cannot be judged otherwise"
-    return Finding(
-        "warning", "dataset", f"{what}, {partners.LEAST_PAIRS} are needed", do, "too-few-pairs"
-    )
+    what = f"{what}, but most claims need {partners.LEAST_PAIRS}"
+    do = "name a column as `relation`, or add rows"
+    return Finding("warning", "dataset", what, do, "too-few-pairs")
 
 
 def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -321,10 +337,10 @@ def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     brought = int(rows["response"].notna().sum())
     if 0 < brought < len(rows):
         what = (
-            f"{name}: {brought:,} rows bring an answer of their own, the model answers the other "
-            f"{len(rows) - brought:,}; a probe can tell the two kinds apart by who wrote the answer"
+            f"{name}: {brought:,} rows have an answer, and the model answers the other "
+            f"{len(rows) - brought:,}, so a probe may learn who wrote an answer"
         )
-        do = "if right answers are more frequent in one kind, measure the two as two datasets"
+        do = "if one kind is right more often, make two datasets of them"
         yield Finding("warning", "dataset", what, do)
 
 
@@ -337,17 +353,17 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     if 2 * (agree := int((wrong != right).sum())) >= len(both):
         return
     what = (
-        f"{name}: the labels of {agree:,} of {len(both):,} rows ({agree / len(both):.0%}) agree "
-        "with the gold answers beside them"
+        f"{name}: only {agree:,} of {len(both):,} labels ({agree / len(both):.0%}) agree with the "
+        "gold answers of their rows"
     )
-    do = "look at some of these rows: one of the two columns is not what `fields` says"
+    do = "look at some of these rows: `fields` may name a wrong column"
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
         what += (
-            f"; {int(right[wrong].sum()):,} of {int(wrong.sum()):,} answers labelled 1 match a "
-            f"gold answer, {int((~right[~wrong]).sum()):,} of {int((~wrong).sum()):,} labelled 0 "
-            "match none"
+            f", {int(right[wrong].sum()):,} of {int(wrong.sum()):,} answers labelled 1 match a "
+            f"gold answer, and {int((~right[~wrong]).sum()):,} of {int((~wrong).sum()):,} labelled "
+            "0 match none"
         )
-        do = "1 and 0 look swapped: write 1 for a hallucinated answer, 0 for a right one"
+        do = "1 and 0 look swapped: write 1 for a hallucinated answer and 0 for a right one"
     yield Finding("warning", "dataset", what, do, "label-or-popularity")
 
 
@@ -357,10 +373,9 @@ def listed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     if 2 * int(listed.sum()) > len(rows):
         what = (
             f"{name}: the gold answers of {int(listed.sum()):,} of {len(rows):,} rows look like "
-            f"lists, such as {rows['answers'][listed].iloc[0][0]!r}; each is one answer, which a "
-            "reply must hold whole"
+            f"lists, such as {rows['answers'][listed].iloc[0][0]!r}, but each counts as one answer"
         )
-        do = "if they are alternatives, write each row's answers as a list"
+        do = "if they are alternatives, write them as a list"
         yield Finding("warning", "dataset", what, do)
 
 
@@ -390,9 +405,11 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
 
 
 def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding:
-    """Whether a hub model or dataset is on this machine, and a model's checkpoint can be used."""
+    """Check that a hub model or dataset is on this machine and, for a model, can be used."""
     hub_id = str(entry.hub)
-    absent = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
+    absent = Finding(
+        "error", "hub", f"{kind} {name}: not on this machine, and the hub cannot be reached"
+    )
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
         return (

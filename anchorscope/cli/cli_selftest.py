@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from anchorscope.models import loading, tried
-from anchorscope.models.families import FAMILIES, Loaded, layers, window
+from anchorscope.models import loading
+from anchorscope.models.families import FAMILIES, Loaded, layers, tried_head, tried_row, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
@@ -63,12 +63,12 @@ def report(device: str, path: Path) -> bool:
 def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
     """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
     where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
-    rows = [tried.head()]
+    rows = [tried_head()]
     for family in FAMILIES:
         found = [one["verdict"] for one in verdicts if one["about"] == family]
         if found:
             result = "fail" if "fail" in found else "pass"
-            rows.append(tried.row(family, f"{where}: {result}", version))
+            rows.append(tried_row(family, f"{where}: {result}", version))
     return "\n".join(rows)
 
 

@@ -1,4 +1,4 @@
-"""The command `anchorscope`: what a person does around the workflow."""
+"""The command `anchorscope`, for use before and after a run of the workflow."""
 
 import json
 import os
@@ -8,14 +8,19 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
-from anchorscope.cli import cli_detect
 from anchorscope.config.sections import Model
+from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.experiments.settings import RunConfig
+from anchorscope.models import loading
+from anchorscope.models.families import Loaded
+from anchorscope.questions.reading import file_rows, local_files
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
+from anchorscope.storage.files import atomic
 from anchorscope.workflow import config, studies, trials
-from anchorscope.workflow.devices import ON_CPU
+from anchorscope.workflow.devices import ON_CPU, best_device, gpus_here
 
 MAIN = "config.yaml"
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "error": typer.colors.RED}
@@ -31,10 +36,10 @@ app = typer.Typer(
     "`snakemake --cores all demo`.",
     epilog="""\b
 Examples:
-  anchorscope check demo                             what the demo needs
-  anchorscope show calibration-qwen3 world-relation  what was found in one cell
-  anchorscope detect score detector/ --rows new.jsonl  how likely answers are wrong
-  anchorscope check --help                           more about one of them
+  anchorscope check demo                               find what would stop the demo
+  anchorscope show calibration-qwen3 world-relation    show the findings of one cell
+  anchorscope detect score detector/ --rows new.jsonl  score answers with a detector
+  anchorscope check --help                             explain a command
 
 Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
 With --json an error is an object on standard output: error, where, do, see.""",
@@ -42,8 +47,7 @@ With --json an error is an object on standard output: error, where, do, see.""",
 ConfigFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        "--config",
-        help="A file laid over config.yaml, as with `snakemake --configfile`; may be repeated.",
+        "--configfile", help="A file merged over config.yaml, as with Snakemake; may be repeated."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -64,10 +68,10 @@ def check(
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find what would stop a run, and how much there is to do.
+    """Find what would stop a run, and estimate how much there is to do.
 
-    Looks at config, disk, GPU, hub access and checkpoints, and says the size of each target.
-    Nothing is downloaded. The hub is asked only about what a target needs and is not here yet.
+    It checks config, disk, GPUs, checkpoints, rows and access to the hub. Nothing is downloaded.
+    The hub is asked only about models and datasets that are not on this machine.
     """
     from anchorscope.cli import cli_check
 
@@ -81,7 +85,8 @@ def check(
         findings.append(finding)
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            text = f"{finding.what.rstrip('.')}; {finding.do}" if finding.do else finding.what
+            joint = " " if finding.what.endswith(".") else "; "
+            text = f"{finding.what}{joint}{finding.do}" if finding.do else finding.what
             typer.echo(f"{status} {finding.about:<8} {' '.join(text.split())}")
     ok = all(finding.status != "error" for finding in findings)
     if as_json:
@@ -102,7 +107,7 @@ def show(
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """What was found in one cell, from its tables."""
+    """Show what was found in one cell, from its tables."""
     from anchorscope.report import cell_summary
 
     chosen = read(config_files)
@@ -113,7 +118,69 @@ def show(
     typer.echo(as_json_text(summary) if as_json else cell_summary.text(summary))
 
 
-app.add_typer(cli_detect.app, name="detect")
+detect = typer.Typer(no_args_is_help=True, help="Detectors of wrong answers; no config is read.")
+app.add_typer(detect, name="detect")
+
+
+@detect.command()
+def score(
+    detector: Annotated[Path, typer.Argument(help="Folder of the detector.")],
+    rows: Annotated[
+        Path, typer.Option(help="JSON Lines, JSON, CSV or Parquet with `question` and `response`.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="File for the scores; by default standard output.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Hub id or folder; by default the detector's own.")
+    ] = None,
+    batch_tokens: Annotated[
+        int, typer.Option(min=1, help="Most tokens in a batch.")
+    ] = BATCH_TOKENS,
+) -> None:
+    """Write for each row the probability that its answer is wrong, as JSON Lines.
+
+    Rows without a response are answered by the model. No labels are needed.
+    """
+    from anchorscope.detectors.detector import Detector
+
+    chosen = Detector.load(detector)  # errors that need no model come first
+    given = [row for file in local_files(rows, None, None) for row in file_rows(file)]
+    name, revision = model or chosen.origin.model, None if model else chosen.origin.revision
+    if name is None:
+        what, do = "the detector does not say where its model is", "name it with --model"
+        raise AnchorscopeError(what, detector, do, see="detector")
+    loaded = load_model(name, revision, chosen.origin.dtype)
+    table = chosen.score(
+        loaded.model, loaded.tokenizer, given, source=rows, batch_tokens=batch_tokens
+    )
+    records = table.astype(object).where(table.notna(), None).to_dict("records")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in records)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        with atomic(out) as draft:
+            draft.write_text(text, encoding="utf-8")
+    typer.echo(summary(table), err=True)
+
+
+def load_model(name: str, revision: str | None, dtype: str) -> Loaded:
+    """Load a model from a folder or the hub, on a GPU if there is one."""
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        folder, _ = loading.fetch(name, revision)
+    return loading.load(folder, dtype=dtype, device=best_device("cuda" if gpus_here() else "cpu"))
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Return a line that says how many answers were scored."""
+    scored = table["p_wrong"].dropna()
+    line = f"{len(scored):,} of {len(table):,} rows scored"
+    if len(scored):
+        line += f"; {(scored > 0.5).sum():,} more likely wrong than right"
+    why = table["dropped"].dropna().value_counts()
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in why.items())
+    return f"{line}; no score: {reasons}" if reasons else line
 
 
 @app.command()
@@ -121,7 +188,7 @@ def convert(
     file: Annotated[Path, typer.Argument(help="A GGUF file.")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
 ) -> None:
-    """Make a model folder of a GGUF file, its weights dequantised to float32."""
+    """Convert a GGUF file to a model folder, with weights dequantised to float32."""
     from anchorscope.models import gguf_files
 
     gguf_files.convert(file, folder)
@@ -139,11 +206,11 @@ def selftest(
     ] = None,
     config_files: ConfigFiles = None,
 ) -> None:
-    """Find out in three minutes whether this machine measures as the method says.
+    """Test in three minutes whether this machine measures correctly.
 
-    Tiny random models of every family are measured and compared; nothing is downloaded. With
-    `--like`, find out instead whether a model fits here, and how long a figure takes. What was
-    found is in selftest.json, the file to send with a report.
+    Tiny random models of every family are measured and compared. Nothing is downloaded. With
+    `--like`, test instead whether a model fits here, and how long a figure takes. The results are
+    written to selftest.json, the file to send with a report.
     """
     if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         do = "use cpu, cuda, or one GPU such as cuda:1"
@@ -178,7 +245,7 @@ def _check_known(name: str, catalogue: Collection[str]) -> None:
 
 
 def read(files: Sequence[Path] | None) -> RunConfig:
-    """The checked config of config.yaml in this folder and further files, see `config.read`."""
+    """Return the checked config of `config.yaml` in this folder and of further files."""
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
@@ -186,11 +253,12 @@ def read(files: Sequence[Path] | None) -> RunConfig:
 
 
 def as_json_text(value: Any) -> str:
+    """Format a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(words, prog_name="anchorscope")

@@ -1,4 +1,4 @@
-"""What all sections of the config share, and those of the catalogues: models, datasets, figures."""
+"""Base class of the config's sections, and the sections of models, datasets and figures."""
 
 import os
 import re
@@ -35,17 +35,17 @@ Item = TypeVar("Item")
 
 
 def mistake(what: str, do: str, see: str = "config") -> PydanticCustomError:
-    """A validator's error: what is wrong, what to do, and the anchor of docs/what-goes-wrong.md."""
+    """Return a validator's error; the arguments are those of `AnchorscopeError`."""
     return PydanticCustomError("mistake", "{what}", {"what": what, "do": do, "see": see})
 
 
 def key(default: Item, description: str) -> Item:
-    """A key of a section that may be left out."""
+    """Declare a key of a section that may be left out."""
     return Field(default, description=description)
 
 
 def _number(value: Any) -> Any:
-    """YAML reads `1e-4` as text (it wants `1.0e-4`); everybody means the number."""
+    """Convert text to a number where possible: YAML reads `1e-4` as text."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -60,7 +60,7 @@ def _once(given: list[Item]) -> list[Item]:
 
 
 def _hub_id(given: str) -> str:
-    """An id that the hub could have: its client would take others for a path on this machine."""
+    """Refuse an id that the hub cannot have; its client would take it for a local path."""
     if not re.fullmatch(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", given, re.ASCII):
         what, do = f"`{given}` is no id of the hub", "write `owner/name`; a path goes under `local`"
         raise mistake(what, do, "no-such-repository")
@@ -68,7 +68,7 @@ def _hub_id(given: str) -> str:
 
 
 def _name(name: str, info: ValidationInfo) -> str:
-    """A name that files and rules can bear; the context holds those of the workflow's own rules."""
+    """Refuse names that files cannot have, or that the workflow's own rules have (`reserved`)."""
     if name in (info.context or {}).get("reserved", ()):
         do = f"choose another name, for example `my-{name}`"
         raise mistake(f"the name `{name}` is reserved for the workflow", do)
@@ -80,7 +80,7 @@ def _name(name: str, info: ValidationInfo) -> str:
 
 
 def _key_of(catalogue: str) -> AfterValidator:
-    """The key of an entry; the validation's context holds the keys of each catalogue."""
+    """Return a validator of keys; the validation's context holds the keys of each catalogue."""
 
     def check(name: str, info: ValidationInfo) -> str:
         keys = (info.context or {}).get(catalogue)
@@ -119,7 +119,7 @@ class Section(BaseModel):
     )
 
     def numbers(self, *left_out: str) -> dict[str, Any]:
-        """The section as plain data, without the keys that change no number, and those named."""
+        """Return the section as plain data, without keys that change no number and `left_out`."""
         plain = self.model_dump(mode="json", exclude={*left_out})
         return dict(identity.numbers(plain))
 
@@ -140,7 +140,7 @@ class Section(BaseModel):
 
 
 def section_in(annotation: Any) -> type[Section] | None:
-    """The section that a key holds: itself, or null, or by names of the user's choice."""
+    """Return the section that a key holds, directly, optionally or by names; else None."""
     sections = (section_in(part) for part in getattr(annotation, "__args__", ()))
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation

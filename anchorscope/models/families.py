@@ -1,12 +1,12 @@
-"""The model families that can be measured, and where the parts of their models are.
+"""Model families that can be measured, and the places of the parts of their models.
 
-A family is data: to add one, add a line to `FAMILIES`, and a checkpoint to the parity tests.
+To add a family, add a line to `FAMILIES`, and a checkpoint to the parity tests.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Where the parts of a model family are.
+    """Places of the parts of a model family.
 
     Attributes:
-        model_type: the `model_type` in config.json.
-        layers: path of the list of blocks in the base model (the model without its LM head).
-        attn: path of the attention module in a block; its output is the site `attn`.
-        mlp: path of the MLP module in a block; its output is the site `mlp`. A mixture of experts
+        model_type: The `model_type` in config.json.
+        layers: Path of the list of blocks in the base model (the model without its LM head).
+        attn: Path of the attention module in a block; its output is the site `attn`.
+        mlp: Path of the MLP module in a block; its output is the site `mlp`. A mixture of experts
             has one output, the sum over the experts chosen.
-        n_layers: key of config.json for the number of blocks.
-        width: key of config.json for the width of the residual stream.
+        n_layers: Key of config.json for the number of blocks.
+        width: Key of config.json for the width of the residual stream.
     """
 
     model_type: str
@@ -52,13 +52,14 @@ FAMILIES: dict[str, Family] = {
 TEXT_INSIDE = {"gemma3": "gemma3_text"}
 """Model type of a checkpoint that also reads images → family of its language model."""
 NOT_TEXT = re.compile(r"(?:model\.)?(?:vision_tower|multi_modal_projector)\.")
-"""How the names begin of the weights of such a checkpoint that read images."""
+"""Prefixes of the names of its weights that read images."""
 NOT_EXACT = {
     ("alibi", True): "its attention is biased by distances that a mask of ours would lose",
     ("use_bidirectional_attention", True): "its tokens see later ones",
     ("is_causal", False): "its tokens see later ones",
 }
-"""Key of config.json and its value → why a model with it is refused."""
+"""Key of config.json and its value → reason why a model with it is refused."""
+TRIED_COLUMNS = ("family", "tiny model", "published checkpoint", "transformers", "read-outs")
 
 
 @dataclass(frozen=True)
@@ -69,20 +70,20 @@ class Loaded:
     tokenizer: PreTrainedTokenizerFast
     family: Family
     window: int | None  # see `window`
-    device: torch.device  # where the input ids belong, see `device_of`
-    batch_tokens: int = BATCH_TOKENS  # most rows × padded length of a pass
+    device: torch.device  # device of input ids, see `device_of`
+    batch_tokens: int = BATCH_TOKENS  # limit of a pass: rows × padded length
 
 
 def family_of(config: Mapping[str, Any], where: object) -> Family:
-    """The family of a model.
+    """Return the family of a model.
 
     Args:
-        config: the content of config.json, or `config.to_dict()`.
-        where: named in errors.
+        config: Content of config.json, or `config.to_dict()`.
+        where: Name of the model in errors.
 
     Raises:
-        AnchorscopeError: there is no such family, or passes through this model would not be exact.
-        KeyError: the config names no `model_type`.
+        AnchorscopeError: There is no such family, or passes through this model would not be exact.
+        KeyError: The config names no `model_type`.
     """
     model_type = config["model_type"]
     family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
@@ -103,10 +104,10 @@ def family_of(config: Mapping[str, Any], where: object) -> Family:
 
 
 def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
-    """Number of layers and width of a model, see `family_of`.
+    """Return the number of layers and the width of a model; for the arguments see `family_of`.
 
     Raises:
-        AnchorscopeError: see `family_of`; or a size is missing.
+        AnchorscopeError: See `family_of`; or a size is missing.
     """
     family, settings = family_of(config, where), _language_model(config)
 
@@ -122,12 +123,36 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
 
 
 def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of the language model, which may lie inside that of a model that reads images."""
+    """Return the config of the language model, also of a model that reads images."""
     return {**config, **(config.get("text_config") or {})}
 
 
+def check_rotary(config: Mapping[str, Any], where: object) -> None:
+    """Refuse a config that gives its rotary positions twice, with different values.
+
+    Transformers reads `rope_theta` only if `rope_parameters` lacks it, and only one of
+    `rope_scaling` and `rope_parameters`.
+    """
+    settings = _language_model(config)
+    given = settings.get("rope_parameters") or {}
+    by_kind = [one for one in given.values() if isinstance(one, Mapping)] or [given]
+    older = dict(settings.get("rope_scaling") or {})
+    if "type" in older:
+        older.setdefault("rope_type", older.pop("type"))
+    older |= {key: settings[key] for key in ("rope_theta",) if settings.get(key) is not None}
+    for key, value in older.items() if given else ():
+        found = [one[key] for one in by_kind if key in one]
+        if key == "rope_type":
+            found = [one.get(key, "default") for one in by_kind]
+        if found and value not in found:
+            name = key if key == "rope_theta" else f"{key} of rope_scaling"
+            what = f"{name} is {value!r}, but {key} of rope_parameters is {found[0]!r}"
+            do = "delete the value that the model was not trained with"
+            raise AnchorscopeError(what, where, do, see="rope-twice")
+
+
 def window(config: Any) -> int | None:
-    """Length in tokens of the sliding window that some layer attends to; None if no layer has one.
+    """Return the length in tokens of the sliding window of some layer; None without any.
 
     `config` is the model's `PretrainedConfig`.
     """
@@ -139,7 +164,7 @@ def window(config: Any) -> int | None:
 
 
 def positions(config: Any) -> int | None:
-    """Number of tokens that a model can be measured on; None without a limit.
+    """Return the number of tokens that a model can be measured on; None without a limit.
 
     With `longrope` frequencies this is the model's original length. A longer call uses other
     frequencies for all of its tokens, so results would depend on which rows are passed together.
@@ -154,12 +179,12 @@ def positions(config: Any) -> int | None:
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
-    """The device that input ids belong on: that of the embedding."""
+    """Return the device of the embedding, which input ids belong on."""
     return model.get_input_embeddings().get_parameter("weight").device
 
 
 def embedded(model: PreTrainedModel) -> int:
-    """Number of rows of the embedding; ids that a tokenizer has beyond cannot be passed."""
+    """Return the number of rows of the embedding; larger token ids cannot be passed."""
     return len(model.get_input_embeddings().get_parameter("weight"))
 
 
@@ -180,21 +205,44 @@ def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
 
 
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
-    """The blocks of the model, first to last."""
+    """Return the blocks of the model, first to last."""
     return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())
 
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
-    """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
+    """Return the module of a block whose output is a site: `attn`, `mlp`, `resid` (the block)."""
     return layer if site == "resid" else layer.get_submodule(getattr(loaded.family, site))
 
 
 def first_tensor(output: Any) -> torch.Tensor:
-    """The tensor that a module returned, alone or as the first of a tuple."""
+    """Return the tensor that a module returned, alone or as the first of a tuple."""
     return output[0] if isinstance(output, tuple) else output
 
 
+def tried_head() -> str:
+    """Return the first two lines of the table of families that were tried, in Markdown."""
+    return f"{_line(TRIED_COLUMNS)}\n{_line(['---'] * len(TRIED_COLUMNS))}"
+
+
+def tried_row(family: str, tiny: str, transformers: str, published: Sequence[str] = ()) -> str:
+    """Return the line of a family in the table of families that were tried, in Markdown.
+
+    Args:
+        family: The model type.
+        tiny: Device on which a tiny model was measured, and the result.
+        transformers: Version that it was measured with.
+        published: Checkpoints that were measured.
+    """
+    parts = FAMILIES[family]
+    readouts = f"`attn` ({parts.attn}), `mlp` ({parts.mlp}), `resid` (the block)"
+    return _line([f"`{family}`", tiny, ", ".join(published) or "–", transformers, readouts])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def not_finite(what: str, where: str) -> AnchorscopeError:
-    """The error that a model computed NaN or infinity."""
+    """Return the error for a model that computed NaN or infinity."""
     do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
     return AnchorscopeError(what, where, do, see="not-finite")

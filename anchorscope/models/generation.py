@@ -1,8 +1,8 @@
 """Greedy answers in batches, each stopped once nothing more can change it.
 
-The loop is our own, for speed: the beginning that all prompts share (the head) is passed once,
-prompts of similar length are passed together, rows that have ended leave the batch, and of scores
-the log-probability of each token written is all that is kept.
+The loop is our own, for speed. The common beginning of all prompts (the head) is passed once,
+prompts of similar length are passed together, and rows that have ended leave the batch. Of the
+scores, only the log-probability of each generated token is kept.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 CONTEXT = 8
-"""Tokens of the prompt that are decoded with an answer, so that it keeps its leading space."""
+"""Number of tokens of the prompt decoded with an answer, so that it keeps its leading space."""
 LEAVE_AT = 0.75
-"""Ended rows leave once at most this share of the batch goes on.
+"""Ended rows leave the batch once at most this share of its rows goes on.
 
-Leaving costs a copy of the cache, staying costs their passes.
+Leaving costs a copy of the cache, and staying costs further passes.
 """
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a model wrote."""
+    """The tokens that a model generated for one prompt."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]  # of each token, in nats, given all before it
@@ -64,7 +64,7 @@ def generate(
     room: Room | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Written]:
-    """Greedy answers to prompts, which are token ids; each answer up to its end.
+    """Generate a greedy answer to each prompt, up to the answer's end.
 
     Each step takes the likeliest token. The checkpoint's own generation defaults, such as a
     repetition penalty or a temperature, are not used.
@@ -73,12 +73,16 @@ def generate(
     passed by itself, and a batch that does not fit in memory is halved.
 
     Args:
-        keep: folder for finished batches; those already there are not passed again.
-        room: counts the halved batches, those in `keep` included.
-        names: names of the prompts in errors; their numbers if not given.
+        prompts: Token ids of each prompt.
+        loaded: The model.
+        ending: The end of an answer.
+        max_new_tokens: Maximum length of an answer, in tokens.
+        keep: Folder for finished batches. Batches that are there already are not passed again.
+        room: Counts the halved batches, including those in `keep`.
+        names: Names of the prompts in errors; by default their numbers.
 
     Raises:
-        AnchorscopeError: one answer alone does not fit in memory, or logits are not finite.
+        AnchorscopeError: One answer alone does not fit in memory, or logits are not finite.
     """
     if not prompts:
         return []
@@ -94,7 +98,7 @@ def generate(
         return _greedy(rows, row_names, loaded.model, head, shared, ended, max_new_tokens)
 
     def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The new tokens of each row, ids filled up with -1, and the number of halved batches."""
+        """Return the new tokens of each row, padded with -1, and the number of halved batches."""
         before, longest = room.halved, sizes[batch[0]]
         parts = room.run(batch, lambda part: len(part) * longest, answers_of)
         written = [one for part in parts for one in part]
@@ -125,8 +129,8 @@ def generate(
 class _Rows:
     """The rows of a batch, and the cache of their keys and values.
 
-    It takes the place of transformers' cache (`past_key_values`). The head's keys and values stand
-    in front of those of each row.
+    It replaces transformers' cache (`past_key_values`). The head's keys and values precede those
+    of each row.
     """
 
     model: Any
@@ -148,7 +152,7 @@ class _Rows:
         shared: int,
         most: int,
     ) -> _Rows:
-        """The rows of prompts, with slots for `most` new tokens each; see `_greedy`.
+        """Return the rows of prompts, with slots for `most` new tokens each; see `_greedy`.
 
         Rows are padded on the left, between the head and their own tokens.
         """
@@ -165,7 +169,7 @@ class _Rows:
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> list[torch.Tensor]:
-        """The keys and values to attend to; called by every attention module."""
+        """Return the keys and values to attend to. Called by every attention module."""
         if layer_idx == len(self.layers):
             head_keys, head_values = self.head[layer_idx] if self.head else (None, None)
             self.layers.append((self._slots(keys, head_keys), self._slots(values, head_values)))
@@ -175,11 +179,11 @@ class _Rows:
         return filled
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Slots filled before the present pass; called by the model."""
+        """Return the number of slots filled before the present pass. Called by the model."""
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Empty slots for all tokens, of the heads and width of `states`, the head's filled in."""
+        """Return slots for all tokens, shaped like `states`, with those of the head filled."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
@@ -188,7 +192,7 @@ class _Rows:
         return slots
 
     def logits(self, run: slice, width: int) -> torch.Tensor:
-        """Pass the last `width` tokens of a run of rows; gives logits [rows, vocabulary]."""
+        """Pass the last `width` tokens of a run of rows. Return logits [rows, vocabulary]."""
         self.run, self.start = run, self.end - width
         slots = torch.arange(self.end, device=self.ids.device)
         query = slots[self.start :, None]
@@ -224,13 +228,16 @@ def _greedy(
     ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
 ) -> list[Written]:
-    """The new tokens of each row of a batch.
+    """Generate the new tokens of each row of a batch.
 
     Args:
-        prompts: token ids; the first `shared` ones are the same in all rows.
-        head: keys and values of the shared tokens.
-        ended: whether a row's new tokens are a whole answer, given these and its prompt.
-        most: the largest number of new tokens.
+        prompts: Token ids of each row.
+        names: Names of the rows in errors.
+        model: The causal language model.
+        head: Keys and values of the shared tokens.
+        shared: Number of tokens that all rows begin with.
+        ended: Whether a row's new tokens are a whole answer, given these and its prompt.
+        most: Maximum number of new tokens.
     """
     device = families.device_of(model)
     rows = _Rows.of(prompts, model, head, shared, most)
@@ -263,13 +270,13 @@ def _greedy(
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
-    """The likeliest token of each row, int64 [rows, 1].
+    """Return the likeliest token of each row, int64 [rows, 1].
 
     Raises:
-        AnchorscopeError: logits that are not finite.
+        AnchorscopeError: Logits are not finite.
     """
     likeliest = logits.argmax(dim=-1, keepdim=True)
-    # To `argmax` NaN is the largest value, so a single one is what it finds.
+    # `argmax` takes NaN for the largest value, so it finds a single one.
     bad = ~logits.gather(-1, likeliest).isfinite()
     if bool(bad.any()):
         where = f"sample {names[int(bad.nonzero()[0, 0])]}"
@@ -280,7 +287,7 @@ def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
 def _ended(
     new: Sequence[int], prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
 ) -> bool:
-    """Whether nothing written after these tokens could change the trimmed answer."""
+    """Return whether no further token could change the trimmed answer."""
     if new[-1] in ending.eos:
         return True
     if ending.style.ends == "turn" and not ending.mark:
@@ -293,11 +300,11 @@ def _ended(
 
 
 def settled(text: str, ending: Ending) -> bool:
-    """Whether an answer is over for its prompt style, whatever the model would write next.
+    """Return whether an answer is over for its prompt style, whatever the model would write next.
 
-    A chat ends its turn. Elsewhere a line break ends an answer. Where a sentence does, a full stop
-    with spaces around it ends it at once; any other full stop does so two words later, when it
-    cannot be part of an abbreviation or number any more.
+    A chat answer ends with its turn. Any other answer ends with a line break. In styles that end
+    with a sentence, a full stop with spaces around it ends an answer at once. Any other full stop
+    does so two words later, when it cannot be part of an abbreviation or number.
     """
     if ending.style.ends == "turn":
         return bool(ending.mark) and ending.mark in text

@@ -1,4 +1,4 @@
-"""`anchorscope convert`: a GGUF file made a model folder, read by transformers."""
+"""`anchorscope convert`: convert a GGUF file to a model folder, with transformers."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -12,15 +12,15 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json, write_json
 
 COMPARED = {("llama", "smollm"), ("gemma3", "default")}
-"""Architecture of a file and how its tokenizer splits text, where numbers and token ids were found
-equal to the original's. Of others transformers drops settings, or splits some texts otherwise."""
+"""Architecture of a file and pre-tokenizer, for which numbers and token ids equal the original's.
+For others, transformers drops settings or splits some texts differently."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"
 
 
 def refuse(path: Path) -> None:
-    """Refuse a GGUF file where a model folder is needed, and say how one is made of it."""
+    """Refuse a GGUF file where a model folder is needed, and say how to convert it."""
     if path.suffix == ".gguf":
         command = shlex.join(["anchorscope", "convert", str(path), str(path.with_suffix(""))])
         do = f"name the folder that this command makes of it: {command}"
@@ -28,12 +28,11 @@ def refuse(path: Path) -> None:
 
 
 def convert(path: Path, folder: Path) -> None:
-    """Write a GGUF file as a model folder, its weights dequantised to float32.
+    """Write a GGUF file as a model folder, with weights dequantised to float32.
 
     Raises:
-        AnchorscopeError: the package `gguf` is not there, the file cannot be read, is of a kind
-            that was not compared with its original, or lacks weights; or something else is at
-            `folder`.
+        AnchorscopeError: The package `gguf` is missing; the file cannot be read, lacks weights, or
+            is of a kind that was not compared with its original; or `folder` holds something else.
     """
     if folder.exists() and not (folder / RECORD).is_file():
         what = "this is there already, and is not what an earlier conversion wrote"
@@ -70,7 +69,7 @@ def _check(path: Path) -> str | None:
     """Return the format of a file's weights, None if they are floats.
 
     Raises:
-        AnchorscopeError: transformers may read the file wrong.
+        AnchorscopeError: Transformers may read the file wrong.
     """
     from gguf import LlamaFileType
     from transformers.integrations.gguf import read_gguf_metadata
@@ -90,7 +89,7 @@ def _check(path: Path) -> str | None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield how transformers is told to read a file, and nothing that lies beside it."""
+    """Yield the options with which transformers reads a file, and no other file beside it."""
     with TemporaryDirectory() as folder:
         Path(folder, path.name).symlink_to(path.resolve())
         yield {

@@ -1,4 +1,4 @@
-"""Checkpoints: where a model lies, and loading it without any made-up weights."""
+"""Locate checkpoints, check them, and load them without made-up weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.settings import BATCH_TOKENS
-from anchorscope.models import contents, families, gguf_files, matching, vocabulary
+from anchorscope.models import contents, families, gguf_files, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
+TEMPLATES = ("tokenizer_config.json", "chat_template.jinja")
+"""Files that may hold a chat template."""
 RECIPE = "recipe.json"
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
@@ -37,15 +39,15 @@ def load(
     """Load a checkpoint from a folder, without touching the network.
 
     Args:
-        folder: as `save_pretrained` writes it.
+        folder: A folder as `save_pretrained` writes it.
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
         attention: `sdpa`, or `eager`, whose weights can be read and differentiated.
-        batch_tokens: most rows × padded length of a pass through the model.
+        batch_tokens: Limit of a pass through the model: rows × padded length.
 
     Raises:
-        AnchorscopeError: a file is missing or broken, the family is unknown, or weights, config and
+        AnchorscopeError: A file is missing or broken, the family is unknown, or weights, config and
             tokenizer do not fit together.
     """
     folder = Path(folder).expanduser()
@@ -88,14 +90,18 @@ def wrapped(
     *,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Loaded:
-    """A model in memory, such as one of the user's own, as `load` returns it.
+    """Return a model in memory, such as one of the user's own, as `load` returns it.
 
-    Errors name `where`, by default the model's class.
+    Args:
+        model: The causal language model.
+        tokenizer: Its tokenizer.
+        where: Name of the model in errors; by default its class.
+        batch_tokens: Limit of a pass through the model: rows × padded length.
 
     Raises:
-        AnchorscopeError: the model has an adapter around it or no LM head, or also reads images;
-            the family is unknown; the tokenizer is a slow one, splits its special tokens, or has
-            not the model's vocabulary.
+        AnchorscopeError: The model has an adapter around it or no LM head, or also reads images;
+            the family is unknown; or the tokenizer is a slow one, splits its special tokens, or
+            does not have the model's vocabulary.
     """
     where = where or type(model).__name__
     _check_model(model, where)
@@ -109,7 +115,7 @@ def wrapped(
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:
-    """Refuse a model in memory that is no causal language model by itself."""
+    """Refuse a model in memory that is not a causal language model by itself."""
     if any(one.__name__ == "PeftModel" for one in type(model).__mro__):
         what = "the model is a PeftModel, whose layers an adapter wraps"
         raise AnchorscopeError(what, where, contents.MERGE, see="adapter")
@@ -126,9 +132,9 @@ def check(folder: str | Path) -> None:
     """Refuse at once what `load` would refuse later, without reading weights.
 
     Raises:
-        AnchorscopeError: no folder, a GGUF file, no config, an unknown family, quantised weights,
-            no tokenizer, no safetensors, or not all of them; or tensors, files or an adapter that
-            the model does not take.
+        AnchorscopeError: The folder, its config, its tokenizer or its safetensors are missing or
+            incomplete; it is a GGUF file; the family is unknown; the weights are quantised; or the
+            folder has tensors, files or an adapter that the model does not take.
     """
     folder = Path(folder)
     gguf_files.refuse(folder)
@@ -141,15 +147,16 @@ def check(folder: str | Path) -> None:
     vocabulary.check_files(folder)
     _check_files(folder)
     contents.check_once(folder)
-    matching.check_tensors(folder)
+    contents.check_tensors(folder)
 
 
 def _check_config(folder: Path) -> None:
-    """Refuse what config.json, or an adapter's beside it, says cannot be measured."""
+    """Refuse a model that cannot be measured according to its configs."""
     contents.check_adapter(folder)
     config, where = read_config(folder), folder / "config.json"
     families.sizes(config, where)
-    matching.check_class(config, where)
+    families.check_rotary(config, where)
+    contents.check_class(config, where)
 
 
 def _check_files(folder: Path) -> None:
@@ -176,7 +183,7 @@ def check_prompt(folder: str | Path, named: bool) -> None:
     """Refuse a model with a chat template if no prompt style is named for it.
 
     Raises:
-        AnchorscopeError: the folder has a chat template, and `named` is false.
+        AnchorscopeError: The folder has a chat template, and `named` is false.
     """
     if not named and vocabulary.has_template(Path(folder)):
         what = "the model has a chat template, and its entry does not name a `prompt`"
@@ -185,10 +192,10 @@ def check_prompt(folder: str | Path, named: bool) -> None:
 
 
 def missing(folder: Path) -> list[str]:
-    """Names of the files of weights that a checkpoint's folder lacks.
+    """Return the names of the files of weights that a checkpoint's folder lacks.
 
     Raises:
-        AnchorscopeError: the index of the weights names a file outside of the folder.
+        AnchorscopeError: The index of the weights names a file outside of the folder.
     """
     return [name for name in contents.weights(folder) if not (folder / name).is_file()]
 
@@ -205,7 +212,7 @@ def without_cudnn() -> None:
 
 
 def check_attention(model: PreTrainedModel) -> None:
-    """Refuse an attention implementation that would pass over a mask of ours in silence."""
+    """Refuse an attention implementation that would silently ignore our mask."""
     used = getattr(model.config, "_attn_implementation", None)
     if used not in ("eager", "sdpa"):
         what = f"the attention implementation `{used}` cannot be cut token by token"
@@ -214,7 +221,7 @@ def check_attention(model: PreTrainedModel) -> None:
 
 
 def attention_of(loaded: Loaded) -> str:
-    """The attention implementation, for records; on a GPU with the back-ends torch may choose."""
+    """Return the attention implementation, on a GPU with the back-ends that torch may choose."""
     from torch.backends import cuda
 
     name = str(loaded.model.config._attn_implementation)
@@ -225,18 +232,28 @@ def attention_of(loaded: Loaded) -> str:
     return f"{name}: {', '.join(enabled)}"
 
 
-def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
+def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
-    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder and its commit. Without
-    the hub that is what the cache has of the model, even if files are missing: see `check`.
+    `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE` are respected. If the hub cannot be reached, the
+    cached folder is returned, even if files are missing (see `check`).
+
+    Args:
+        hub_id: Id on the hub.
+        revision: Commit, branch or tag; None for the newest commit.
+        names_prompt: Whether the model's entry names a prompt style, see `check_prompt`.
+
+    Returns:
+        The folder and its commit.
 
     Raises:
-        AnchorscopeError: gated, missing, no such revision, no network, or a model that cannot be
-            measured, of which only the configs are downloaded.
+        AnchorscopeError: The model is gated or missing, there is no such revision or no network, or
+            the model cannot be measured. In the last case only its configs are downloaded.
     """
     try:
-        _check_config(_download(hub_id, revision, "config.json", "adapter_config.json"))
+        configs = _download(hub_id, revision, "config.json", "adapter_config.json", *TEMPLATES)
+        _check_config(configs)
+        check_prompt(configs, names_prompt)
         path = _download(hub_id, revision, *WANTED_FILES)
     except AnchorscopeError as error:
         folder = cached(hub_id, revision)
@@ -247,16 +264,16 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
 
 
 def fetch_config(hub_id: str, revision: str | None = None) -> dict[str, Any]:
-    """The content of the config.json of a hub model, which alone is downloaded.
+    """Download only the config.json of a hub model, and return its content.
 
     Raises:
-        AnchorscopeError: see `fetch` and `read_config`.
+        AnchorscopeError: See `fetch` and `read_config`.
     """
     return read_config(_download(hub_id, revision, "config.json"))
 
 
 def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
-    """The folder of a hub model, with the wanted files downloaded."""
+    """Download the wanted files of a hub model, and return their folder."""
     from huggingface_hub import snapshot_download
 
     call = partial(
@@ -270,33 +287,37 @@ def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
 
 
 def cached(hub_id: str, revision: str | None = None) -> Path | None:
-    """The folder of a hub model in the cache, whatever files are in it; None if there is none."""
+    """Return the folder of a hub model in the cache, whatever files are in it, or None."""
     commit = revisions.known_commit("models", hub_id, revision)
     folder = revisions.cache_of("models", hub_id) / "snapshots" / (commit or "")
     return folder if commit and folder.is_dir() else None
 
 
 def fits(folder: str | Path, recipe: str) -> bool:
-    """Whether the checkpoint in `folder` was trained by the recipe with this hash."""
+    """Return whether the checkpoint in `folder` was trained by the recipe with this hash."""
     marker = Path(folder) / RECIPE
     return marker.is_file() and read_json(marker).get("recipe") == recipe
 
 
 def parts(folder: str | Path) -> list[Path]:
-    """The files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
+    """Return the files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
     paths = {path for pattern in WANTED_FILES for path in Path(folder).expanduser().glob(pattern)}
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
 
 
 def locate(
-    model: Mapping[str, Any], trained: str | Path | None = None, recipe: str | None = None
+    model: Mapping[str, Any],
+    trained: str | Path | None = None,
+    recipe: str | None = None,
+    names_prompt: bool = True,
 ) -> dict[str, Any]:
-    """Where the model of a catalogue entry lies; a hub model is downloaded first.
+    """Locate the model of a catalogue entry; a hub model is downloaded first.
 
     Args:
-        model: the entry.
-        trained: the folder of a model that is trained here; else None.
-        recipe: the hash of its recipe.
+        model: The entry.
+        trained: Folder of a model that is trained here; else None.
+        recipe: Hash of its recipe.
+        names_prompt: Whether the entry names a prompt style, see `check_prompt`.
 
     Returns:
         `path`, the folder; `source`; and `revision`: the commit of a hub model, the recipe's hash
@@ -304,12 +325,13 @@ def locate(
         digest of its files; for a dequantised one `dequantised_from`, such as `Q4_1`.
 
     Raises:
-        AnchorscopeError: gated, missing, no network, nothing in the folder that could be
-            measured, or a checkpoint of another recipe.
+        AnchorscopeError: The model is gated or missing, there is no network, the folder has nothing
+            that can be measured, or the checkpoint was trained by another recipe.
     """
     if model.get("hub"):
         revision = model.get("revision")
-        path, commit = fetch(model["hub"], revisions.wanted("models", model["hub"], revision))
+        wanted = revisions.wanted("models", model["hub"], revision)
+        path, commit = fetch(model["hub"], wanted, names_prompt)
         check(path)
         revisions.keep("models", model["hub"], commit, revision)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
@@ -332,11 +354,11 @@ def locate(
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The content of a checkpoint's config.json.
+    """Return the content of a checkpoint's config.json.
 
     Raises:
-        AnchorscopeError: it cannot be read, does not name its `model_type`, or the checkpoint is
-            quantised: its weights would be others on another device, or could not be read at all.
+        AnchorscopeError: It cannot be read or does not name its `model_type`, or the checkpoint is
+            quantised. Quantised weights differ between devices, or cannot be read at all.
     """
     path = folder / "config.json"
     try:
@@ -357,10 +379,10 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _weights(
     folder: Path, dtype: str, placement: Mapping[str, Any], attention: str
 ) -> PreTrainedModel:
-    """The model of a folder.
+    """Load the model of a folder.
 
     Raises:
-        AnchorscopeError: it does not fit on the GPU, its files are broken, or their weights are
+        AnchorscopeError: It does not fit on the GPU, its files are broken, or their weights are
             not those of the model.
     """
     import torch
@@ -378,7 +400,7 @@ def _weights(
             local_files_only=True,
             output_loading_info=True,
             **placement,
-            **matching.options(folder),
+            **contents.options(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
         raise no_room from error
@@ -387,13 +409,13 @@ def _weights(
     model, info = loaded
     if "disk" in getattr(model, "hf_device_map", {}).values():  # `auto` puts the rest there
         raise no_room
-    matching.refuse(info, folder)
-    matching.check_tied(model, folder)
+    contents.refuse(info, folder)
+    contents.check_tied(model, folder)
     return model
 
 
 def _placement(device: str) -> dict[str, Any]:
-    """Options of `from_pretrained` that say on which devices the layers go.
+    """Return the options of `from_pretrained` that place the layers on devices.
 
     A single GPU gets the weights straight from the files, not through main memory. Of several GPUs
     each keeps a share of its memory free for the passes (`KEPT_FREE`).

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
+from anchorscope.config.mistakes import explained
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
 from anchorscope.models import answers
@@ -80,10 +81,8 @@ def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) 
     try:
         return Config(models={}, datasets={}, figures={}, **given)
     except ValidationError as error:
-        first = error.errors()[0]
-        what, where = f"{first['msg']}: {first['input']!r}", ".".join(map(str, first["loc"]))
-        do = "docs/configuration.md lists the keys"
-        raise AnchorscopeError(what, where, do, see="python-interface") from None
+        first = explained(error.errors()[0], Config)
+        raise AnchorscopeError(first.what, first.key, first.do, see="python-interface") from None
 
 
 def ask(

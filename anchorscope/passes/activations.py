@@ -81,9 +81,9 @@ def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
 
     It has one row per token of each answer, up to the end of E_A. Columns: `id`, `condition`, the
     token's `place` in the model's input, whether it belongs to E_A (`exact`), and
-    `lm_head.QUANTITIES`.
+    `runner.QUANTITIES`.
     """
-    from anchorscope.passes.lm_head import QUANTITIES
+    from anchorscope.passes.runner import QUANTITIES
 
     frames = []
     for batch, path in zip(planned.batches, paths, strict=True):

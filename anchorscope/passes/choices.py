@@ -16,7 +16,6 @@ from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Batch, Plan, Row, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
-from anchorscope.passes.lm_head import logits_of
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
@@ -106,7 +105,7 @@ def _of_batch(
     pairs = torch.tensor([tokens[row.sample] for row in batch.rows])
     parts = [
         logits.gather(-1, some.to(logits.device)).cpu()
-        for logits, some in logits_of(loaded, states[range(len(places)), places], pairs)
+        for logits, some in runner.logits_of(loaded, states[range(len(places)), places], pairs)
     ]
     both = torch.cat(parts).double().numpy()
     for row in itertools.compress(batch.rows, ~np.isfinite(both).all(1)):

@@ -1,4 +1,4 @@
-"""Features: the hidden states that probes are fitted to, in memory or read layer by layer."""
+"""Hidden states that probes are fitted to, in memory or read layer by layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
 BLOCK_BYTES = 512 << 20
-"""Most memory for the layers of one read-out and condition that are held at a time, in bytes."""
+"""Maximum memory for the layers of one read-out and condition held at a time, in bytes."""
 
 
 class Features(Protocol):

@@ -1,8 +1,8 @@
-"""Interventions: what a pass does to a sample, as data.
+"""Interventions on the passes of a sample, as data.
 
-One record says all of a condition. The passes, the mask, the index of the activations, scores,
-contrasts, tables, labels and pictures follow from the registry: from a record's role and from the
-condition that it names as its control. No other module lists conditions.
+One record describes one condition. Passes, mask, index of the activations, scores, contrasts,
+tables, labels and pictures follow from a record's role and from its control. No other module lists
+conditions.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from typing import Literal
 Settings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`: a setting left out, or None, is off."""
 Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
-"""What a condition is to the others:
+"""Relation of a condition to the others:
 
-- `clean`: nothing is done.
+- `clean`: nothing is changed.
 - `cut`: attention to some of the question's tokens is cut.
-- `control`: the same of other tokens, for the one `cut` that names it as its control.
-- `arm`: the answer stands behind another question, and nothing is cut.
-- `gold`: a gold answer stands in place of the model's own, which was wrong.
-- `noise`: nothing is done, in a batch of its own; shows what moves by itself.
+- `control`: attention to other tokens is cut, for the one `cut` that names it as its control.
+- `arm`: the answer follows another question, and nothing is cut.
+- `gold`: a gold answer replaces the model's own wrong answer.
+- `noise`: nothing is changed, in a batch of its own; it shows numerical noise.
 """
 
 
@@ -55,12 +55,12 @@ class Intervention:
 
     @property
     def blocks(self) -> str:
-        """The tokens that a cut blocks, in words, such as `every question token`."""
+        """The tokens that a cut blocks, such as `every question token`."""
         return self.label.replace(" blocked", "")
 
     @property
     def partial(self) -> bool:
-        """Whether only some of the samples are measured so."""
+        """Whether only some of the samples are measured under it."""
         return self.own_batch or self.prompt is not None
 
     @property
@@ -70,21 +70,21 @@ class Intervention:
 
     @property
     def drawn(self) -> bool:
-        """Whether its tokens are chosen at random, and so once for each draw."""
+        """Whether its tokens are chosen at random, once for each draw."""
         return self.tokens in DRAWN
 
     def acts_in(self, layer: int) -> bool:
-        """Whether it cuts in this layer."""
+        """Return whether it cuts in this layer."""
         return self.layers is None or self.layers[0] <= layer < self.layers[1]
 
 
 def seeded(key: str) -> random.Random:
-    """Draws that a key decides, the same on any machine: `hash` differs between runs of Python."""
+    """Return a generator seeded by a key, the same on any machine (unlike `hash`)."""
     return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))
 
 
 def runs(tokens: Sequence[int]) -> list[list[int]]:
-    """The maximal runs of consecutive indices, first to last."""
+    """Return the maximal runs of consecutive indices, first to last."""
     stretches: list[list[int]] = []
     for token in sorted(set(tokens)):
         if stretches and stretches[-1][-1] == token - 1:
@@ -95,11 +95,14 @@ def runs(tokens: Sequence[int]) -> list[list[int]]:
 
 
 def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str) -> list[int]:
-    """As many question tokens outside E_Q as E_Q has, in runs of E_Q's lengths, at random places.
+    """Choose as many question tokens outside E_Q as E_Q has, in runs of the same lengths.
 
-    The longest run is placed first, apart from the others where there is room. One that fits
-    nowhere fills the longest free stretch, and what is left of it is placed likewise; where the
-    question has too few tokens, all are taken. In rising order.
+    The longest run is placed first, apart from the others if there is room. A run that fits nowhere
+    fills the longest free stretch, and the rest of it is placed in the same way. If the question
+    has too few tokens, all are taken.
+
+    Returns:
+        The indices of the tokens, in rising order.
     """
     draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
@@ -115,7 +118,7 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
 
 
 def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
-    """A random place for a run of this length, or the whole of a longest free stretch."""
+    """Return a random place for a run of this length, or the whole of a longest free stretch."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
@@ -132,14 +135,14 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
     "rest": lambda question, exact, key: sorted(set(question) - set(exact)),
     "random": random_tokens,
 }
-"""Name → the tokens, from the question's tokens, E_Q and a key that decides random choices.
-`random` is as many as E_Q, and so controls `exact` alone."""
+"""Name → function from the question's tokens, E_Q and a random key to the tokens.
+`random` gives as many as E_Q has, so it controls only `exact`."""
 DRAWN = frozenset({"random"})
-"""Those of `TOKENS` that the key decides: an experiment passes them once for each draw."""
+"""Names in `TOKENS` that depend on the key. An experiment passes them once for each draw."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
-"""Prompts and answers in `Sample.others`: the own answer behind the partner's question; the gold
-answer behind the own question, and behind the partner's."""
+"""Keys of `Sample.others`: the own answer behind the partner's question, the gold answer behind the
+own question, and the gold answer behind the partner's question."""
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
 REST = "every other question token"
 RECORDS = (
@@ -176,36 +179,37 @@ RECORDS = (
                  "noise", ("noop",), counted_with="random", own_batch=True),
 )  # fmt: skip
 REGISTRY = {one.name: one for one in RECORDS}
-"""What the main run can measure, by name, in the order of tables and passes. What a record needs
-beside the others is in `tests/passes/test_interventions.py`."""
+"""Conditions that the main run can measure, by name, in the order of tables and passes.
+`tests/passes/test_interventions.py` tests what a record needs."""
 CLEAN = REGISTRY["clean"]
 
 
 def of_role(*roles: Role) -> list[Intervention]:
-    """The registered conditions of some roles, in the registry's order."""
+    """Return the registered conditions of some roles, in the registry's order."""
     return [one for one in REGISTRY.values() if one.role in roles]
 
 
 def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
-    """Every cut that has a control, and that control."""
+    """Return every cut that has a control, with its control."""
     return [(one, REGISTRY[one.controlled_by]) for one in of_role("cut") if one.controlled_by]
 
 
 def arms() -> dict[str, tuple[Intervention, Intervention]]:
-    """Arm of crossing → its condition behind the own question, and that behind the partner's."""
+    """Map each arm of crossing to its conditions behind the own and the partner's question."""
     crossed = [one for one in REGISTRY.values() if one.behind_partner]
     return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
 
 
 def blocked_arms() -> list[str]:
-    """The arms of crossing in which question tokens are blocked, in the registry's order."""
+    """Return the arms of crossing in which question tokens are blocked, in registry order."""
     return [name for name, (own, _) in arms().items() if own.role == "cut"]
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """The control over whose complete samples the flips of a condition are counted, if any.
+    """Return the control on whose complete samples the flips of a condition are counted, if any.
 
-    A control itself, a condition's own control, or the one that it is counted with.
+    This is the condition itself if it is a control, else its own control, or the one that it is
+    counted with.
     """
     one = REGISTRY[condition]
     name = one.name if one.role == "control" else one.controlled_by or one.counted_with
@@ -213,7 +217,7 @@ def pairing_control(condition: str) -> Intervention | None:
 
 
 def on(settings: Settings) -> list[tuple[Intervention, int]]:
-    """The interventions that a config's `conditions` turn on, each with its draws in turn."""
+    """Return the interventions that a config's `conditions` turn on, each with its draws."""
     return [
         (one, draw)
         for one in REGISTRY.values()
@@ -225,9 +229,13 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
 def cut(
     one: Intervention, question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str
 ) -> tuple[int, ...]:
-    """The tokens that an intervention acts on in one sample, all indices in the model's input.
+    """Return the tokens that an intervention acts on in one sample.
 
-    The random placement depends on `key`: number of the draw, seed and sample id.
+    Args:
+        one: The intervention.
+        question_tokens: Indices of the question's tokens in the model's input.
+        eq_tokens: Indices of E_Q.
+        key: Number of the draw, seed and sample id, which decide random places.
     """
     if one.tokens is None:
         return ()

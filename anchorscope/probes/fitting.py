@@ -22,7 +22,6 @@ from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import platt, probes, samples
 from anchorscope.probes.intervals import auc
 from anchorscope.questions import folds
-from anchorscope.storage.errors import AnchorscopeError
 
 ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """Fields of `Fitted` other than the probes."""
@@ -140,15 +139,6 @@ def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
         return linked
     said = [labels.squad_normalise(text) or text for text in answers["ea_text"]]
     return folds.named(list(linked), said)
-
-
-def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
-    """Return the reason why folds cannot be cut, or None."""
-    try:
-        design(answers, settings)
-    except AnchorscopeError as error:
-        return error.what
-    return None
 
 
 def plan_passes(

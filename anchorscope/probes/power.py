@@ -72,22 +72,27 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
     return float(brentq(lambda gain: chance(gain, n, wrong) - POWER, 1e-6, most))
 
 
-def too_small(n: int, wrong: float = 0.5) -> str | None:
+def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
     """Return a sentence if a cell is too small for its probe to be called a signal, else None.
 
     A cell is too small if it needs a gain over its hardest floor above `MOST_GAIN`, to be called a
-    signal in 8 of 10 cells. `wrong` is its share of wrong answers, between 0 and 1; one half while
-    that is unknown.
+    signal in 8 of 10 cells.
+
+    Args:
+        n: Number of samples.
+        wrong: Share of wrong answers, between 0 and 1; one half while it is unknown.
+        unit: Name of the samples in the sentence.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
         return None
-    usual = f"a gain of {_short(USUAL_GAIN)} takes about {_round(least_n(USUAL_GAIN, wrong)):,}"
+    needed = _round(least_n(USUAL_GAIN, wrong))
+    usual = f"About {needed:,} {unit} are needed to detect {_short(USUAL_GAIN)}."
     if gain is None:
-        return f"With {n:,} samples no probe is called a signal in 8 of 10 cells; {usual}."
-    above = f"its AUC is {_short(gain)} above the hardest text floor"
+        return f"{n:,} {unit} are too few to detect anything. {usual}"
     return (
-        f"With {n:,} samples a probe is called a signal in 8 of 10 cells only if {above}; {usual}."
+        f"With {n:,} {unit}, a signal is detectable ({100 * POWER:.0f} % power) only if the probe "
+        f"beats the text by {_short(gain)} AUC. {usual}"
     )
 
 
@@ -96,7 +101,7 @@ def hopeless(labels: Collection[int]) -> str | None:
     n, wrong = len(labels), sum(labels)
     if not 0 < wrong < n:
         return None  # no folds can be cut, which says why the run ends
-    sentence = too_small(n, wrong / n)
+    sentence = too_small(n, wrong / n, "answers")
     return sentence and f"{n - wrong:,} of {n:,} answers are right. {sentence} The run goes on."
 
 

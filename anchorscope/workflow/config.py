@@ -1,19 +1,20 @@
 """Read and check the config before any job starts. Errors name every mistake and its line."""
 
-import json
+import io
 import os
+import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from anchorscope.config import shipped
-from anchorscope.config.sections import section_in
+from anchorscope.config.mistakes import Mistake, explained
 from anchorscope.experiments.settings import RunConfig
-from anchorscope.storage.errors import AnchorscopeError, nearest
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
@@ -23,9 +24,8 @@ STAGES = (
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages, not allowed for models, datasets and figures."""
 
-_SEE = "see docs/configuration.md for all keys"
-
-
+LONG = 100
+"""Length of advice that is not repeated in one error, in characters."""
 Keys = tuple[str, ...]
 """Path from the top of the config to an entry: keys, and indices in lists."""
 
@@ -36,20 +36,6 @@ class Source(NamedTuple):
     name: str
     content: Mapping[str, Any]
     lines: Mapping[Keys, int]  # line number of every key and item in the file
-
-
-class Mistake(NamedTuple):
-    """A mistake in the config. For `what`, `do` and `see` see `AnchorscopeError`."""
-
-    path: tuple[int | str, ...]  # path from the top of the config to the mistake
-    what: str
-    do: str
-    see: str = "config"
-
-    @property
-    def key(self) -> str:
-        """The path with dots, such as `models.llama.prompt`."""
-        return ".".join(map(str, self.path))
 
 
 def read(files: Iterable[str | Path]) -> RunConfig:
@@ -159,7 +145,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
         config = RunConfig.model_validate(whole, context={**names, "reserved": RESERVED})
         mistakes += _between_sections(config)
     except ValidationError as error:
-        mistakes += map(_mistake, error.errors())
+        mistakes += [explained(one, RunConfig) for one in error.errors()]
     if mistakes:
         raise _error(mistakes, sources)
     return config
@@ -184,9 +170,13 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
         where = f"{_place(only.path, sources)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
-    for mistake in mistakes:
+    advice: set[str] = set()
+    # Unknown keys first: a name that is missing elsewhere may be below one of them.
+    for mistake in sorted(mistakes, key=lambda one: not one.what.startswith("unknown key")):
+        do = mistake.do if len(mistake.do) < LONG or mistake.do not in advice else "see above"
+        advice.add(mistake.do)
         place = _place(mistake.path, sources)
-        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {mistake.do}"
+        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
 
 
@@ -202,31 +192,6 @@ def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
             if line := source.lines.get(keys[:depth]):
                 return source.name if source.name == "--config" else f"{source.name}, line {line}"
     return ", ".join(source.name for source in sources) or "config.yaml"
-
-
-def _mistake(error: ErrorDetails) -> Mistake:
-    """Convert a pydantic error (an entry of `ValidationError.errors()`) to a mistake."""
-    path, value, kind = error["loc"], error["input"], error["type"]
-    if path[-1:] == ("[key]",):
-        path = (*path[:-2], value)
-    text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
-    text = text if len(text) <= 60 else text[:57] + "..."
-    if kind == "mistake":
-        return Mistake(path, **error["ctx"])
-    if kind == "extra_forbidden":
-        what = f"unknown key `{path[-1]}` (value {text})"
-        return Mistake(path, what, nearest(path[-1], _keys_at(path[:-1])))
-    message = error["msg"].partition(" or instance of")[0]
-    return Mistake(path, message if kind == "missing" else f"{message}, not {text}", _SEE)
-
-
-def _keys_at(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at a path."""
-    section: Any = RunConfig
-    for part in path:  # a part that is not a key is a name chosen by the user
-        if field := section.model_fields.get(part):
-            section = section_in(field.annotation) or section
-    return list(section.model_fields)
 
 
 def _between_sections(config: RunConfig) -> Iterator[Mistake]:
@@ -254,3 +219,23 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
         if name in real_rows:
             what = f"nothing is planted in `{name}`, which is not a world"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
+
+
+def folder_of(source: Any) -> str:
+    """Return the project's folder, given Snakemake's `workflow.current_basedir`.
+
+    If that is on a Git host, all files of its commit are extracted to `.snakemake/anchorscope/`,
+    since Snakemake itself fetches only rules and scripts.
+    """
+    path: str = source.get_path_or_uri(secret_free=True)
+    if os.path.isdir(path):
+        return path
+    commit = source.hosted_repo.repo.commit(source.ref)
+    folder = Path(".snakemake", "anchorscope", commit.hexsha).absolute()
+    if not folder.is_dir():
+        archive = io.BytesIO()
+        commit.repo.archive(archive, commit.hexsha)
+        archive.seek(0)
+        with atomic(folder) as draft, tarfile.open(fileobj=archive) as files:
+            files.extractall(draft, filter="data")
+    return str(folder)

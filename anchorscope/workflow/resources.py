@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, PositiveInt, ValidationError
 
-from anchorscope.config import shapes
+from anchorscope.config import shipped
 from anchorscope.config.settings import Config
 from anchorscope.models import families, loading
 from anchorscope.passes import interventions
@@ -233,5 +233,5 @@ def shape(config: Config, model: str) -> Mapping[str, Any] | None:
     folder = checkpoint(config, model)
     if folder and (folder / "config.json").is_file():
         return loading.read_config(folder)
-    published = config.models[model].hub and model in shapes.shapes()
-    return shapes.config_of(model) if published else None
+    published = config.models[model].hub and model in shipped.shapes()
+    return shipped.config_of(model) if published else None

@@ -130,8 +130,8 @@ def unknown(config: RunConfig, target: str, files: Iterable[str] = ()) -> Anchor
     targets = {name: name for name in names} | {Path(file).name: file for file in files}
     close = difflib.get_close_matches(Path(target).name, targets, n=1)
     figures = (
-        f"figures are {', '.join(config.figures)}; one of your own needs its file, named by "
-        "`--configfile` (`--config` for `anchorscope`)"
+        f"figures are {', '.join(config.figures)}; one of your own needs "
+        "`--configfile` with its file"
     )
     do = (
         f"did you mean `{targets[close[0]]}`? The {figures}"

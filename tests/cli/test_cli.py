@@ -38,7 +38,7 @@ def check(run, clone):
 
     def command(more, *targets):
         (clone / "more.yaml").write_text(yaml.safe_dump(more))
-        return run("check", *targets, "--config", "more.yaml")
+        return run("check", *targets, "--configfile", "more.yaml")
 
     return command
 
@@ -50,7 +50,7 @@ def check(run, clone):
         (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`?"),
         (["show", "zzz", "rows"], 2, "no `zzz`", "use one of: calibration-llama,"),
-        (["check", "--config", "none.yaml"], 1, "none.yaml", "name a YAML file"),
+        (["check", "--configfile", "none.yaml"], 1, "none.yaml", "name a YAML file"),
     ],
 )
 def test_an_error_is_said_in_words_and_under_json_as_an_object(run, arguments, code, error, do):
@@ -150,10 +150,22 @@ def of_rows(**change):
     ("text", "more", "said"),
     [
         (None, of_rows(local="rows.txt"), "files ending in `.txt` are not read"),
-        ('{"q": "Who?", "a": "Ann", "z": 1}', of_rows(), "only 1 groups of linked questions"),
-        (FIVE, of_rows(fields=ASKED), "too few to fit probes: 4 samples are fewer than 5 folds"),
-        (FIVE, of_rows(fields=ASKED | {"subject": "a"}), "only 1 groups of linked questions"),
-        (None, of_rows(fields=ANSWERED | {"label": "one"}), "all 10 answers are wrong"),
+        (
+            '{"q": "Who?", "a": "Ann", "z": 1}',
+            of_rows(),
+            "a group of linked questions, and there is only 1",
+        ),
+        (FIVE, of_rows(fields=ASKED), "no probe can be fitted: 4 samples are fewer than 5 folds"),
+        (
+            FIVE,
+            of_rows(fields=ASKED | {"subject": "a"}),
+            "a group of linked questions, and there is only 1",
+        ),
+        (
+            None,
+            of_rows(fields=ANSWERED | {"label": "one"}),
+            "all 10 answers are wrong: nothing to predict",
+        ),
         (None, of_rows(fields=ANSWERED | {"label": "q"}), "is none of 0, 1"),
         (None, of_rows(few_shot={"file": "none.yaml"}), "none.yaml"),
         (FIVE, FEW_SHOT, "no few-shot example is left"),
@@ -170,7 +182,7 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(check, clone, tex
 
 
 RESPONSES = of_rows(sample_size=100, fields=ASKED | {"response": "r"})
-MIXED = "4 rows bring an answer of their own, the model answers the other 8"
+MIXED = "4 rows have an answer, and the model answers the other 8"
 
 
 def some_answered(n):
@@ -202,7 +214,8 @@ def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, mo
 def test_rows_too_few_to_call_a_signal_are_warned_of(run):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
-    assert "no probe is called a signal" in text or "only if its AUC is" in text
+    assert "10 rows are too few to detect anything. About " in text
+    assert text.endswith("are needed to detect .05. Raise `sample_size` or `limit`, or add rows.")
 
 
 @pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])
@@ -218,12 +231,12 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, check, clone, relation
     more = {"datasets": {"rows": {"sample_size": 100, "fields": fields}}}
     found = check(more | {"conditions": {"crossed": {}}}).about("dataset")
     (told,) = [one for one in found if "can be swapped" in one[1]]
-    said = f"rows: about {n} pairs can be swapped"
+    said = f"rows: the answers of about {n} pairs can be swapped"
     if n:
         assert told == ("ok", said)
     else:
-        assert told[0] == "warning" and told[1].startswith(f"{said}, 10 are needed")
-        assert "give `relation`, or more rows" in told[1]
+        assert told[0] == "warning" and told[1].startswith(f"{said}, but most claims need 10")
+        assert "name a column as `relation`, or add rows" in told[1]
     assert not any("can be swapped" in text for _, text in run("check").about("dataset"))
 
 
@@ -244,12 +257,14 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
     # Clean, knockout, two random draws, question; two read-outs; float32.
     size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
     ((_, said),) = run("check").about("target")
-    assert said == f"mine: 1 of 1 cells to measure, at most 10 samples, activations about {size}"
+    assert said == (
+        f"mine: 1 cell to measure, with at most 10 samples and about {size} of activations"
+    )
     curve = clone / "results/delta_p/near/rows.csv"
     curve.parent.mkdir(parents=True)
     curve.touch()
     found = run("check")
-    assert found.code == 0 and "its cell is there" in found.about("target")[0][1]
+    assert found.code == 0 and "its cell is measured" in found.about("target")[0][1]
     (clone / "rows.jsonl").write_text("{", encoding="utf-8")
     found = run("check")
     ((status, text),) = found.about("dataset")
@@ -259,15 +274,15 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
 def test_the_passes_of_an_experiment_are_counted(run, check):
     # clean; at most twelve windows, each with one random draw; ten samples
     assert run("check", "windows").about("passes") == [
-        ("ok", "windows: at most 25 passes a sample, 250 in 1 cells")
+        ("ok", "windows: at most 25 passes per sample, 250 in 1 cell")
     ]
     few = {"experiments": {"windows": {"samples": 4}}}
     assert check(few, "windows").about("passes") == [
-        ("ok", "windows: at most 25 passes a sample, 100 in 1 cells")
+        ("ok", "windows: at most 25 passes per sample, 100 in 1 cell")
     ]
     # one pass forward, and one back for each read-out
     ((_, said),) = run("check", "saliency").about("passes")
-    assert said.startswith("saliency: at most 3 passes a sample, 30")
+    assert said.startswith("saliency: at most 3 passes per sample, 30")
     assert run("check").about("passes") == []
 
 

@@ -90,7 +90,7 @@ def quick(clone: Path) -> Path:
 
 def test_a_small_model_is_tried_without_a_network_and_what_was_found_is_kept(run, clone, quick):
     trials.write({"verdicts": []})
-    said = run("selftest", "--like", "near", "--config", str(quick))
+    said = run("selftest", "--like", "near", "--configfile", str(quick))
     assert said.code == 0, said.err
     (trial,) = trials.read()
     assert (trial.model, trial.card, trial.dtype) == ("near", trials.processor(), "float32")
@@ -98,7 +98,7 @@ def test_a_small_model_is_tried_without_a_network_and_what_was_found_is_kept(run
     for name in ("memory", "batch_tokens", "one dataset", "figure         mine:"):
         assert any(line.startswith(name) for line in said.out.splitlines()), said.out
     assert json.loads((clone / "selftest.json").read_text())["verdicts"] == []
-    folder = run("selftest", "--like", "checkpoint", "--device", "cpu", "--config", str(quick))
+    folder = run("selftest", "--like", "checkpoint", "--device", "cpu", "--configfile", str(quick))
     assert folder.code == 0 and "figure" not in folder.out, folder.err
     assert [one.model for one in trials.read()] == ["near", "checkpoint"]
 
@@ -174,7 +174,7 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
     monkeypatch.setattr(runner, "_called", passed)
     monkeypatch.setattr(generation._Rows, "logits", generated)
     monkeypatch.setattr(cli_like, "SOUGHT_ON", ("cpu",))
-    said = run("selftest", "--like", "near", "--config", str(quick))
+    said = run("selftest", "--like", "near", "--configfile", str(quick))
     if not limit:
         assert said.code == 1 and "one sample does not fit" in said.err
         return
@@ -235,8 +235,8 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
     trials.keep(made(config))
     said = run("check", "mine", "remote")
     (time,) = said.about("time")
-    assert time[1].startswith("near: about 30 s for its cell, as measured on this machine")
-    assert ("warning", "near: batches of 8,192 tokens do not fit and are halved; set "
+    assert time[1].startswith("near: 1 cell takes about 30 s on ")
+    assert ("warning", "near: batches of 8,192 tokens do not fit, so they are halved; set "
             "`batch_tokens: 4096`") in said.about("gpu")  # fmt: skip
     trials.keep(made(config, settings="other"))
     assert run("check", "mine").about("time") == []

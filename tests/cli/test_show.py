@@ -126,7 +126,7 @@ def test_show_says_where_no_question_has_as_many_other_tokens(run, built):
 
 def test_a_cell_that_is_not_built_names_the_command_that_builds_it(run, clone):
     (clone / "more.yaml").write_text("results: elsewhere\n")
-    said = run("show", "near", "rows", "--config", "more.yaml")
+    said = run("show", "near", "rows", "--configfile", "more.yaml")
     assert said.code == 1
     command = "snakemake --cores all elsewhere/delta_p/near/rows.csv --configfile more.yaml"
     assert command in said.err and "Traceback" not in said.err

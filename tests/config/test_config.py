@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
 from workflow import PROJECT, SHIPPED
 
-from anchorscope.config import config_docs
 from anchorscope.config.settings import Conditions
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
@@ -69,6 +69,7 @@ def test_a_mistake_names_its_key_its_value_and_the_remedy(path, value, expected)
     message = error_of(path, value)
     for part in ("config.yaml", *expected):
         assert part in message
+    assert not re.search(r"Input should|valid (list|dictionary|string)|Field required", message)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_mistake_names_its_key_its_value_and_the_remedy(path, value, expected)
         ("a/b", "`a-b`"),
         ("für", "`f-r`"),
         ("demo\n", "file names"),
-        (3, "valid string, not 3"),
+        (3, 'write `"3":`'),
     ],
 )
 def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name, expected):
@@ -102,6 +103,18 @@ def test_all_mistakes_come_in_one_error():
     message = str(caught.value)
     for part in ("3 mistakes", "config.yaml", "sample_size", "`chart`", "models.All"):
         assert part in message
+
+
+def test_the_nearest_key_comes_first_and_long_advice_once():
+    raw = copy.deepcopy(SHIPPED)
+    raw["modles"] = {"mine": {"hub": "a/b"}}
+    for name, model in (("one", "zzz"), ("two", "mine")):
+        raw["figures"][name] = {"models": [model], "datasets": ["nq"]}
+    with pytest.raises(AnchorscopeError) as caught:
+        load(raw)
+    first, *others = [line for line in str(caught.value).splitlines() if line.startswith("  - ")]
+    assert first.endswith("unknown key `modles`; did you mean `models`?")
+    assert len(others) == 2 and "".join(others).count("calibration-llama") == 1
 
 
 @pytest.mark.parametrize(
@@ -237,7 +250,7 @@ def test_generated_pages_are_up_to_date(path):
 
 
 def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key():
-    schema = json.loads(config_docs.SCHEMA.read_text(encoding="utf-8"))
+    schema = json.loads(write_docs.SCHEMA.read_text(encoding="utf-8"))
     jsonschema.validate(SHIPPED, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(SHIPPED | {"sample_sizes": 3}, schema)

@@ -17,7 +17,6 @@ from small_cell import READOUTS, SmallCell, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
-from anchorscope.config import config_docs
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
@@ -29,6 +28,7 @@ from anchorscope.figures.figure_view import View
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
+from tools import write_docs
 from validation.experiments import of_experiment
 
 NAMES = [*registry.EXPERIMENTS, page.NAME]
@@ -163,7 +163,7 @@ def test_the_table_has_the_columns_that_the_record_explains(
 
 
 def test_the_page_of_the_experiments_explains_every_column() -> None:
-    text = (config_docs.FOLDER / "experiments.md").read_text(encoding="utf-8")
+    text = (write_docs.FOLDER / "experiments.md").read_text(encoding="utf-8")
     for one in registry.EXPERIMENTS.values():
         assert f"<!-- columns: {one.package}.COLUMNS -->\n\n- " in text, "run: make docs"
 

@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoModelForSe
 
 from anchorscope.cli import cli_check
 from anchorscope.config.sections import Model
-from anchorscope.models import contents, families, loading, matching
+from anchorscope.models import contents, families, loading
 from anchorscope.storage.errors import AnchorscopeError
 
 ENTRY = Model(local="model", prompt="plain")
@@ -240,6 +240,14 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         key: (partial(edit, **{key: value}), f"this llama cannot be measured exactly: .*{key}")
         for key, value in families.NOT_EXACT
     },
+    "another rope_theta": (
+        partial(edit, rope_theta=5.0),
+        "rope_theta is 5.0, but rope_theta of .* is 10000.0",
+    ),
+    "another rope_scaling": (
+        partial(edit, rope_scaling={"type": "linear", "factor": 2.0}),
+        "rope_type of rope_scaling is 'linear', but .* is 'default'",
+    ),
     "split special tokens": (partial(words, split_special_tokens=True), "splits special tokens"),
     "a start token without a name": (partial(words, add_bos_token=True), "no `bos_token`"),
 }
@@ -351,7 +359,7 @@ def test_a_head_of_its_own_that_the_config_ties_is_refused(folder: Path) -> None
 def test_check_prints_nothing_of_the_comparison(folder: Path, capfd: Any) -> None:
     add(folder, extra=torch.ones(1))
     with pytest.raises(AnchorscopeError):
-        matching.check_tensors(folder)
+        contents.check_tensors(folder)
     assert capfd.readouterr() == ("", "")
 
 

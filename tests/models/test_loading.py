@@ -187,7 +187,7 @@ def test_fetch_takes_only_what_is_read_and_no_weights_that_cannot_be_measured(mo
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
     assert loading.fetch("someone/some-model") == (folder, folder.name)
-    configs = ["config.json", "adapter_config.json"]
+    configs = ["config.json", "adapter_config.json", *loading.TEMPLATES]
     assert asked[0] == configs and "*.safetensors" in asked[1] and "*.bin" not in asked[1]
     edit(folder, quantization_config={"quant_method": "awq"})
     with pytest.raises(AnchorscopeError, match="quantised"):
@@ -199,6 +199,21 @@ def test_fetch_takes_only_what_is_read_and_no_weights_that_cannot_be_measured(mo
     with pytest.raises(AnchorscopeError, match="adapter"):
         loading.fetch("someone/some-model")
     assert asked[2:] == [configs] * 3
+
+
+def test_a_prompt_is_asked_for_before_weights_are_downloaded(monkeypatch, folder):
+    asked = []
+
+    def downloads(hub_id, **settings):
+        asked.extend(settings["allow_patterns"])
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    with pytest.raises(AnchorscopeError, match="does not name a `prompt`"):
+        loading.locate({"hub": "someone/some-model"}, names_prompt=False)
+    assert "chat_template.jinja" in asked and "*.safetensors" not in asked
+    assert loading.fetch("someone/some-model") == (folder, folder.name)
 
 
 def test_a_tokenizer_must_begin_as_one_config_of_the_model_says(checkpoint, tmp_path, metaspace):

@@ -15,7 +15,7 @@ from instrument import TOKENIZER, answers_table
 
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
-from anchorscope.passes import activations, lm_head
+from anchorscope.passes import activations, runner
 from anchorscope.passes.batches import Sample, arrange
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, REGISTRY, on
 from anchorscope.passes.planning import behind, sample_of
@@ -98,7 +98,7 @@ def test_few_logits_at_once_give_the_same(
     loaded = load("llama", "metaspace")
     samples = samples_of(loaded)
     whole = written(tmp_path / "whole", loaded, samples)
-    monkeypatch.setattr(lm_head, "LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(runner, "LOGITS_AT_ONCE", 1)
     one_by_one = written(tmp_path / "one by one", loaded, samples)
     pd.testing.assert_frame_equal(whole, one_by_one, atol=1e-5, rtol=1e-5)
 

@@ -14,7 +14,7 @@ from anchorscope.probes import bands, fitting, floors, scores, stored
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet
-from anchorscope.workflow.probe_jobs import write_scores
+from anchorscope.workflow.jobs import write_scores
 
 SETTINGS = Settings(folds=3, inner_folds=2, refits=2, grid=[0.1])
 CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 1}}

@@ -40,14 +40,12 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
 
 
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
-    usual = f"a gain of .05 takes about {power._round(power.least_n(0.05)):,}."
+    usual = f"About {power._round(power.least_n(0.05)):,} rows are needed to detect .05."
     assert power.least_gain(4) is None
-    assert power.too_small(4) == (
-        f"With 4 samples no probe is called a signal in 8 of 10 cells; {usual}"
-    )
+    assert power.too_small(4) == f"4 rows are too few to detect anything. {usual}"
     assert power.too_small(300) == (
-        "With 300 samples a probe is called a signal in 8 of 10 cells only if its AUC is .14 above "
-        f"the hardest text floor; {usual}"
+        "With 300 rows, a signal is detectable (80 % power) only if the probe beats the text by "
+        f".14 AUC. {usual}"
     )
     assert power.too_small(900) is None
     assert power.too_small(900, 0.95) is not None
@@ -55,7 +53,8 @@ def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_
 
 def test_answers_too_few_to_claim_anything_are_told_what_they_can_and_how_many_could() -> None:
     said = power.hopeless([0] * 30 + [1] * 270)
-    assert said == f"30 of 300 answers are right. {power.too_small(300, 0.9)} The run goes on."
+    sentence = power.too_small(300, 0.9, "answers")
+    assert said == f"30 of 300 answers are right. {sentence} The run goes on."
     assert power.hopeless([0, 1] * 450) is None
     assert power.hopeless([1] * 300) is power.hopeless([]) is None
 

@@ -32,8 +32,8 @@ def labelled(n: int, label: Any, start: int = 0) -> list[dict[str, Any]]:
         (lambda right: 0, None, None),  # half of them agree
         (
             lambda right: int(right),
-            "0 of 280 rows (0%) agree with the gold answers beside them; 140 of 140 answers "
-            "labelled 1 match a gold answer, 140 of 140 labelled 0 match none",
+            "only 0 of 280 labels (0%) agree with the gold answers of their rows, 140 of 140 "
+            "answers labelled 1 match a gold answer, and 140 of 140 labelled 0 match none",
             "1 and 0 look swapped",
         ),
     ],
@@ -51,7 +51,7 @@ def test_labels_that_most_golds_contradict_are_named_with_the_share_that_agrees(
 def test_labels_that_contradict_without_being_swapped_are_not_called_so() -> None:
     rows = [row | {"z": 1, "say": "Ely"} for row in labelled(6, int)] + labelled(2, int, start=6)
     (finding,) = cli_check.contradicted_labels("own", table(rows[:-1])[0])
-    assert "0 of 7 rows (0%)" in finding.what and "labelled" not in finding.what
+    assert "0 of 7 labels (0%)" in finding.what and "labelled" not in finding.what
     assert finding.do and "swapped" not in finding.do
 
 

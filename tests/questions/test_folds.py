@@ -164,6 +164,7 @@ def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_s
 
 def test_what_stands_against_folds_is_said_in_words() -> None:
     apart = fitting.Settings(disjoint="subject+answer")
-    assert fitting.obstacle(worded(40), apart) is None
-    assert fitting.obstacle(worded(3), apart) == "only 3 groups of linked samples for 5 folds"
-    assert fitting.obstacle(worded(3), fitting.Settings()) is None
+    fitting.design(worded(40), apart)
+    with pytest.raises(AnchorscopeError, match="only 3 groups of linked samples for 5 folds"):
+        fitting.design(worded(3), apart)
+    fitting.design(worded(3), fitting.Settings())

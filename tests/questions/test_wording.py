@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 from anchors.test_real_answers import present
 
-from anchorscope.questions import wording
+from anchorscope.passes import partners
 
 
 def proxies(*questions: str) -> pd.DataFrame:
     table = pd.DataFrame({"id": [f"q{i}" for i in range(len(questions))], "question": questions})
-    return wording.proxies(table)
+    return partners.proxies_of(table)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_nothing_is_made_of_nothing_and_the_rows_keep_their_order() -> None:
 def test_only_the_question_is_read() -> None:
     table = pd.DataFrame({"id": ["a", "b"], "question": ["Who wrote Hamlet?", "Who wrote Emma?"]})
     told = table.assign(golds=[["X"], []], label=[0, 1], ea_text=["X", "Y"], subject="Z")
-    pd.testing.assert_frame_equal(wording.proxies(table), wording.proxies(told))
+    pd.testing.assert_frame_equal(partners.proxies_of(table), partners.proxies_of(told))
 
 
 def table_of(name: str) -> tuple[pd.DataFrame, list[dict]]:

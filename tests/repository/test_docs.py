@@ -17,9 +17,8 @@ import typer
 from workflow import PROJECT, Workspace, call
 
 from anchorscope.cli import main as cli
-from anchorscope.config import config_docs
 from anchorscope.experiments.experiment import RECURRING
-from tools import draw_packages
+from tools import draw_packages, write_docs
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/*.md"))]
 TEXTS = {page: page.read_text("utf-8") for page in PAGES}
@@ -145,7 +144,7 @@ def anchors(page: Path) -> set[str]:
     text = FENCE.sub("", page.read_text("utf-8"))
     shown = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)
     titles = re.findall(r"^#+ (.+)$", shown, re.M)
-    return {*re.findall(r'<a id="([^"]+)">', text), *map(config_docs.anchor, titles)}
+    return {*re.findall(r'<a id="([^"]+)">', text), *map(write_docs.anchor, titles)}
 
 
 def test_every_link_leads_somewhere():

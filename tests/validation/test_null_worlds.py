@@ -10,7 +10,8 @@ import pytest
 
 from anchorscope.anchors import answer_anchors, labels, question_anchors
 from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import datasets, folds, wording, world
+from anchorscope.passes import partners
+from anchorscope.questions import datasets, folds, world
 from validation import null_worlds
 from validation.null_worlds import FEATURES, FOLLOWS
 
@@ -122,7 +123,7 @@ def test_a_typed_label_follows_whether_question_and_answer_are_of_one_kind() -> 
     assert ((asks_year != is_year) != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
     wrong = table[table["label"] == 1]
     assert (wrong["answers"].str[0].str.isdigit() == asks_year[wrong.index]).all()
-    asked = wording.proxies(table)["relation"].str.split(":").str[0]
+    asked = partners.proxies_of(table)["relation"].str.split(":").str[0]
     assert set(zip(asked, asks_year, strict=True)) == {("when", True), ("who", False)}
     numbers = null_worlds.numbers("null-type", seed=0)
     words = table["question"].str.findall(r"\w+")

@@ -1,0 +1,129 @@
+"""Sentences for the mistakes that validation finds in a config."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from anchorscope.config.sections import Section, section_in
+from anchorscope.storage.errors import nearest
+
+ITEMS = {"answers": "columns", "grid": "numbers", "forbids": "claims"}
+"""Key of a list → name of its items, if that differs from the key."""
+NUMBERS = {"int": "write a whole number", "float": "write a number"}
+"""Type → advice, if the key has no default to show."""
+BOUNDS = {
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "a number above {gt:g}",
+    "less_than_equal": "{le:g} or less",
+    "less_than": "a number below {lt:g}",
+    "finite_number": "a finite number",
+}
+"""Type of an error → the values that are allowed."""
+LONGEST = 60
+"""Maximum length of a value in a sentence, in characters."""
+
+
+class Mistake(NamedTuple):
+    """A mistake in the config. For `what`, `do` and `see` see `AnchorscopeError`."""
+
+    path: tuple[int | str, ...]  # path from the top of the config to the mistake
+    what: str
+    do: str
+    see: str = "config"
+
+    @property
+    def key(self) -> str:
+        """The path with dots, such as `models.llama.prompt`."""
+        return ".".join(map(str, self.path))
+
+
+def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
+    """Return the mistake behind an error of pydantic, in words of the config file.
+
+    Args:
+        error: An entry of `ValidationError.errors()`.
+        config: The class that was validated.
+    """
+    path, value, kind = error["loc"], error["input"], error["type"]
+    if kind == "mistake":
+        key = path[-1:] == ("[key]",)
+        return Mistake((*path[:-2], value) if key else path, **error["ctx"])
+    if path[-1:] == ("[key]",) or kind == "invalid_key":
+        path = path[:-2] if kind != "invalid_key" else path[:-1]
+        return Mistake((*path, value), f"the name {value} is not text", f'write `"{value}":`')
+    section, field = _at(path, config)
+    name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
+    subject = f"item {path[-1] + 1} of `{name}`" if isinstance(path[-1], int) else f"`{name}`"
+    if kind == "extra_forbidden":
+        return Mistake(path, f"unknown key `{name}`", nearest(name, section.model_fields))
+    if kind == "missing":
+        about = str(field.description if field else "").replace("\n", " ")
+        return Mistake(path, f"the key `{name}` is missing", f"add it: {about}")
+    what, do = _wrong_value(kind, subject, name, value, error.get("ctx", {}))
+    if do in NUMBERS.values() and field and isinstance(field.default, int | float):
+        do = f"for example `{name}: {field.default}`"
+    if kind in ("dict_type", "model_type", "model_attributes_type"):
+        do = _keys_below(name, field)
+    if value is None and field and not field.is_required() and name in section.model_fields:
+        do = "write a value, or leave the key out for its default"
+    return Mistake(path, what, do)
+
+
+def _at(path: Sequence[int | str], config: type[Section]) -> tuple[type[Section], FieldInfo | None]:
+    """Return the innermost section on a path, and the field that the path ends in, if any."""
+    section, field = config, None
+    for place, part in enumerate(path):  # a part that is not a key is a name or an index
+        if found := section.model_fields.get(str(part)):
+            field = found
+            if place + 1 < len(path):
+                section = section_in(field.annotation) or section
+    return section, field
+
+
+def _wrong_value(
+    kind: str, subject: str, name: str, value: Any, context: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return what is wrong with a value, and what to write instead."""
+    text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    wanted = kind.partition("_")[0]
+    if kind == "literal_error":
+        values = re.findall(r"'([^']*)'", context["expected"])
+        return f"{text} is not a value of `{name}`", nearest(value, values)
+    if kind in BOUNDS:
+        allowed = BOUNDS[kind].format(**context)
+        return f"{subject} cannot be {text}", f"write {allowed}"
+    if kind in ("too_short", "string_too_short"):
+        return f"{subject} is empty", "name at least one" if kind == "too_short" else "write a text"
+    if wanted == "list":
+        do = f"write `{name}: [{value}]`: a list of {ITEMS.get(name, name)}"
+        if isinstance(value, Mapping):
+            do = "begin each item below it with `- `"
+        return f"{subject} must be a list, not {text}", do
+    if wanted in NUMBERS:
+        unquoted = isinstance(value, str) and re.fullmatch(r"-?\d+", value)
+        do = f"write `{name}: {value}`, without quotes" if unquoted else NUMBERS[wanted]
+        return f"{subject} must be {NUMBERS[wanted].removeprefix('write ')}, not {text}", do
+    if wanted == "bool":
+        return f"{subject} must be true or false, not {text}", "write `true` or `false`"
+    if wanted == "string":
+        plain = not isinstance(value, Mapping | list)
+        return f"{subject} must be text, not {text}", (
+            f'put it in quotes: `"{value}"`' if plain else "write one text"
+        )
+    if wanted in ("dict", "model"):
+        return f"{subject} must have keys below it, not {text}", ""
+    return f"{subject} cannot be {text}", "see docs/configuration.md for its values"
+
+
+def _keys_below(name: str, field: FieldInfo | None) -> str:
+    """Say which keys belong below a key that holds a section, or sections by name."""
+    section = section_in(field.annotation) if field else None
+    keys = ", ".join(f"`{key}`" for key in section.model_fields) if section else ""
+    if name in ("models", "datasets", "figures", "nulls"):
+        return f"write names below it, and below each name its keys: {keys}"
+    return f"write its keys below it: {keys}" if keys else f"write `{name}: {{}}`"
