@@ -38,23 +38,31 @@ class SampledSettings(Section):
 
 
 class Measure(Protocol):
-    """`measure.measure` of an experiment's folder.
+    """The function `measure` in `measure.py` of an experiment's folder."""
 
-    Passes the samples of a cell and returns a row for each sample, condition, draw, read-out and
-    layer: `scored.COLUMNS` and columns of its own. `settings` is of the record's own class.
-    """
+    def __call__(self, cell: Cell, settings: Any, /) -> pd.DataFrame:
+        """Pass the samples of a cell and score them.
 
-    def __call__(self, cell: Cell, settings: Any, /) -> pd.DataFrame: ...
+        Args:
+            cell: The cell.
+            settings: The experiment's section of the config, of the record's own class.
+
+        Returns:
+            A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`, and
+            columns of the experiment's own.
+        """
 
 
 class Table(Protocol):
-    """`table.table` of an experiment's folder: the rows of the table at one read-out.
+    """The functions `table` and `per_sample` in `table.py` of an experiment's folder."""
 
-    And `table.per_sample`: what the calibration holds against planted truth, at the headline layer,
-    columns `PER_SAMPLE`; a value is NaN where a sample does not count.
-    """
+    def __call__(self, analysis: Analysis, measured: Measured, /) -> pd.DataFrame:
+        """Return the rows of one read-out.
 
-    def __call__(self, analysis: Analysis, measured: Measured, /) -> pd.DataFrame: ...
+        `table` returns the columns of the record. `per_sample` returns `PER_SAMPLE` at the headline
+        layer, which the calibration compares with planted truth. A value is NaN if a sample does
+        not count.
+        """
 
 
 Passes = Callable[[Any, int, int], int]
@@ -66,12 +74,12 @@ PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 
 def interval_of(column: str, ends: str) -> dict[str, str]:
-    """The columns `<ends>_low` and `<ends>_high` beside one that holds an estimate."""
+    """Describe the columns `<ends>_low` and `<ends>_high`, the interval of another column."""
     return dict.fromkeys((f"{ends}_low", f"{ends}_high"), f"interval of `{column}`")
 
 
 def with_interval(column: str, meaning: str) -> dict[str, str]:
-    """A column that holds an estimate, and the ends of its interval."""
+    """Describe a column that holds an estimate, and the columns of its interval."""
     return {column: meaning} | interval_of(column, column)
 
 
@@ -123,13 +131,13 @@ RECURRING = {
 
 
 def recurring(*names: str) -> dict[str, str]:
-    """Some of the columns `RECURRING`."""
+    """Return some of the columns `RECURRING`, with what they hold."""
     return {name: RECURRING[name] for name in names}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment that is a target of its own, served by the generic rules.
+    """An experiment that is a target of its own and uses the generic rules.
 
     Its folder in `anchorscope/experiments/` has its name, with `_` for `-`. It holds this record as
     `EXPERIMENT` and three modules that are imported when they are needed: `measure.py` and
@@ -154,43 +162,43 @@ class Experiment:
 
     @property
     def package(self) -> str:
-        """The package of its folder."""
+        """Package of the experiment's folder."""
         return f"anchorscope.experiments.{self.name.replace('-', '_')}"
 
     @property
     def controls(self) -> tuple[str, ...]:
-        """The names of its controls."""
+        """Names of the controls."""
         return tuple(
             dict.fromkeys(one.controlled_by for one in self.interventions if one.controlled_by)
         )
 
     def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
-        """Rows passed for a sample, see `Passes`."""
+        """Return how many rows are passed for a sample, at most; see `Passes`."""
         if self.passes is not None:
             return self.passes(settings, draws, readouts)
         return 1 + sum(draws if one.drawn else 1 for one in self.interventions)
 
     @property
     def measure(self) -> Measure:
-        """Passes a cell."""
+        """Function that passes a cell."""
         measure: Measure = self._module("measure").measure
         return measure
 
     @property
     def table(self) -> Table:
-        """Makes the rows of one read-out."""
+        """Function that makes the rows of one read-out."""
         table: Table = self._module("table").table
         return table
 
     @property
     def per_sample(self) -> Table:
-        """Says what it measured of each sample at the headline layer of one read-out."""
+        """Function that returns each sample's values at the headline layer of one read-out."""
         per_sample: Table = self._module("table").per_sample
         return per_sample
 
     @property
     def pictures(self) -> dict[str, View]:
-        """What stands behind a figure's name in a picture's → the picture; no view of the first."""
+        """Suffix of a picture's file name → the picture. The first is named after the experiment."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name
@@ -198,5 +206,5 @@ class Experiment:
         return found
 
     def _module(self, part: str) -> Any:
-        """A module of its folder."""
+        """Import a module of the experiment's folder."""
         return importlib.import_module(f"{self.package}.{part}")

@@ -9,10 +9,10 @@ import pandas as pd
 from anchorscope.probes.samples import mismatch
 
 COLUMNS = ("id", "condition", "draw", "readout", "layer", "s", "n_tokens")
-"""Of an experiment's rows, each a sample, condition, draw, read-out and layer.
+"""Columns of an experiment's rows: one row per sample, condition, draw, read-out and layer.
 
-`s` is the calibrated logit of the sample's own fold's probe; `n_tokens` how many question tokens
-the condition acted on, blank for `clean`. An experiment adds columns of its own.
+`s` is the calibrated logit by the probe of the sample's own fold. `n_tokens` is the number of
+question tokens that the condition acted on, blank for `clean`. An experiment adds columns.
 """
 
 
@@ -25,18 +25,19 @@ class Measured:
 
     @cached_property
     def ids(self) -> pd.Index:
-        """The samples' ids, [n]."""
+        """Ids of the samples, [n]."""
         return pd.Index(self.answers["id"].astype(str))
 
     @cached_property
     def conditions(self) -> frozenset[str]:
-        """The conditions that some sample was measured under."""
+        """Conditions under which some sample was measured."""
         return frozenset(self.rows["condition"].astype(str))
 
     def values(self, condition: str, column: str = "s") -> np.ndarray:
-        """A column under a condition, float64 [draws, layers, n]; NaN where not measured.
+        """Return a column under a condition, float64 [draws, layers, n]; NaN where not measured.
 
-        Raises AnchorscopeError: a sample without answer, or measured twice.
+        Raises:
+            AnchorscopeError: A sample has no answer, or was measured twice.
         """
         rows = self.rows[self.rows["condition"] == condition]
         draws, layers = (rows[name].to_numpy(dtype=np.int64) for name in ("draw", "layer"))
@@ -52,14 +53,17 @@ class Measured:
         return values
 
     def facts(self, condition: str, column: str) -> pd.Series:
-        """What a column says of each sample under a condition, by id [n]; null where nothing."""
+        """Return one value of a column per sample under a condition, by id [n]; null if unknown."""
         rows = self.rows[self.rows["condition"] == condition].drop_duplicates("id")
         return rows.set_index(rows["id"].astype(str))[column].reindex(self.ids)
 
     def control_is_complete(self, control: str) -> np.ndarray:
-        """Whether every draw of a control acted on at least as many tokens as E_Q has, bool [n].
+        """Return whether every draw of a control acted on as many tokens as E_Q has, bool [n].
 
-        False where it was not measured. Raises AnchorscopeError: the rows do not say how many.
+        False for samples without the control.
+
+        Raises:
+            AnchorscopeError: The rows do not say how many tokens the control acted on.
         """
         rows = self.rows[self.rows["condition"] == control]
         if rows.empty:

@@ -1,4 +1,4 @@
-"""Tables of arms: what a sample does in each, by its label and by the knockout's flips."""
+"""Tables of an experiment's arms, by the samples' labels and by the knockout's flips."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import Readout, sigmoid
 
 LABELS = ("all", "0", "1")
-"""Whose rows a table has: every sample, right answers, wrong ones."""
+"""Labels of the groups: all samples, right answers, wrong answers."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,27 @@ class Arm:
 
 
 def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
-    """Where each sample's partner stands among the answers, int64 [n]; -1 where it has none."""
+    """Return the place of each sample's partner among the answers, int64 [n]; -1 without one."""
     ids = pd.Index(answers["id"].astype(str))
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
 def against_control(measured: Measured, name: str, control: str, *, delta_p: bool = False) -> Arm:
-    """Whether predictions flip under a condition, and under its control.
+    """Compare a condition with its control, sample by sample.
 
-    `flips` and `contrast` (to the control), [layers, n], and `random`, the share of the control's
-    draws that flip. With `delta_p` also ΔP in percentage points, `delta_p`, `random_delta_p` (mean
-    of the draws) and `delta_p_contrast`. A sample counts if it was measured under both and the
-    control is complete.
+    A sample counts if it was measured under both and the control is complete.
+
+    Args:
+        measured: The rows of the experiment.
+        name: The condition.
+        control: The control.
+        delta_p: Whether to add ΔP.
+
+    Returns:
+        An arm with these values, [layers, n]: `flips`, whether the predicted class flips; `random`,
+        the share of the control's draws in which it flips; `contrast`, the difference of the two.
+        With `delta_p` also, in percentage points, `delta_p`, `random_delta_p` (mean of the draws)
+        and `delta_p_contrast`.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
     draws = measured.values(control)
@@ -64,7 +73,7 @@ def against_control(measured: Measured, name: str, control: str, *, delta_p: boo
 
 
 def _delta_p(s: np.ndarray, clean: np.ndarray) -> np.ndarray:
-    """By how many points the probability of the class predicted on the clean pass moves."""
+    """Return the change of the probability of the clean class, in percentage points."""
     return 100 * np.where(clean > 0, 1, -1) * (sigmoid(s) - sigmoid(clean))
 
 
@@ -75,10 +84,14 @@ def table(
     source: str | None = None,
     refitted: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
+    """Return a table with a row for each layer, arm, label and anchor.
 
-    Where `columns` name `signal`, it is that of the layer, see `Analysis.strength`. `source`: see
-    `passes.partners.Crossing`; for the other arguments see `Analysis.table`.
+    Args:
+        analysis: The read-out.
+        columns: Columns of the table. `signal` is the signal of the layer.
+        arms: Returns the arms of a read-out by name. It is called again for each refit.
+        source: Source of the relations, see `passes.partners.Crossing`.
+        refitted: Conditions that `arms` reads, see `Analysis.table`.
     """
     signal = analysis.strength["signal"] if "signal" in columns else None
     z = analysis.answers["label"].astype(str).to_numpy()
@@ -97,7 +110,7 @@ def table(
 
 
 def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
-    """Some samples, bool [1, layers, n], in an arm."""
+    """Form the group of some samples of an arm, bool [1, layers, n]."""
     counted = members & arm.counted
     sizes = {"n_partner": count(members & arm.partner), "n_paired": count(counted)}
     sizes["coverage"] = intervals.ratio(sizes["n_paired"], count(members))
@@ -113,9 +126,14 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
 def per_sample(
     analysis: Analysis, arms: Mapping[str, Arm], measure: str, value: str, control: str
 ) -> pd.DataFrame:
-    """What each sample does at the headline layer: `PER_SAMPLE`.
+    """Return the value of each sample at the headline layer, with the columns `PER_SAMPLE`.
 
-    `measure` names it; `value` and `control` are keys of `Arm.values`, of the arm and its control.
+    Args:
+        analysis: The read-out.
+        arms: The arms by name.
+        measure: Name of what is measured, such as `flip`.
+        value: Key of `Arm.values` for the arm.
+        control: Key of `Arm.values` for its control.
     """
     layer, frames = analysis.readout.headline, []
     for name, arm in arms.items():

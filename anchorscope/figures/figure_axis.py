@@ -1,4 +1,4 @@
-"""Axes of panels: what they show, and the channels that Vega-Lite draws them by."""
+"""Axes of panels, and their channels in Vega-Lite."""
 
 import json
 import math
@@ -13,25 +13,25 @@ import pandas as pd
 from anchorscope.figures.figure_style import Style
 
 Ticks = tuple[tuple[float, float], Sequence[float]]
-"""The ends of an axis, and where it is labelled."""
+"""Ends of an axis, and the places of its labels."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
 MOST_TICKS = 5
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: numbers between two ends, or names.
+    """An axis of numbers between two ends, or of names.
 
     Attributes:
-        title: of the axis; None for none.
-        ticks: ends and labels of numbers; None for layers, whose number a model decides, or names.
-        names: in their order, from the left or from above.
-        labelled: those of the names with a label; None for all.
-        field: the column of the rows.
-        number: format of the labels; "" for one that fits their distance.
-        kind: of the scale of numbers.
-        angle: of the labels of names below a panel.
-        grid: whether names have lines across the panel.
+        title: Title, or None.
+        ticks: Ends and labels of numbers. None for names, and for layers until the model is known.
+        names: Names in order, from the left or from above.
+        labelled: Names that have a label; None for all.
+        field: Column of the rows.
+        number: Format of the labels; "" chooses one that suits their distance.
+        kind: Scale of numbers.
+        angle: Angle of the names below a panel, in degrees.
+        grid: Whether names have lines across the panel.
     """
 
     title: str | None
@@ -46,14 +46,14 @@ class Axis:
 
     @property
     def scale(self) -> alt.Scale:
-        """Its scale, of names or numbers."""
+        """Scale of the names or numbers."""
         if self.names is not None:
             return alt.Scale(domain=list(self.names))
         return alt.Scale(type=self.kind, domain=list(self._numbers[0]), nice=False)
 
     @property
     def shown_names(self) -> list[str]:
-        """The names that have a label."""
+        """Names that have a label."""
         return list((self.names or ()) if self.labelled is None else self.labelled)
 
     @property
@@ -62,7 +62,7 @@ class Axis:
 
     @property
     def format(self) -> str:
-        """The format of the labels of numbers."""
+        """Format of the labels of numbers."""
         places = self._numbers[1]
         step = min((b - a for a, b in pairwise(places)), default=1)
         return self.number or ("~s" if step >= 1000 else "d" if step >= 1 else "~f")
@@ -73,9 +73,13 @@ LAYERS = Axis("Layer", field="layer")
 
 
 def layers_of(axis: Axis, layers: int) -> Axis:
-    """An axis of layers for a model of so many.
+    """Return the axis of layers of a model.
 
-    All are labelled up to 10, then every 5, above 30 every 10, above 50 every 20.
+    Up to 10 layers all are labelled, up to 30 every fifth, up to 50 every tenth, else every 20th.
+
+    Args:
+        axis: The axis without its ticks.
+        layers: Number of layers.
     """
     step = next((step for most, step in ((10, 1), (30, 5), (50, 10)) if layers <= most), 20)
     ends = (0, max(layers - 1, 1))
@@ -83,7 +87,7 @@ def layers_of(axis: Axis, layers: int) -> Axis:
 
 
 def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
-    """The axis below a panel."""
+    """Return the x channel of a panel, with or without its title and labels."""
     shown = axis.title if title else None
     if axis.names is not None:
         names = alt.Axis(
@@ -113,7 +117,10 @@ def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
 
 
 def _lines_of(names: Sequence[str]) -> str:
-    """An expression for the label of a name of two lines; one that neighbours share stands once."""
+    """Return the Vega expression that labels names of two lines.
+
+    Neighbours that share their first line show it once.
+    """
     firsts = [name.partition("\n")[0] for name in names]
     again = [
         name
@@ -125,7 +132,7 @@ def _lines_of(names: Sequence[str]) -> str:
 
 
 def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
-    """The axis beside a panel; of numbers without labels it takes no room there."""
+    """Return the y channel of a panel. An axis of numbers without labels takes no room."""
     shown = axis.title if labels else None
     if axis.names is not None:
         names = alt.Axis(
@@ -156,18 +163,18 @@ def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
 
 
 def numbers_of(rows: pd.DataFrame) -> list[float]:
-    """All values and ends of intervals that rows hold."""
+    """Return all values and interval ends in the rows."""
     columns = [name for name in ("value", "low", "high") if name in rows]
     return [float(one) for one in rows[columns].to_numpy().ravel() if not pd.isna(one)]
 
 
 def ticks_of(values: Iterable[float], least: float = 0, step: float = 0) -> Ticks:
-    """An axis that holds 0 and all values, with round numbers.
+    """Choose round ends and labels for an axis that contains 0 and all values.
 
     Args:
-        values: what it is to hold.
-        least: how far it goes, whatever the values.
-        step: the least distance of two labels.
+        values: Values that the axis must contain.
+        least: Another value that it must contain.
+        step: Smallest distance of two labels.
     """
     ends = [0.0, least, *values]
     low, high = min(ends), max(ends)
@@ -181,22 +188,22 @@ def ticks_of(values: Iterable[float], least: float = 0, step: float = 0) -> Tick
 
 
 def _round_step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, no smaller than this."""
+    """Return the smallest 1, 2 or 5 times a power of ten that is at least this."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.999 * least)
 
 
 def _rounded(value: float) -> float:
-    """Without the noise of floating point."""
+    """Round off the noise of floating point."""
     return round(value, 4) if abs(value) > 1e-2 else float(f"{value:.3g}")
 
 
 def axis_of(rows: pd.DataFrame, title: str, least: float = 0, step: float = 0) -> Axis:
-    """An axis that holds 0 and all that rows hold, see `ticks_of`."""
+    """Return an axis that contains 0 and all numbers of the rows, see `ticks_of`."""
     return Axis(title, ticks_of(numbers_of(rows), least, step))
 
 
 def auc_axis(rows: pd.DataFrame, title: str = "AUC", least: float = 0.4) -> Axis:
-    """An axis of AUCs: from a tenth at or below all that rows hold, and `least`, to 1."""
+    """Return an axis of AUCs to 1, from a tenth at or below `least` and all numbers of the rows."""
     low = math.floor(10 * min([least, *numbers_of(rows)])) / 10
     return Axis(title, ((low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]))

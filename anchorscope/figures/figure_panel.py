@@ -1,7 +1,7 @@
 """One panel: layers of bands, lines, markers, bars, cells and tooltips.
 
-Every panel has a name of its own in its figure, and every layer that the figure's page acts on has
-the panel's name and its role: `delta_p_0_reach`. The page finds them by these names alone.
+A panel's name is unique in its figure. Layers that the figure's page acts on are named after the
+panel and their role, such as `delta_p_0_reach`. The page finds them by these names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ import pandas as pd
 from anchorscope.figures.figure_style import CROSS, DOTTED, INK, SOFT, Encodings, Style, tooltips
 
 REACH = "reach"
-"""Role of the unseen marks that carry tooltips and the legend: what a pointer reaches."""
+"""Role of the invisible marks that carry tooltips and the legend."""
 TICKS = "ticks"
-"""Role of small ticks below the axis, which leave with the part of it that is out of sight."""
+"""Role of small ticks below the axis, which are hidden outside the zoomed range."""
 UPRIGHT = "upright"
 """Role of upright lines."""
 ABSENT = "absent"
@@ -28,35 +28,35 @@ LOOKS: Mapping[str, Sequence[float]] = {
     "dotdashed": [6, 2, 1.5, 2],
     "longdashed": [12, 4],
 }
-"""Looks of the lines of `claims`, by the rows' `look`. They are roles, too."""
+"""Value of the column `look` → dashes of the line in `claims`. The values are roles, too."""
 FADING = ("band", *LOOKS, "rings", "line", "markers", "crosses", "counts", "bars")
-"""Roles of what fades while another series is singled out."""
+"""Roles of layers that fade while another series is chosen."""
 Tips = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What a panel is drawn in."""
+    """Name, axes and sizes of a panel."""
 
-    name: str  # no other panel's in its figure; letters, digits and `_`
+    name: str  # unique in the figure; letters, digits and `_`
     x: alt.X
     y: alt.Y
     shared: Encodings  # channels of all panels, and with them the legend
     look: Style  # sizes; `panel_height` is the panel's own
-    tips: Tips  # what a tooltip tells, see `tooltips`
+    tips: Tips  # fields of the tooltips, see `tooltips`
     under: Sequence[alt.Chart] = ()  # layers below all others
 
     def part(self, view: alt.Chart, role: str) -> alt.Chart:
-        """A layer under its name: the panel's, and its role."""
+        """Name a layer after the panel and its role."""
         return view.properties(name=f"{self.name}_{role}")
 
     def band(self, data: alt.Chart) -> alt.Chart:
-        """The area from `low` to `high`."""
+        """Draw the area from `low` to `high`."""
         area = data.mark_area(opacity=0.15)
         return self.part(area.encode(_as(self.y, "low"), y2="high:Q"), "band")
 
     def reach(self, data: alt.Chart) -> alt.Chart:
-        """Unseen points with the tooltips and the legend; `data` has their places."""
+        """Draw invisible points that carry tooltips and legend, at the places of `data`."""
         points = data.mark_point(filled=True, opacity=0, size=3 * self.look.marker_size)
         points = points.encode(
             color=self.shared.legend, strokeDash=self.shared.dash, shape=self.shared.shape
@@ -66,7 +66,7 @@ class Frame:
     def panel(
         self, rows: pd.DataFrame, views: Sequence[alt.Chart], note: str = "not measured"
     ) -> alt.LayerChart:
-        """The layers as a panel, with a note where there are no rows."""
+        """Combine layers into a panel; show the note if there are no rows."""
         width, height, views = self.look.panel_width, self.look.panel_height, [*self.under, *views]
         if rows.empty:
             words = alt.Chart(alt.Data(values=[{}]))
@@ -77,16 +77,15 @@ class Frame:
 
 
 Draw = Callable[[pd.DataFrame, Frame], alt.LayerChart]
-"""Draws a panel of rows; without any it says so. The functions below say which columns they read.
-"""
+"""Function that draws a panel from rows, or a note without rows."""
 
 
 def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerChart:
-    """Bands where there are any, lines and markers of rows of `figure_data.in_runs`.
+    """Draw rows of `figure_data.in_runs` as bands, lines and markers.
 
-    Rows of `chance`, where there is such a column, are dotted, with small hollow markers; rows that
-    are `thin` are crosses, without such a column with their n. `weight`: of lines and markers,
-    beside the look's own.
+    Layers without a signal are thin, light lines without markers. Rows marked `chance` are dotted,
+    with small hollow markers. Rows marked `thin` are crosses, with their n unless the rows have a
+    column `chance`. `weight` multiplies the size of lines and markers.
     """
     place: dict[str, Any] = {"x": frame.x, "y": frame.y, "color": frame.shared.colour}
     stroke, size = weight * frame.look.line_width, weight**2 * frame.look.marker_size
@@ -110,7 +109,7 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
 
 
 def _markers(data: alt.Chart, size: float, opacity: float = 1) -> alt.Chart:
-    """Markers at the rows whose `mark` is true, in the shape that `marker` names."""
+    """Draw markers at rows whose `mark` is true, in the shape named by `marker`."""
     kept = data.transform_filter("datum.mark && !datum.thin")
     points = kept.mark_point(filled=False, size=size, strokeWidth=1, opacity=opacity)
     return points.encode(shape=alt.Shape("marker:N", scale=None))
@@ -119,7 +118,7 @@ def _markers(data: alt.Chart, size: float, opacity: float = 1) -> alt.Chart:
 def _crosses(
     rows: pd.DataFrame, frame: Frame, place: dict[str, Any], *, counts: bool
 ) -> list[alt.Chart]:
-    """Crosses at `thin` points, and with `counts` their n above them."""
+    """Draw crosses at `thin` points, with their n above if `counts`."""
     look, thin = frame.look, alt.Chart(rows).transform_filter("datum.thin").encode(**place)
     cross = thin.mark_point(shape=CROSS, size=0.5 * look.marker_size, strokeWidth=1, opacity=1)
     numbers = thin.transform_filter("datum.mark").encode(text=alt.Text("n:Q", format=",d"))
@@ -131,11 +130,11 @@ def _crosses(
 def claims(
     rows: pd.DataFrame, frame: Frame, looks: Sequence[str] = ("solid", "dashed")
 ) -> alt.LayerChart:
-    """Lines about 0 with bands, and markers that are filled where something is claimed.
+    """Draw lines about 0 with bands, and markers that are filled where a claim is made.
 
-    Rows have `value`, `low`, `high`, `series` and `marker`; `look` is one of `looks`, `banded`
-    rows have a band, and `claimed` fills a marker. All keep the colour of their series. A row with
-    `least` has too few pairs, `n`, for a line; where no row has a line, the panel says so.
+    Rows have `value`, `low`, `high`, `series` and `marker`. `look` is one of `looks`. Rows that are
+    `banded` have a band, and `claimed` fills a marker. A row with `least` stands for a cell with
+    too few pairs, `n`, for a line. The panel says so if no row has a line.
     """
     short = rows.reindex(columns=["least"])["least"].notna()
     few, rows = rows[short], rows[~short].drop(columns="least", errors="ignore")
@@ -167,7 +166,7 @@ def claims(
 
 
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Shares stacked at each name of `y`, in the colours of their series.
+    """Draw shares stacked at each name of `y`, in the colours of their series.
 
     `rows` are of `figure_data.stacked`.
     """
@@ -178,9 +177,9 @@ def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Bars of `value` at each name of one axis, their series side by side, with whiskers.
+    """Draw bars of `value` at each name of one axis, series side by side, with whiskers.
 
-    Bars without a signal are hollow, `thin` ones pale. Rows that are a `point` are points.
+    Bars without a signal are hollow, and `thin` bars are pale. Rows marked `point` become points.
     """
     data, along = _side_by_side(rows, frame)
     singles = data.transform_filter("!datum.point")
@@ -203,9 +202,9 @@ def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Points of `value` at each name of one axis, their series side by side, with whiskers.
+    """Draw points of `value` at each name of one axis, series side by side, with whiskers.
 
-    Those without a signal are hollow and grey.
+    Points without a signal are hollow and grey.
     """
     data, along = _side_by_side(rows, frame)
     drawn = data.mark_point(filled=False, opacity=1, size=frame.look.marker_size, strokeWidth=1)
@@ -219,10 +218,10 @@ def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 def heat(
     rows: pd.DataFrame, frame: Frame, colour: alt.Color, number: str = ".2f"
 ) -> alt.LayerChart:
-    """A cell for each pair of names of `x` and `y`, coloured by `value`, which is written in it.
+    """Draw a cell for each pair of names of `x` and `y`, coloured by `value` and labelled with it.
 
-    Not written are values of rows whose `written` is false. `colour` is the channel of `value`; the
-    panel has no part in the legend of series.
+    Rows whose `written` is false have no label. `colour` is the channel of `value`. The panel has
+    no part in the legend of series.
     """
     data = alt.Chart(rows).encode(frame.x, frame.y)
     cells = data.mark_rect(stroke="white").encode(color=colour, tooltip=tooltips(frame.tips))
@@ -233,18 +232,18 @@ def heat(
 
 
 def level(value: float, y: alt.Y) -> alt.Chart:
-    """A thin line across a panel."""
+    """Draw a thin line across a panel."""
     rule = alt.Chart(alt.Data(values=[{"value": value}])).mark_rule(color=SOFT, strokeWidth=0.8)
     return rule.encode(y)
 
 
 def upright(places: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
-    """Thin grey upright lines, if any."""
+    """Draw thin grey upright lines, if there are places."""
     return [_rule(places, x)] if len(places) else []
 
 
 def coloured_lines(places: pd.DataFrame, frame: Frame) -> alt.Chart:
-    """Thin upright lines in the colours of their series; grey without one."""
+    """Draw thin upright lines in the colours of their series, or grey without one."""
     series: Any = frame.shared.legend.to_dict()
     of_series = {"test": "isValid(datum.series)", **series}
     lines = _rule(places, frame.x).encode(color=alt.ColorValue(SOFT, condition=of_series))
@@ -256,7 +255,7 @@ def _rule(places: pd.DataFrame, x: alt.X) -> alt.Chart:
 
 
 def minor_ticks(frame: Frame) -> list[alt.Chart]:
-    """A small tick at every layer, up to 30; Vega-Lite's axes have major ticks only."""
+    """Draw a small tick at every layer, up to 30. Vega-Lite's axes have major ticks only."""
     last, height = frame.x["scale"]["domain"][1], frame.look.panel_height
     ticks = alt.Chart(alt.sequence(0, last + 1, as_="layer")).mark_rule(color=SOFT, strokeWidth=0.7)
     ends = {"y": alt.value(height), "y2": alt.value(height + 3)}
@@ -264,14 +263,14 @@ def minor_ticks(frame: Frame) -> list[alt.Chart]:
 
 
 def whiskers(data: alt.Chart, along: Any) -> alt.Chart:
-    """Lines from `low` to `high` along the axis of the values."""
+    """Draw lines from `low` to `high` along the axis of values."""
     kept = data.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1)
     end = {"y2": "high:Q"} if isinstance(along, alt.Y) else {"x2": "high:Q"}
     return kept.encode(_as(along, "low"), detail="series:N", **end)
 
 
 def _side_by_side(rows: pd.DataFrame, frame: Frame) -> tuple[alt.Chart, Any]:
-    """Rows at the names of one axis, moved aside by their series; and the axis of their values."""
+    """Place rows at the names of one axis, side by side by series; return also the other axis."""
     data = alt.Chart(rows)
     if _of_names(frame.x):
         return data.encode(frame.x, xOffset=alt.XOffset("series:N", sort=None)), frame.y
@@ -283,7 +282,7 @@ def _of_names(channel: Any) -> bool:
 
 
 def _as(channel: Any, field: str) -> Any:
-    """The same axis of another field."""
+    """Return the same axis for another field."""
     named = channel.copy(deep=False)
     named["shorthand"] = f"{field}:Q"
     return named

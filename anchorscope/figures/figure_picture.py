@@ -1,7 +1,7 @@
 """A picture: panels in columns and rows under one title, above one legend.
 
-A page says what is drawn (`Picture`); where panels stand, which of them carry the labels of axes,
-how wide all is and where the words go is decided here.
+A chart function returns a `Picture`, which holds what is drawn. This module places the panels, the
+labels of their axes, and the text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +23,9 @@ from anchorscope.figures.figure_style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
 LEGIBLE = (18, 12)
-"""Least width and height in pixels of a cell with a number in it."""
+"""Smallest width and height of a cell that can hold a number, in CSS pixels."""
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
-"""Layers below the others of a panel, of its rows."""
+"""Function that draws layers below the others of a panel, from its rows."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,19 @@ class Panel:
     """A row of panels, one in each column of the picture.
 
     Attributes:
-        name: what the names of its panels begin with.
-        rows: what all of them show; a column of the picture draws those with its values.
-        y: the value axis, or what makes it of the rows of all columns of a model.
-        tips: what a tooltip tells, beside model and dataset.
-        x: the axis below.
-        draw: what draws a panel.
-        height: of a panel, beside the look's own.
-        heading: above the first panel of the row; the others keep its room. Of the first row, below
-            the heading of each column, or where that has a smaller line of its own, inside it.
-        under: layers below the others.
-        upright: lines, `model`, the axis' field and the `series` whose colour they have; grey
-            without one.
+        name: Beginning of the panels' names.
+        rows: Rows of all panels. Each column of the picture draws the rows with its values.
+        y: Value axis, or a function that makes it from the rows of all columns of a model.
+        tips: Fields of the tooltips, beside model and dataset.
+        x: Axis below the panel.
+        draw: Function that draws a panel.
+        height: Height of a panel, as a multiple of the style's height.
+        heading: Text above the first panel of the row; the others keep its room. In the first row
+            it stands below the headings of the columns, or inside the panel if these have a smaller
+            line of their own.
+        under: Function that draws layers below the others.
+        upright: Upright lines: `model`, the field of the x axis, and `series`, whose colour the
+            line takes (grey if null).
     """
 
     name: str
@@ -61,7 +62,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of panels: the values of columns of the rows that it draws, and its heading."""
+    """A column of panels: the values by which it selects rows, and its heading."""
 
     of: Mapping[str, str]
     heading: str
@@ -73,10 +74,10 @@ class Layout:
     """Where the columns of a picture stand, and how large their panels are.
 
     Attributes:
-        columns: from the left, row by row.
-        across: how many stand side by side.
-        look: with the panels' sizes.
-        labelled: whether all columns label their value axes, or the first of a row alone.
+        columns: Columns from the left, row by row.
+        across: Number of columns side by side.
+        look: Style with the sizes of the panels.
+        labelled: Whether all columns label their value axes, or only the first of a row.
     """
 
     columns: Sequence[Column]
@@ -86,27 +87,27 @@ class Layout:
 
     @property
     def width(self) -> float:
-        """About how wide the figure is, in CSS pixels: for its legend and caption."""
+        """Approximate width of the figure in CSS pixels, for its legend and caption."""
         labels = 4 * self.look.label_size * (self.across if self.labelled else 1)
         return self.across * (self.look.panel_width + 0.7 * self.look.spacing) + labels
 
     def has_room_for_numbers(self, across: int, up: int, height: float = 1) -> bool:
-        """Whether each of so many cells of a panel is large enough for a number in it."""
+        """Return whether a panel of so many cells has room for a number in each of them."""
         width = self.look.panel_width / max(across, 1)
         return width >= LEGIBLE[0] and height * self.look.panel_height / max(up, 1) >= LEGIBLE[1]
 
 
 def by_model(request: Request) -> Layout:
-    """A column for each model."""
+    """Lay out a column for each model."""
     columns = [Column({"model": label}, label) for _, label in request.panels]
     across = draw.columns_across(len(columns), request.look.columns)
     return Layout(columns, across, request.look, labelled=True)
 
 
 def by_cell(request: Request) -> Layout:
-    """A column for each cell: datasets side by side, models below one another.
+    """Lay out a column for each cell, datasets side by side and models below one another.
 
-    Of a single dataset models stand side by side.
+    With a single dataset, models stand side by side.
     """
     datasets = len(request.datasets)
     columns = [
@@ -117,7 +118,7 @@ def by_cell(request: Request) -> Layout:
 
 
 def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
-    """Columns of small panels, as many side by side as there is room for."""
+    """Lay out columns of small panels, as many side by side as there is room for."""
     across = draw.columns_across(side_by_side, 2 * look.columns)
     look = replace(
         look,
@@ -129,7 +130,7 @@ def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
 
 @dataclass(frozen=True)
 class Picture:
-    """What a figure shows."""
+    """Content of a figure."""
 
     layout: Layout
     series: Sequence[Series]  # of the legend
@@ -139,17 +140,16 @@ class Picture:
 
     @property
     def words(self) -> tuple[list[str], list[str]]:
-        """The lines of the caption at the picture's width, and the details."""
+        """Lines of the caption at the picture's width, and the details."""
         layout = self.layout
         return self.caption.wrapped(draw.caption_characters(layout.look, layout.width))
 
 
 def as_chart(page: Callable[..., Picture]) -> Chart:
-    """Turn a function of tables and a `Request`, which tells the picture, into one that draws it.
+    """Turn a function from tables and a `Request` to a `Picture` into one that draws the figure.
 
-    Its figures are as wide as `chart.width` says: panels take what axes and spaces leave, found by
-    drawing; text is set at its own size, not scaled. Without a width of its own, `paper` is a
-    column wide for one panel, else a page.
+    The setting `chart.width` is the printed width. Panels then take what axes and spaces leave, and
+    text keeps its size. By default, the theme `paper` is a column wide for one panel, else a page.
     """
 
     @wraps(page)
@@ -169,9 +169,9 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
 
 
 def figure(picture: Picture, request: Request) -> Figure:
-    """The figure of a picture.
+    """Draw a picture.
 
-    The caption's details are the specification's `usermeta.details`: the page shows them.
+    The caption's details go to `usermeta.details` of the specification, where the page finds them.
     """
     layout = picture.layout
     look, width = layout.look, layout.width
@@ -193,7 +193,7 @@ def figure(picture: Picture, request: Request) -> Figure:
 
 
 def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcatChart:
-    """The panels of one column, below one another."""
+    """Draw the panels of one column below one another."""
     layout, panels = picture.layout, picture.panels
     column, look = layout.columns[place], layout.look
     first = place % layout.across == 0
@@ -227,7 +227,7 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
 
 
 def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> alt.X:
-    """The axis below a panel; labelled once where the next panel has the same."""
+    """Return the x channel of a panel, without labels if the next panel shares the axis."""
     axis = panel.x
     if axis.field == "layer" and axis.ticks is None and axis.names is None:
         rows = [rows_in(column, one.rows, model=True) for one in picture.panels if one.x == axis]
@@ -237,14 +237,14 @@ def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> a
 
 
 def value_axis(column: Column, panel: Panel) -> Axis:
-    """The value axis of a panel."""
+    """Return the value axis of a panel."""
     if isinstance(panel.y, Axis):
         return panel.y
     return panel.y(rows_in(column, panel.rows, model=True))
 
 
 def rows_in(column: Column, rows: pd.DataFrame, *, model: bool = False) -> pd.DataFrame:
-    """The rows of a column, or of all columns of its model."""
+    """Return the rows of a column, or of all columns of its model if `model`."""
     for name, value in column.of.items():
         if name in rows and (name == "model" or not model):
             rows = rows[rows[name] == value]

@@ -1,4 +1,4 @@
-"""The look that all figures share: sizes, colours, axes, markers, legend, title and caption."""
+"""Style of all figures: sizes, colours, axes, markers, legend, title and caption."""
 
 import math
 import textwrap
@@ -78,9 +78,10 @@ PAPER: dict[str, Any] = {
 
 
 def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
-    """A style, or the style of these keys of the config's `chart`.
+    """Return the style for settings of the config's section `chart`; a style stays as it is.
 
-    Raises AnchorscopeError: a key or a value that `chart` does not take.
+    Raises:
+        AnchorscopeError: `chart` has no such key, or does not take such a value.
     """
     if isinstance(settings, Style):
         return settings
@@ -96,7 +97,7 @@ def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
 
 
 def columns_across(count: int, most: int) -> int:
-    """Panels side by side, the rows as even as they can be."""
+    """Return how many panels stand side by side, at most `most`, in rows as even as possible."""
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
@@ -112,7 +113,7 @@ class Series:
 
     @property
     def symbol(self) -> str:
-        """What the legend shows, an SVG path."""
+        """Symbol in the legend, an SVG path."""
         return ("M-1,0L1,0" if self.line else "") + MARKERS.get(self.marker or "", "")
 
 
@@ -125,7 +126,7 @@ TERMS = {
 
 
 def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
-    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes."""
+    """Return the Q- and A-Anchored series of each dataset, in the paper's order and colours."""
     series = []
     for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
         name, colour = f"{anchor}-Anchored ({label})", COLOURS[k % len(COLOURS)]
@@ -134,7 +135,7 @@ def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
 
 
 def dataset_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
-    """A series for each dataset, in the colour of its Q-Anchored answers elsewhere."""
+    """Return a series for each dataset, in the colour of its Q-Anchored series."""
     return [
         Series(label, COLOURS[2 * i % len(COLOURS)], [1, 0], marker_of(i))
         for i, (_, label) in enumerate(datasets)
@@ -142,13 +143,13 @@ def dataset_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
 
 
 def marker_of(i: int) -> str:
-    """The marker of the `i`-th dataset."""
+    """Return the marker of the `i`-th dataset."""
     return list(MARKERS)[i % len(MARKERS)]
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """The channels that all panels share, and with them the one legend."""
+    """Channels that all panels share, so that there is one legend."""
 
     legend: alt.Color
     stroke: alt.Stroke
@@ -159,7 +160,7 @@ class Encodings:
 
 
 def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
-    """Colours, dashes and markers of the series, by the data's column `series`."""
+    """Return the channels of colour, dashes and markers, by the column `series`."""
     names = [one.name for one in series]
     legend = alt.Legend(
         title=None,
@@ -192,7 +193,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
 
 
 def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
-    """Four entries a line, or fewer: as many as the figure is wide for."""
+    """Return how many entries fit on a line of the legend: 4, 2 or 1."""
     for count in (4, 2):
         longest = [max(map(len, names[i::count]), default=0) for i in range(count)]
         if look.label_size * sum(0.47 * chars + 4.8 for chars in longest) <= width:
@@ -201,12 +202,12 @@ def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
 
 
 def one_legend() -> alt.Resolve:
-    """All panels share the scales that the legend explains."""
+    """Let all panels share the scales that the legend explains."""
     return alt.Resolve(scale=dict.fromkeys(("color", "strokeDash", "shape"), "shared"))
 
 
 def panel_heading(text: str, look: Style, below: str = "", gap: float = 4) -> alt.TitleParams:
-    """The title of a panel, and a smaller line below it; long ones wrap and widen nothing."""
+    """Return the title of a panel with a smaller line below. Long text wraps."""
     size, small = look.panel_title_size, 0.88 * look.label_size
     return alt.TitleParams(
         wrapped(text, look.panel_width, 0.56 * size),
@@ -221,7 +222,7 @@ def panel_heading(text: str, look: Style, below: str = "", gap: float = 4) -> al
 
 
 def wrapped(text: str, width: float, character: float) -> str | list[str]:
-    """A text as it is, or as lines that fit a width; `character`: that of one."""
+    """Wrap a text that is wider than `width`, given the width of a character."""
     lines = balanced(text, max(12, int(width / character)))
     return lines if len(lines) > 1 else text
 
@@ -265,15 +266,16 @@ def row_lines(text: str, look: Style, *, visible: bool = True) -> alt.Chart:
 
 
 def _row_lines(text: str, look: Style) -> list[str]:
-    """The lines of a row's heading, no wider than a panel and the space beside it."""
+    """Wrap a row's heading to the width of a panel and the space beside it."""
     width = look.panel_width + look.spacing
     return balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
-    """What a tooltip tells: column → title, and the number's format, "" for text.
+    """Return the fields of a tooltip, after model and dataset.
 
-    Model and dataset come first.
+    Args:
+        fields: Column → title, and the format of a number, or "" for text.
     """
     every = {"model": ("model", ""), "dataset": ("dataset", ""), **fields}
     return [
@@ -284,7 +286,7 @@ def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
 
 
 def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> alt.TitleParams:
-    """The title, wrapped, with the caption's lines below it."""
+    """Return the wrapped title with the lines of the caption below it."""
     return alt.TitleParams(
         wrapped(text, width, 0.6 * look.title_size),
         fontSize=look.title_size,
@@ -299,12 +301,12 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
 
 
 def caption_characters(look: Style, width: float) -> int:
-    """How many characters a line of the caption holds; `width` of the figure in pixels."""
+    """Return how many characters fit on a line of the caption; `width` is in CSS pixels."""
     return max(30, int(width / (0.5 * look.caption_size)))
 
 
 def config_of(look: Style) -> dict[str, Any]:
-    """The specification's `config`."""
+    """Return the `config` of the specification."""
     size = {"labelFontSize": look.label_size, "labelColor": INK}
     axis = size | {"titleFontSize": look.label_size, "titleFontWeight": "normal"}
     axis |= {"titleColor": INK, "gridColor": FAINT, "labelFlush": False}

@@ -20,7 +20,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """A row for each layer, way to form groups and anchor."""
+    """Return a row for each layer, way to form the groups, and anchor."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
     unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
@@ -38,7 +38,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """Whether each question is refused, and as a control whether another one, drawn by chance."""
+    """Return whether each question is refused; the control is another question drawn at random."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
     counted = measured.control_is_complete(RANDOM.name)
@@ -52,17 +52,17 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def unknown_of(measured: Measured) -> np.ndarray:
-    """Whether each question is refused, float64 [n]; NaN where it could not be asked."""
+    """Return 1 where a question is refused, else 0, float64 [n]; NaN if it could not be asked."""
     return measured.facts("clean", "unknown").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def random(measured: Measured) -> np.ndarray:
-    """Which samples each draw of the control flips, bool [draws, layers, n]."""
+    """Return which samples each draw of the control flips, bool [draws, layers, n]."""
     return (measured.values(RANDOM.name) > 0) != (measured.values("clean")[0] > 0)
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
-    """The `members`, bool [ways, layers, n], of whom the `counted` ones, [n], are averaged."""
+    """Form a group of `members`, bool [ways, layers, n]; average over those `counted`, bool [n]."""
     among = members & counted
     means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))
     quantities = {"unknown": Quantity(means, "unknown", SHARE)}

@@ -39,10 +39,16 @@ class Swapped:
 
     @classmethod
     def of(cls, analysis: Analysis) -> Swapped:
-        """The pairs of a read-out.
+        """Find the pairs of a read-out.
 
-        The answers have `crossed_partner`. A pair within a fold is scored by one probe; others are
-        left out. Raises AnchorscopeError: scores and partners are not of the same samples.
+        Both samples of a pair must be in one fold, so that one probe scores them. Other pairs are
+        left out.
+
+        Args:
+            analysis: The read-out. Its answers have `crossed_partner`.
+
+        Raises:
+            AnchorscopeError: Scores and partners are not of the same samples.
         """
         partner, readout = partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
@@ -115,7 +121,7 @@ class Swapped:
         return -np.stack([own[:, one], moved[:, one], moved[:, other], own[:, other]])
 
     def log_p(self, arm: str) -> np.ndarray:
-        """The summed log-probabilities of the same, [4, pairs]; NaN where they are not known."""
+        """Return the four log-probabilities in an arm, float64 [4, pairs]; NaN if unknown."""
         blank = pd.Series(np.nan, index=self.answers.index)
         own, moved = (
             self.answers.get(f"logprob_{one.name}", blank).to_numpy(dtype=np.float64)
@@ -125,7 +131,7 @@ class Swapped:
         return np.stack([own[one], moved[one], moved[other], own[other]])
 
     def texts(self, arm: str) -> list[str]:
-        """The answer of each sample in an arm, [n]."""
+        """Return the answer of each sample in an arm, [n]."""
         if arm == GOLD:
             return [str(golds[0]) if len(golds) else "" for golds in self.answers["golds"]]
         return list(self.answers["ea_text"].astype(str))
@@ -133,9 +139,13 @@ class Swapped:
     def answered(
         self, arm: str, rows: np.ndarray, scores: np.ndarray, imitated: np.ndarray
     ) -> Answers:
-        """What `claims` takes of some pairs, bool [pairs], at all layers.
+        """Return the answers of some pairs at all layers, as `claims` judges them.
 
-        `scores` and `imitated`, [layers, pairs], are of all pairs in the arm.
+        Args:
+            arm: Name of the arm.
+            rows: Which pairs to return, bool [pairs].
+            scores: Scores of all pairs in the arm, [4, 1 + refits, layers, pairs].
+            imitated: Pair terms of the text imitator for all pairs, [layers, pairs].
         """
         members, some = self.members[:, rows], scores[..., rows]
         return Answers(
@@ -149,7 +159,7 @@ class Swapped:
         )
 
     def imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Pair terms of the text imitator in each arm, [layers, pairs]; NaN without scores.
+        """Return the text imitator's pair terms in each arm, [layers, pairs]; NaN without scores.
 
         It is fitted to own and gold answers together, see `imitator.pair_terms`.
         """
@@ -188,7 +198,11 @@ class Swapped:
 
 
 def partners_of(analysis: Analysis) -> np.ndarray:
-    """The place of each sample's partner, int64 [n]; -1 for none."""
+    """Return the place of each sample's partner among the answers, int64 [n]; -1 for none.
+
+    Raises:
+        AnchorscopeError: A sample has scores without a partner, or a partner without scores.
+    """
     readout, partners = analysis.readout, analysis.answers["crossed_partner"]
     partner, given = places(analysis.answers, partners), partners.notna().to_numpy()
     strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
@@ -219,7 +233,8 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
     frames form a circle, such as two wordings of both, add up to 0.
 
     Args:
-        subjects, frames: Of both questions of each pair, numbered, int64 [2, pairs].
+        subjects: Numbers of the subjects of both questions, int64 [2, pairs].
+        frames: Numbers of the frames of both questions, int64 [2, pairs].
 
     Returns:
         Which pairs share their frame, and which others lie on a circle, bool [pairs] each.
@@ -237,5 +252,5 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
 
 
 def _numbers(texts: Sequence[str]) -> np.ndarray:
-    """A number for each text, equal for texts that are equal once normalised, int64 [n]."""
+    """Return a number for each text, int64 [n]; texts that are equal once normalised share it."""
     return pd.factorize(np.array([squad_normalise(text) for text in texts], dtype=object))[0]

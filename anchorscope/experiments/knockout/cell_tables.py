@@ -13,7 +13,7 @@ from anchorscope.probes.bands import Draws
 
 
 def columns() -> dict[str, Mapping[str, str]]:
-    """Table of a cell → its columns, and what they hold."""
+    """Return the columns of each table of a cell, with what they hold."""
     return {
         "curve": curve.CURVE,
         "contrasts": contrasts.CONTRASTS,
@@ -35,11 +35,12 @@ def tables(
     """Make the tables of a cell, those of `columns`.
 
     Args:
-        scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
-        answers: its measured answers, in any order.
-        refits: scores of the refitted probes, for the bands; its ids are in the order of scoring.
-        bootstrap: section of the config.
-        seed: of the bootstrap.
+        scores: Scores of the cell's samples, see `probes.scores`.
+        floors: Scores of the text floors, see `probes.floors`.
+        answers: Measured answers of the cell, in any order.
+        refits: Scores of the refitted probes, for the bands. Its ids are in the order of scoring.
+        bootstrap: The section `bootstrap` of the config.
+        seed: Seed of the bootstrap draws.
     """
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
         "curve": curve.curve,

@@ -26,10 +26,10 @@ FLIPS = "share of flips under the condition named"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Column of a share of flips → its condition.
+    """Map each column of a share of flips to its condition.
 
-    These are the cuts and controls behind the own question. Of a cut that has a control, the same
-    behind the partner's question comes last.
+    Cuts and controls behind the own question come first. They are followed by each controlled cut
+    behind the partner's question.
     """
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
@@ -38,7 +38,7 @@ def flipping() -> dict[str, Intervention]:
 
 
 def columns() -> dict[str, str]:
-    """Column of the table → what it holds."""
+    """Map each column of the table to what it holds."""
     return AUCS | dict.fromkeys(flipping(), FLIPS) | recurring("flip_share", "random_flip_share")
 
 

@@ -50,21 +50,21 @@ CURVE = {
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
-    """ΔP, flips and probe strength of every condition and anchor, by layer.
+    """Compute ΔP, flips and probe strength of every condition and anchor, by layer.
 
-    Every number of a control is found for each of its draws, then averaged; the bootstrap draws
-    among them, too. An empty group has n = 0, share = 0 and blanks.
+    The numbers of a random control are averaged over its draws. The bootstrap draws among them,
+    too. An empty group has n = 0, share = 0 and blanks.
 
     Args:
-        analysis: its answers have `<control>_complete` of each control measured; where known also
-            `popularity`, `ea_logprob` and `n_blocked_<condition>`.
+        analysis: The read-out. Its answers have `<control>_complete` for each measured control, and
+            where known `popularity`, `ea_logprob` and `n_blocked_<condition>`.
 
     Returns:
         A row for each condition, anchor and layer: `CURVE`, see docs/products.md.
 
     Raises:
-        AnchorscopeError: the answers do not tell where a control is complete; floors are
-            not of the same samples as the scores.
+        AnchorscopeError: The answers do not tell where a control is complete, or floors and scores
+            are not of the same samples.
     """
     golds = {one.name for one in of_role("gold")}
     conditions = [name for name in analysis.readout.effects if name not in golds]
@@ -86,7 +86,7 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
 def _groups(
     readout: Readout, answers: pd.DataFrame, condition: str, paired: np.ndarray
 ) -> list[Group]:
-    """Both anchors and all samples; `paired` tells whose flips are counted, bool [n]."""
+    """Form the groups of both anchors and of all samples; `paired` samples count for flips, [n]."""
     facts, effects = _facts(answers, condition), readout.effects[condition]
     groups = []
     for anchor, everyone in anchored(effects.flip).items():
@@ -103,12 +103,17 @@ def _group(
     paired: np.ndarray,
     facts: Mapping[str, np.ndarray],
 ) -> Group:
-    """One group: its `members` [draws, layers, n], of whom the `paired` ones [n] count for flips.
+    """Form one group.
 
-    `facts` [n] are averaged beside the effects.
+    Args:
+        key: Names of the group.
+        effects: Effects of the condition.
+        members: Samples of the group, bool [draws, layers, n].
+        paired: Samples that count for flips, bool [n].
+        facts: Column → numbers to average over the members, float64 [n].
     """
     counted, draws = members & paired, len(effects.flip)
-    # What holds by construction is sure though it does not vary.
+    # Over all samples, `share` is 1 by construction, so that it has no interval.
     everyone = key["anchor"] == "all"
     averaged = {**facts, "delta_logit": effects.delta_logit}
     return Group(
@@ -131,7 +136,7 @@ def _group(
 
 
 def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
-    """What is known of each sample under a condition, float64 [n]; NaN where it is not."""
+    """Return further numbers on each sample under a condition, float64 [n]; NaN if unknown."""
     acts = REGISTRY[condition].tokens is not None
     blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     right = (answers["label"] == 0).to_numpy()
@@ -141,16 +146,19 @@ def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
 
 
 def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
-    """A column of numbers, float64 [n]; NaN where unknown."""
+    """Return a column of numbers, float64 [n]; NaN if unknown."""
     values = pd.to_numeric(answers[column]) if column in answers else pd.Series(index=answers.index)
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """In which samples a condition's control acted on as many tokens as what it controls, bool [n].
+    """Return the samples in which a condition's control acts on enough tokens, bool [n].
 
-    The control is `interventions.pairing_control`; everyone counts where none was measured, so that
-    there is nothing to be paired with. Raises AnchorscopeError: the answers do not tell.
+    These are as many tokens as the controlled cut acts on. The control is the one that
+    `interventions.pairing_control` names. All samples count if it was not measured.
+
+    Raises:
+        AnchorscopeError: The answers do not tell where the control is complete.
     """
     control = pairing_control(condition)
     if control is None or control.name not in readout.effects:

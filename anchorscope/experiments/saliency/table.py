@@ -30,9 +30,9 @@ BLANK: Columns = dict.fromkeys(COLUMNS, np.nan)
 
 @dataclass(frozen=True)
 class Flow:
-    """What flows in each sample, in the units of the loss."""
+    """Saliency of each sample, in the units of the loss."""
 
-    exact: np.ndarray  # from E_Q, [layers, n]; NaN where not measured
+    exact: np.ndarray  # from E_Q, float64 [layers, n]; NaN where not measured
     random: np.ndarray  # from random tokens, mean of the draws, [layers, n]
     counted: np.ndarray  # whether the sample counts, bool [n]
 
@@ -56,7 +56,7 @@ class Grouped:
 
 
 def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """The rows of one read-out, see `COLUMNS`."""
+    """Return the rows of one read-out, with the columns `COLUMNS`."""
     flow = _flow(measured)
     if flow is None:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -73,7 +73,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
-    """The flow of each sample, all layers up to the headline added up."""
+    """Return the flow of each sample, summed over all layers up to the headline layer."""
     flow = _flow(measured)
     if flow is None:
         return pd.DataFrame(columns=list(PER_SAMPLE))
@@ -84,7 +84,7 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
 
 
 def _flow(measured: Measured) -> Flow | None:
-    """The flow of every sample; None where no sample has a pair of tokens."""
+    """Return the flow of every sample, or None if no sample has a pair of tokens."""
     layers = measured.rows["layer"][measured.rows["condition"] == SALIENCY.name]
     if layers.empty:
         return None
@@ -98,7 +98,7 @@ def _flow(measured: Measured) -> Flow | None:
 
 
 def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
-    """A row for each layer of a flow and anchor."""
+    """Return a row for each layer of the flow and each anchor."""
     analysis, groups = grouped.analysis, []
     shape = flow.exact.shape
     for anchor, members in anchored(grouped.flips).items():
@@ -123,7 +123,7 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
 
 
 def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Some samples, both bool [1, layers, n]."""
+    """Form a group; `members` and those `counted` are bool [1, layers, n]."""
     values = {"flow": flow.exact, "random": flow.random, "contrast": flow.exact - flow.random}
     quantities = {
         name: Quantity(Means(np.nan_to_num(of_samples)[None], counted), name)
@@ -133,7 +133,7 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
 
 
 def _ratio(spreads: Mapping[str, Spread], level: float) -> Columns:
-    """The ratio of two means, and its interval from the same draws."""
+    """Return the ratio of flow to control, with its interval from the same draws."""
     flow, random = spreads["flow"], spreads["random"]
     replicates = intervals.ratio(flow.replicates, random.replicates)
     ratio = intervals.ratio(flow.estimate, random.estimate)
@@ -141,7 +141,7 @@ def _ratio(spreads: Mapping[str, Spread], level: float) -> Columns:
 
 
 def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:
-    """How well flow and control tell the `positive` ones from the others, both bool [n]."""
+    """Compute how well flow and control tell `positive` samples from others, bool [n]."""
     exact, random = (
         analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
@@ -157,10 +157,10 @@ def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndar
 
 
 def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
-    """How well a flow tells which right answers flip behind another question.
+    """Compute how well the flow tells which right answers flip behind another question.
 
-    Groups that no gradient is part of: the main run exchanged the answers of two right samples, and
-    each is wrong where it stands then.
+    No gradient enters these groups: the main run swapped the answers of two right samples, so that
+    each answer is wrong behind the other question.
     """
     crossed = grouped.analysis.readout.effects.get("crossed")
     if crossed is None:
@@ -172,7 +172,7 @@ def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
 
 
 def _densities(grouped: Grouped, flow: Flow) -> Iterator[pd.DataFrame]:
-    """The densities of a flow and of its control, for each group, over log10."""
+    """Yield the density of log10 of the flow, and of its control, for each group."""
     values = np.stack([flow.exact[0], flow.random[0]])
     positive = values[:, flow.counted][values[:, flow.counted] > 0]
     if not len(positive):
