@@ -198,7 +198,7 @@ class Experiment:
 
     @property
     def pictures(self) -> dict[str, View]:
-        """Suffix of a picture's file name → the picture. The first is named after the experiment."""
+        """Suffix of a picture's file name → the picture. The first has the experiment's name."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name

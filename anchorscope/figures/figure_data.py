@@ -188,17 +188,15 @@ def _marked(
 ) -> pd.Series:
     """Return which points have a marker, bool [n].
 
-    Markers stand at every few points, closer together without a signal, and at points that no line
-    reaches. They tell series apart.
+    Markers tell series apart. They stand at every few points with a signal, and at points that no
+    line reaches.
     """
     place = lines.groupby("line").cumcount()
     step = (lines.groupby("line")["line"].transform("size") / 8).apply(math.ceil)
     offset = lines.get("offset", 0)
-    every_step = place % step == offset % step
-    often = ~signal & (place % (step // 4).clip(1) == 0)
     neighbours = has_value.groupby(stretch)
     alone = ~(neighbours.shift(1, fill_value=False) | neighbours.shift(-1, fill_value=False))
-    return every_step | often | alone
+    return (signal & (place % step == offset % step)) | alone
 
 
 def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.DataFrame]:

@@ -32,6 +32,9 @@ from anchorscope.figures.figure_request import Request, request_of
 from anchorscope.figures.figure_style import Style
 from anchorscope.passes.interventions import REGISTRY
 
+UPPER_ROW = "This row proves nothing on its own: noise draws it, too."
+LOWER_ROWS = "Read the rows below."
+"""Heading of the row of ΔP."""
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}
 DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 
@@ -47,7 +50,7 @@ def chart(
 ) -> Picture:
     """Draw the figure of one read-out: a column per model, ΔP above the pathway above truth.
 
-    Points marked `thin` are crosses beside the line. Layers without `signal` are hollow and grey.
+    Points marked `thin` are crosses beside the line. Layers without `signal` are thin and grey.
 
     Args:
         table: Rows of `results/tables/<figure>.csv`.
@@ -106,7 +109,14 @@ def _picture(
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
-        [delta_panel(curves(rows), rows[rows["headline"]]), *below],
+        [
+            delta_panel(
+                curves(rows),
+                rows[rows["headline"]],
+                f"{UPPER_ROW} {LOWER_ROWS}" if crossed else UPPER_ROW,
+            ),
+            *below,
+        ],
         notes.delta_p_caption(
             request,
             rows,
@@ -144,10 +154,17 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
     return data.in_runs(named, labels, ["share", "probe_auc"], digits=3)
 
 
-def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) -> Panel:
+def delta_panel(
+    delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None, heading: str = ""
+) -> Panel:
     """Return the panel of ΔP, with upright lines at the headline layers of each model.
 
     A line has the colour of its dataset. It is grey if several datasets share the layer.
+
+    Args:
+        delta_p: Lines of `curves`.
+        headlines: Rows of the headline layers; None draws no upright lines.
+        heading: Heading of the row of panels.
     """
 
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
@@ -161,7 +178,14 @@ def delta_panel(delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None) ->
         upright = own.assign(series=own["series"].mask(shared, None)).drop_duplicates()
     strong = partial(figure_panel.lines, weight=1)
     return Panel(
-        "delta_p", delta_p, delta_axis, DELTA_TIPS, draw=strong, under=under, upright=upright
+        "delta_p",
+        delta_p,
+        delta_axis,
+        DELTA_TIPS,
+        draw=strong,
+        heading=heading,
+        under=under,
+        upright=upright,
     )
 
 

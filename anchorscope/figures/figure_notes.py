@@ -26,7 +26,7 @@ NO_MORE_THAN_TEXT = (
 ENOUGH = 300
 REFITTED = "bootstrap intervals, with the probe's own variance"
 FIXED = "bootstrap intervals, probes held fixed"
-GREY = "Hollow grey: layers without a signal"
+GREY = "Thin grey: layers without a signal"
 CLUSTERED = f"clustered {FIXED}"
 GROUPS = "groups formed at each layer by its own flips"
 

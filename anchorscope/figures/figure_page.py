@@ -19,7 +19,7 @@ import pandas as pd
 from anchorscope.figures.figure_fit import VERSION, as_svg, size_of
 from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS, UPRIGHT
 from anchorscope.figures.figure_picture import Column, Panel, Picture, rows_in, value_axis
-from anchorscope.figures.figure_style import balanced
+from anchorscope.figures.figure_style import WITHOUT_SIGNAL, balanced
 from anchorscope.passes.interventions import REGISTRY
 
 Spec = dict[str, Any]
@@ -157,7 +157,7 @@ def _single_out(panels: Mapping[str, Spec]) -> list[Spec]:
     if not explained:
         return []
     first, reach = next(iter(explained.items()))
-    channels = ("color", "strokeDash", "shape")
+    channels = ("color", "strokeDash", "strokeWidth", "shape")
     key = {
         "name": "legend",
         "data": {"values": [{}]},
@@ -235,16 +235,19 @@ def _switch(
 ) -> None:
     """Let the panels draw the rows of the choice, with its title, caption, axes and colours."""
     texts = []
+    first_row = choices[0].picture.panels[0].name  # titled by its column
     for choice in choices:
         lines, caption, _ = _words(choice, live, width)
         headings = {
             name: _heading(panel.heading, panels[name], live)
             for name, _, panel in choice.panels
-            if "title" in panels.get(name, {})
+            if panel.name != first_row and name in panels
         }
         axes = {name: value_axis(column, panel).ticks for name, column, panel in choice.panels}
         text = {"title": lines, "caption": caption, "headings": headings, "axes": axes}
-        texts.append(text | {"colours": [one.colour for one in choice.picture.series]})
+        texts.append(
+            text | {"colours": [one.colour for one in [*choice.picture.series, WITHOUT_SIGNAL]]}
+        )
     title = live.get("title", {"text": "", "subtitle": []})
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
     keys = [f"{one.readout}|{one.condition}" for one in choices]
@@ -265,7 +268,7 @@ def _switch(
             if panel.upright is not None:
                 upright.setdefault(name, []).append(rows_in(column, panel.upright))
     for name, _, panel in choices[0].panels:
-        if panel.heading and _one_line(panels[name].get("title")).strip():
+        if panel.name != first_row and _one_line(panels[name].get("title")).strip():
             panels[name]["title"]["text"] = {"expr": f"shown.headings.{name}"}
         _switch_rows(live, name, panels[name], rows[name])
         if name in upright:

@@ -11,7 +11,17 @@ from typing import Any, cast
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_style import CROSS, DOTTED, INK, SOFT, Encodings, Style, tooltips
+from anchorscope.figures.figure_style import (
+    CROSS,
+    DOTTED,
+    INK,
+    NO_SIGNAL,
+    SOFT,
+    THIN,
+    Encodings,
+    Style,
+    tooltips,
+)
 
 REACH = "reach"
 """Role of the invisible marks that carry tooltips and the legend."""
@@ -29,7 +39,7 @@ LOOKS: Mapping[str, Sequence[float]] = {
     "longdashed": [12, 4],
 }
 """Value of the column `look` → dashes of the line in `claims`. The values are roles, too."""
-FADING = ("band", *LOOKS, "rings", "line", "markers", "crosses", "counts", "bars")
+FADING = ("band", *LOOKS, "rings", "faint", "line", "markers", "crosses", "counts", "bars")
 """Roles of layers that fade while another series is chosen."""
 Tips = Mapping[str, tuple[str, str]]
 
@@ -59,7 +69,10 @@ class Frame:
         """Draw invisible points that carry tooltips and legend, at the places of `data`."""
         points = data.mark_point(filled=True, opacity=0, size=3 * self.look.marker_size)
         points = points.encode(
-            color=self.shared.legend, strokeDash=self.shared.dash, shape=self.shared.shape
+            color=self.shared.legend,
+            strokeDash=self.shared.dash,
+            strokeWidth=self.shared.thickness,
+            shape=self.shared.shape,
         )
         return self.part(points.encode(tooltip=tooltips(self.tips)), REACH)
 
@@ -100,9 +113,12 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         rings = _markers(data.transform_filter("datum.chance"), size, opacity=0.8)
         views += [frame.part(beside, "dotted"), frame.part(rings, "rings")]
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
-    # without a signal markers are hollow and grey, and behind those with one
+    # single points without a signal are hollow and grey, and behind those with one
     markers = _markers(data, size).encode(fill=frame.shared.fill, order="signal:O")
-    views += [frame.part(line.encode(strokeDash=frame.shared.dash), "line")]
+    faint = line.transform_filter("!datum.signal").encode(color=alt.value(NO_SIGNAL))
+    faint = faint.mark_line(strokeWidth=THIN * frame.look.line_width)
+    strong = line.transform_filter("datum.signal").encode(strokeDash=frame.shared.dash)
+    views += [frame.part(faint, "faint"), frame.part(strong, "line")]
     views += [frame.part(markers, "markers"), *_crosses(rows, frame, place, counts=not dotted)]
     reach = alt.Chart(rows).transform_filter("!datum.edge").encode(frame.x, frame.y)
     return frame.panel(rows, [*views, frame.reach(reach)])

@@ -31,11 +31,15 @@ CLAIMED = {
 """Claim → what the caption calls it."""
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
-COMPARISON = "Comparison of answer and question ({looks})"
-RIGHT_ANSWERS = (
-    "Right answers above {own}wrong ones (solid: gold answers; dashed: {own}wrong answers)"
+COMPARISON = (
+    "This row can show that the probe compares answer and question, not that it reads truth "
+    "({looks})."
 )
-"""Headings of the rows of panels."""
+RIGHT_ANSWERS = (
+    "This row can show that right answers (solid) score above {own}wrong ones (dashed), not that "
+    "the probe detects truth."
+)
+"""Headings of the rows of panels, which say what a row can show."""
 NOT_CROSSED = (
     "There are no rows of swapped answers: the condition `crossed` was not measured, or no two "
     "answers could be swapped."

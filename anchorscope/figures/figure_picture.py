@@ -41,8 +41,7 @@ class Panel:
         draw: Function that draws a panel.
         height: Height of a panel, as a multiple of the style's height.
         heading: Text above the first panel of the row; the others keep its room. In the first row
-            it stands below the headings of the columns, or inside the panel if these have a smaller
-            line of their own.
+            it stands below the headings of the columns.
         under: Function that draws layers below the others.
         upright: Upright lines: `model`, the field of the x axis, and `series`, whose colour the
             line takes (grey if null).
@@ -139,6 +138,13 @@ class Picture:
     title: str = ""  # if not the one asked for
 
     @property
+    def legend(self) -> list[Series]:
+        """Entries of the legend: the series, and lines without a signal if there are any."""
+        lines = (panel.rows for panel in self.panels if "run" in panel.rows)
+        faint = any(not rows["signal"].all() for rows in lines)
+        return [*self.series, *([draw.WITHOUT_SIGNAL] if faint else [])]
+
+    @property
     def words(self) -> tuple[list[str], list[str]]:
         """Lines of the caption at the picture's width, and the details."""
         layout = self.layout
@@ -175,7 +181,7 @@ def figure(picture: Picture, request: Request) -> Figure:
     """
     layout = picture.layout
     look, width = layout.look, layout.width
-    shared = draw.encodings(picture.series, look, width)
+    shared = draw.encodings(picture.legend, look, width)
     views = [_column(picture, place, shared) for place in range(len(layout.columns))]
     lines, details = picture.words
     title = picture.title or request.title
@@ -211,14 +217,13 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         under = [*panel.under(rows, frame)]
         if panel.upright is not None:
             under.append(figure_panel.coloured_lines(rows_in(column, panel.upright), frame))
-        inside = panel.heading if panel is panels[0] and column.below else ""
+        inside = panel.heading if panel is panels[0] else ""
         if inside:
             under.append(draw.row_lines(inside, look, visible=first))
         view = panel.draw(rows, replace(frame, under=under))
         if panel is panels[0]:
-            below_it = column.below or panel.heading
             gap = 10 if inside else 4
-            heading = draw.panel_heading(column.heading, look, below_it, gap)
+            heading = draw.panel_heading(column.heading, look, column.below, gap)
             view = view.properties(title=heading)
         elif panel.heading:
             view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))

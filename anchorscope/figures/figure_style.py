@@ -47,6 +47,8 @@ MARKERS = {"circle": "M-0.25,0" + "A0.25,0.25,0,1,1,0.25,0A0.25,0.25,0,1,1,-0.25
 MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNERS.items()}
 
 NO_SIGNAL = "#bdbdbd"
+THIN = 0.5
+"""Width of lines without a signal, relative to the style's line width."""
 Figure = alt.ConcatChart
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
@@ -117,6 +119,8 @@ class Series:
         return ("M-1,0L1,0" if self.line else "") + MARKERS.get(self.marker or "", "")
 
 
+WITHOUT_SIGNAL = Series("no signal", NO_SIGNAL, [1, 0], None)
+"""Entry of the legend for lines without a signal, whatever their series."""
 # what a probe reads, in every picture of crossed pairs
 TERMS = {
     "question": Series("question", ORANGE, [1, 0], "square", line=False),
@@ -156,6 +160,7 @@ class Encodings:
     colour: alt.ColorValue
     fill: alt.FillValue
     dash: alt.StrokeDash
+    thickness: alt.StrokeWidth
     shape: alt.Shape
 
 
@@ -169,7 +174,6 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         columns=_legend_columns(names, look, width),
         symbolSize=64 * look.label_size,
         symbolOpacity=1,
-        symbolStrokeWidth=0.9 * look.line_width,
         labelLimit=0,
         rowPadding=-0.6 * look.label_size,
         # entries are set by this machine's font; where it is shown another may be wider
@@ -181,6 +185,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend.to_dict()}
 
     colour = channel([one.colour for one in series])
+    widths = [look.line_width * (THIN if one == WITHOUT_SIGNAL else 0.9) for one in series]
     with_signal = {"test": "datum.signal", **colour}
     return Encodings(
         alt.Color(**colour),
@@ -188,6 +193,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         alt.ColorValue(NO_SIGNAL, condition=with_signal),
         alt.FillValue("white", condition=with_signal),
         alt.StrokeDash(**channel([list(one.dash) for one in series])),
+        alt.StrokeWidth(**channel(widths), sort=names),
         alt.Shape(**channel([one.symbol for one in series])),
     )
 
@@ -203,7 +209,9 @@ def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
 
 def one_legend() -> alt.Resolve:
     """Let all panels share the scales that the legend explains."""
-    return alt.Resolve(scale=dict.fromkeys(("color", "strokeDash", "shape"), "shared"))
+    return alt.Resolve(
+        scale=dict.fromkeys(("color", "strokeDash", "strokeWidth", "shape"), "shared")
+    )
 
 
 def panel_heading(text: str, look: Style, below: str = "", gap: float = 4) -> alt.TitleParams:

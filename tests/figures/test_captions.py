@@ -76,7 +76,7 @@ def test_every_choice_of_a_page_has_at_most_four_lines_and_the_essentials() -> N
             text = " ".join(lines)
             assert len(lines) <= LINES
             assert "n\u00a0=" in text and "Shown: signal in 8 of 8, interaction in " in text
-            grey = "Hollow grey: layers without a signal"
+            grey = "Thin grey: layers without a signal"
             assert grey in text or (details[0].startswith(grey) and width < 1000)
 
 

@@ -30,7 +30,7 @@ from anchorscope.figures import figure_axis, figure_pathway
 from anchorscope.figures.figure_axis import axis_of, layers_of, x_channel
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
-from anchorscope.figures.figure_style import style_of
+from anchorscope.figures.figure_style import NO_SIGNAL, style_of
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -90,8 +90,9 @@ def columns(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def line_of(panel: dict[str, Any]) -> dict[str, Any]:
-    """Encodings of a panel's line."""
-    return next(views(panel, "line"))["encoding"]
+    """Encodings of a panel's line, or of its line with a signal."""
+    lines = (view for view in views(panel, "line") if "faint" not in view.get("name", ""))
+    return next(lines)["encoding"]
 
 
 def note_of(panel: dict[str, Any]) -> str:
@@ -201,7 +202,7 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
 
 
 @pytest.mark.parametrize("no", [False, "False", 0], ids=["bool", "text", "number"])
-def test_layers_without_signal_are_hollow_and_grey_and_named(no: Any) -> None:
+def test_layers_without_signal_are_thin_and_grey_and_named(no: Any) -> None:
     table = table_of().astype({"signal": object})
     weak = (table["model"] == "llama-3.2-3b") & (table["dataset"] == "hotpotqa")
     table.loc[weak & table["layer"].isin([0, 1, 2, 9]), "signal"] = no
@@ -211,16 +212,20 @@ def test_layers_without_signal_are_hollow_and_grey_and_named(no: Any) -> None:
             rows = [row for row in points(spec, part) if not row["edge"]]
             grey = {(row["dataset"], row["layer"]) for row in rows if not row["signal"]}
             assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
-            for view in views(part, "point"):
-                if "fill" in view["encoding"]:
-                    fill, stroke = (view["encoding"][name] for name in ("fill", "color"))
-                    assert fill["value"] == "white" and stroke["value"] not in CYCLE
-                    assert fill["condition"]["test"] == stroke["condition"]["test"]
-        assert line_of(columns(spec)[index][0])["color"]["condition"]["scale"]["range"] == CYCLE
-    said = details(spec)
-    assert "No signal (hollow grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these" in said
-    assert "Nothing can be concluded from ΔP or flips there." in said
-    assert "Hollow grey: layers without a signal." in caption(spec)
+            assert not any(row["mark"] for row in rows if not row["signal"])
+            (faint,) = [one for one in views(part, "line") if "faint" in one.get("name", "")]
+            assert faint["encoding"]["color"]["value"] not in CYCLE
+            assert "strokeDash" not in faint["encoding"]
+            (strong,) = [one for one in views(part, "line") if one is not faint]
+            assert faint["mark"]["strokeWidth"] < strong["mark"]["strokeWidth"]
+        scale = line_of(columns(spec)[index][0])["color"]["condition"]["scale"]
+        assert scale["range"] == [*CYCLE, NO_SIGNAL]
+    assert ">no signal<" in drawing(spec) and ">no signal<" not in drawing(usual())
+    said = "No signal (thin grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
+    assert said in details(spec) and "Nothing can be concluded from ΔP or flips there." in details(
+        spec
+    )
+    assert "Thin grey: layers without a signal." in caption(spec)
 
 
 def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
@@ -309,7 +314,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
     crossing = crossed()
     spec = draw(table_of(), crossing, judged(claims(), "no", "truth", dataset="nq"))
     heading = " ".join(columns(spec)[0][2]["title"]["text"])
-    assert heading.startswith("Right answers above own wrong ones (solid: gold answers; ")
+    assert "right answers (solid) score above own wrong ones (dashed), not that" in heading
     for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossing[crossing["model"] == model]
@@ -499,5 +504,5 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
     assert len(ranges) == 1
     assert caption(spec).startswith("4 read-outs; groups formed at each layer by its own flips;")
     said = details(spec)
-    assert "No signal (hollow grey): Model at home at attn/final on Alpha; " in said
+    assert "No signal (thin grey): Model at home at attn/final on Alpha; " in said
     assert said.endswith("Model at home at mlp/last_answer on Alpha.")

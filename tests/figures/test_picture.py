@@ -92,13 +92,11 @@ def test_a_column_draws_the_rows_of_its_cell_and_says_if_there_are_none() -> Non
 def test_every_caption_says_n_intervals_what_is_grey_and_what_is_missing() -> None:
     spec = chart(by_cell, level=0.9)
     said = " ".join(spec["title"]["subtitle"]).replace("\u00a0", " ")
-    assert said == (
-        "Shares; n = 50; 90 % intervals. Hollow grey: layers without a signal. So it is."
-    )
+    assert said == ("Shares; n = 50; 90 % intervals. Thin grey: layers without a signal. So it is.")
     details = [one.replace("\u00a0", " ") for one in spec["usermeta"]["details"]]
     assert details[0] == "How." and details[-1] == "Not measured: Other on Beta."
     assert "Intervals: pointwise 90 % clustered bootstrap intervals, probes held fixed." in details
-    assert details[2].startswith("No signal (hollow grey): Other on Alpha at layer 0.")
+    assert details[2].startswith("No signal (thin grey): Other on Alpha at layer 0.")
 
 
 @pytest.mark.parametrize(

@@ -247,9 +247,11 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
 
 
 def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
-    assert f"Shown in 3 of 4 cells: {SAYS['signal']}." in page.text
-    said = page.text.index("1 of 4 cells has no signal.")
-    assert "second on hard" in page.text[said : said + 300]
+    assert f"In 3 of 4 cells that can be judged, {SAYS['signal']}." in page.text
+    assert "4 cells (each a model on a dataset), 4,000 answers." in page.text
+    missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
+    assert f"Tested, but not shown: {SAYS['signal']}, in 1 cell: second on hard (" in missing
+    assert "Nothing can be concluded from the ΔP or flips of this cell." in missing
     html = report.build(run)[0].replace("\u00a0", " ")
     for row in rows_of(html, "glance"):
         weak = (row["model"], row["dataset"]) == ("second", "hard")
@@ -285,6 +287,10 @@ GLANCE = {
 """Claim → its column of the table at a glance."""
 
 
+BEGINS = {"no": "Tested, but not shown:", "too few": "Too few data to judge whether"}
+"""Verdict → the beginning of the sentence on what is missing."""
+
+
 def rows_of(html: str, table: str) -> list[dict[str, str]]:
     """What a table of a page shows, by column."""
     part = html.partition(f'id="{table}"')[2].partition("</table>")[0]
@@ -305,13 +311,15 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(
         {key: entry.label for key, entry in entries.items()}
         for entries in (config.models, config.datasets)
     )
-    lead = text.partition("answers. ")[2].partition("The models trained")[0]
+    made, _, missing = text.partition("What may be claimed")[2].partition("What is missing")
+    missing = missing.partition("Cell by cell")[0]
     for claim, words in SAYS.items():
         verdicts = claims["verdict"][claims["claim"] == claim].tolist()
         judged = [one for one in verdicts if one in ("yes", "no")]
-        made = f"Shown in {judged.count('yes')} of {len(judged)} cells: {words}."
-        assert (made in lead) == bool(judged)
-        assert (f"whether {words}" in lead) == (not judged)
+        shown = f"In {judged.count('yes')} of {len(judged)} cell"
+        assert (words in made) == ("yes" in verdicts) and (shown in made or words not in made)
+        for verdict, begins in BEGINS.items():
+            assert (f"{begins} {words}, in " in missing) == (verdict in verdicts)
     places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
     sentences = text.partition("Cell by cell")[2]
     starts = [sentences.index(place) for place in places] + [

@@ -110,7 +110,7 @@ def test_a_built_figure_says_that_it_sees_no_signal_and_is_held_against_what_was
     spec = read_json(run.results / "figures/llama-3.2.vl.json")
     said = " ".join([*spec["title"]["subtitle"], *spec["usermeta"]["details"]])
     assert "Not shown: signal" in said
-    assert "Hollow grey: layers without a signal." in said
+    assert "Thin grey: layers without a signal." in said
     run.build("reproduction")
     found = read_csv(run.results / "tables/reproduction.csv")
     judged = found[found["verdict"] != "not run"]

@@ -71,5 +71,5 @@ def test_without_a_signal_the_probes_lines_are_grey_and_the_others_keep_their_co
         rows = pd.DataFrame(points(spec, panel))
         kept = {AUCS[name].name for name in ("prompt_end_auc", "floor_auc")}
         assert set(rows[rows["signal"]]["series"]) == kept & set(rows["series"])
-    assert "Hollow grey: layers without a signal" in caption(spec)
-    assert "No signal (hollow grey): Model on Beta at every layer." in words(spec)
+    assert "Thin grey: layers without a signal" in caption(spec)
+    assert "No signal (thin grey): Model on Beta at every layer." in words(spec)
