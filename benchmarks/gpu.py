@@ -348,7 +348,7 @@ def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Time the second fit of a read-out's clean probes, with all folds and penalties."""
     z = np.random.default_rng(0).integers(0, 2, shape[1])
     ids = [str(number) for number in range(shape[1])]
-    settings = fitting.Settings()
+    settings = fitting.ProbeSettings()
     plan = fitting.design(
         pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z}), settings
     )

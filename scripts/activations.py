@@ -18,7 +18,7 @@ with stage(snakemake):
     # the probe need no new passes.
     probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
     planned = fitting.plan_passes(
-        loaded, answers, path, conditions=chosen.conditions, probe=fitting.Settings(**probe)
+        loaded, answers, path, conditions=chosen.conditions, probe=fitting.ProbeSettings(**probe)
     )
     product = snakemake.output.activations
     waits = partial.folder_for(snakemake, product, loaded.device.type, planned)

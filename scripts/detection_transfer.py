@@ -14,7 +14,7 @@ with stage(snakemake):
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.table
     device = jobs.device_of(snakemake)
-    settings = fitting.Settings(**chosen.probe, seed=chosen.seed)
+    settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     cells, diagonal = {}, {}
     for number, dataset in enumerate(chosen.datasets):
         folder = given.activations[number]

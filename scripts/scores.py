@@ -11,7 +11,7 @@ with stage(snakemake):
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     device = jobs.device_of(snakemake)
-    settings = fitting.Settings(**chosen.probe, seed=chosen.seed)
+    settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     answers = measured(read_parquet(given.answers), given.activations)
     design = jobs.write_scores(
         written,

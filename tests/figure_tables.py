@@ -11,7 +11,7 @@ import pandas as pd
 import vl_convert
 
 from anchorscope.experiments.crossing.claims import SAYS
-from anchorscope.experiments.knockout.contrasts import PUBLISHED
+from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
 from anchorscope.figures.figure_picture import Picture
 from anchorscope.figures.figure_request import request_of
 
@@ -80,7 +80,7 @@ def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 
         _cells(models, datasets), FLIPS.items(), range(layers)
     ):
         at = most * (1 - math.exp(-4 * (layer + 1) / layers))
-        row = cell | AT | {"contrast": PUBLISHED, "n": 900, "n_clusters": 450}
+        row = cell | AT | {"contrast": RANDOM_CONTRAST, "n": 900, "n_clusters": 450}
         row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
         beside = math.copysign(BESIDE, most)
         row |= {"under": at + beside, "beside": beside, "inflation": 1.2}

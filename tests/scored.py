@@ -16,7 +16,7 @@ def score(
     answers: pd.DataFrame,
     readout: str,
     conditions: Sequence[scores.Condition],
-    settings: fitting.Settings,
+    settings: fitting.ProbeSettings,
     *,
     draws: Draws | None = None,
     device: str = "cpu",

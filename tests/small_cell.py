@@ -22,7 +22,7 @@ from anchorscope.workflow.jobs import write_scores
 
 READOUTS = ["mlp/final", "resid/last_answer"]
 CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 2}}
-PROBES = fitting.Settings(folds=3, inner_folds=2, refits=0, grid=[0.01])
+PROBES = fitting.ProbeSettings(folds=3, inner_folds=2, refits=0, grid=[0.01])
 WORDS = ("painter", "politician", "born", "author")
 SUBJECTS = ("George Rankin", "Mary-Ann", "Zoltán", "The Red House", "Anna Lund", "Second Street")
 TEMPLATES = {

@@ -21,7 +21,7 @@ from anchorscope.config.settings import Bootstrap, Config
 from anchorscope.experiments.crossing.claims import NOT_MEASURED, NOT_OWN, SAYS
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
-from anchorscope.experiments.knockout.contrasts import CONTRASTS, PUBLISHED
+from anchorscope.experiments.knockout.contrasts import CONTRASTS, RANDOM_CONTRAST
 from anchorscope.models.rows import answer, ask
 from anchorscope.passes import planning
 from anchorscope.passes.interventions import REGISTRY
@@ -63,7 +63,7 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert (by_wording["estimate"] == 1).all() and len(by_wording) == 2
     assert len(measured.controls) and measured.controls["headline"].sum() == 2
     assert tuple(measured.contrasts) == ("model", "dataset", *CONTRASTS)
-    assert set(measured.contrasts["contrast"]) == {PUBLISHED}
+    assert set(measured.contrasts["contrast"]) == {RANDOM_CONTRAST}
     assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
 
 

@@ -88,7 +88,7 @@ def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str,
 
 def pairs(kept: pd.DataFrame) -> int:
     """Return the number of pairs whose answers can be swapped, given the folds of the probes."""
-    settings = fitting.Settings()
+    settings = fitting.ProbeSettings()
     plan = planning.plan(
         kept,
         conditions={"crossed": {}},

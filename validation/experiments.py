@@ -15,7 +15,7 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.questions import folds, world
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
@@ -154,7 +154,7 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     return stacked(frames, PER_SAMPLE_COLUMNS)
 
 
-def _means(value: np.ndarray, control: np.ndarray, drawn: Bootstrap, level: float) -> Record:
+def _means(value: np.ndarray, control: np.ndarray, drawn: ClusterDraws, level: float) -> Record:
     """Average value, control and their difference, [n] each, over the samples that count."""
     counted = ~np.isnan(value + control)
     difference = (value - control)[None]
@@ -173,7 +173,7 @@ def _mean_of(values: np.ndarray) -> float:
 
 
 def _by_truth(
-    value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: Bootstrap, level: float
+    value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: ClusterDraws, level: float
 ) -> Record:
     """Return the columns that compare samples of truth Q with samples of truth A."""
     kind = planted["kind"].to_numpy()
@@ -194,7 +194,7 @@ def _by_truth(
     }
 
 
-def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: float) -> Record:
+def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: ClusterDraws, level: float) -> Record:
     """Return Spearman's correlation of a measure [n] with the samples' pair terms.
 
     Subjects and pairs link samples, and linked samples form one bootstrap cluster. Ranks are
@@ -212,7 +212,7 @@ def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: Bootstrap, level: fl
     return record | rank | intervals.ends("rank", _correlations(x, y, again), level)
 
 
-def _correlations(x: np.ndarray, y: np.ndarray, drawn: Bootstrap) -> np.ndarray:
+def _correlations(x: np.ndarray, y: np.ndarray, drawn: ClusterDraws) -> np.ndarray:
     """Return Pearson's correlation of x and y, [n] each, per draw. NaN if one does not vary."""
     moments = drawn.totals(np.stack([np.ones_like(x), x, y, x * x, y * y, x * y])).T
     n, sum_x, sum_y, sum_xx, sum_yy, sum_xy = moments

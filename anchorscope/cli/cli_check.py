@@ -312,7 +312,7 @@ def _folding(config: Config) -> Any:
     from anchorscope.probes import fitting
 
     probe = config.probe.model_dump() | {"disjoint": "subject"}
-    return fitting.Settings(**probe, seed=config.seed)
+    return fitting.ProbeSettings(**probe, seed=config.seed)
 
 
 def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:

@@ -336,7 +336,7 @@ def fit_layer(
     config: Config, answers: pd.DataFrame, states: torch.Tensor, device: torch.device
 ) -> int:
     """Fit and score one layer's probes of one read-out. Return the number of samples."""
-    settings = fitting.Settings(**config.probe.model_dump(), seed=config.seed)
+    settings = fitting.ProbeSettings(**config.probe.model_dump(), seed=config.seed)
     design = fitting.design(answers, settings)
     scoring = scores.CellScores(
         lambda *_: (list(answers["id"]), states),

@@ -78,7 +78,7 @@ def read(
     folder: str | Path,
     answers: pd.DataFrame,
     probes: Stored,
-    settings: fitting.Settings,
+    settings: fitting.ProbeSettings,
     readout: str,
     outputs: pd.DataFrame | None = None,
     device: str = "cpu",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from anchorscope.passes.features import Features
-    from anchorscope.probes.fitting import Fitted, Settings
+    from anchorscope.probes.fitting import Fitted, ProbeSettings
 
 Need = Literal["before", "knockout", "p-true"]
 """Measurements that a method may need and that some cells lack:
@@ -69,7 +69,7 @@ class Training:
     samples: Samples
     label: np.ndarray  # 1 for a wrong answer, int64 [n]
     inner: np.ndarray  # inner fold of each sample, int64 [n]; linked samples share one
-    settings: Settings  # settings of the probes: penalties, seed
+    settings: ProbeSettings  # settings of the probes: penalties, seed
     knockout: Features | None = None  # states of the read-out under the knockout
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
     """Read-out → probes of these samples and labels, [layers, 1], at balanced prior. Probes that

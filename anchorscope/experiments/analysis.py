@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.bands import ANY, Draws, Means, Spread
-from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.probes.samples import Readout
 from anchorscope.probes.strength import Again, Strength, of_scores
 
@@ -46,7 +46,7 @@ class Analysis:
 
     readout: Readout
     answers: pd.DataFrame  # the samples, see `samples.in_order`
-    drawn: Bootstrap
+    drawn: ClusterDraws
     floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None if unknown
     # scores of refitted probes and floors; None holds probes and floors fixed
     refits: Draws | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from anchorscope.experiments.analysis import Analysis
-    from anchorscope.experiments.measured import Measured
+    from anchorscope.experiments.measured import MeasuredRows
     from anchorscope.experiments.scored import Cell
 
 Need = Literal["prompts", "gradients", "floors", "truth"]
@@ -56,7 +56,7 @@ class Measure(Protocol):
 class Table(Protocol):
     """The functions `table` and `per_sample` in `table.py` of an experiment's folder."""
 
-    def __call__(self, analysis: Analysis, measured: Measured, /) -> pd.DataFrame:
+    def __call__(self, analysis: Analysis, measured: MeasuredRows, /) -> pd.DataFrame:
         """Return the rows of one read-out.
 
         `table` returns the columns of the record. `per_sample` returns `PER_SAMPLE` at the headline

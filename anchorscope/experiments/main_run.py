@@ -56,7 +56,7 @@ def main_run(
     Raises:
         AnchorscopeError: No probe could be fitted to the samples.
     """
-    probe = fitting.Settings(**settings.probe.model_dump(), seed=settings.seed)
+    probe = fitting.ProbeSettings(**settings.probe.model_dump(), seed=settings.seed)
     try:
         plan = fitting.plan_passes(loaded, answered, where, conditions=conditions, probe=probe)
     except AnchorscopeError as error:

@@ -17,7 +17,7 @@ question tokens that the condition acted on, blank for `clean`. An experiment ad
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRows:
     """The rows of one read-out."""
 
     rows: pd.DataFrame  # see `COLUMNS`

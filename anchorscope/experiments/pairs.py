@@ -17,7 +17,7 @@ from anchorscope.experiments.analysis import (
     stacked,
 )
 from anchorscope.experiments.experiment import PER_SAMPLE
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import Readout, sigmoid
@@ -43,7 +43,9 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
-def against_control(measured: Measured, name: str, control: str, *, delta_p: bool = False) -> Arm:
+def against_control(
+    measured: MeasuredRows, name: str, control: str, *, delta_p: bool = False
+) -> Arm:
     """Compare a condition with its control, sample by sample.
 
     A sample counts if it was measured under both and the control is complete.

@@ -8,7 +8,7 @@ import pandas as pd
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes.bands import Draws
 from anchorscope.storage.errors import stale
 
@@ -26,7 +26,7 @@ class Products:
     truth: pd.DataFrame | None = None  # planted truth, if needed, see `calibration.truth`
     draws: Draws | None = None  # refits of probes and floors, together with `floors`
 
-    def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, Measured]]:
+    def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
         """Yield analysis and measured rows of each read-out that the experiment measured."""
         answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
         if self.truth is not None:
@@ -41,7 +41,7 @@ class Products:
             **bootstrap.model_dump(),
         ):
             rows = self.rows[self.rows["readout"] == analysis.readout.name]
-            yield analysis, Measured(rows, analysis.answers)
+            yield analysis, MeasuredRows(rows, analysis.answers)
 
 
 def of_cell(

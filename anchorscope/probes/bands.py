@@ -21,7 +21,7 @@ import pandas as pd
 
 from anchorscope.passes import interventions
 from anchorscope.probes import intervals
-from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.probes.samples import Readout, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
@@ -34,7 +34,7 @@ ANY = (-np.inf, np.inf)
 OF_FLOOR = "floor/"
 """Prefix of the names of floors' scores in the file of draws."""
 
-Refits = tuple[Bootstrap, Iterable[Readout]]
+Refits = tuple[ClusterDraws, Iterable[Readout]]
 """Draws, and the read-out as scored by the probes refitted to each of them."""
 
 
@@ -106,7 +106,7 @@ class Draws:
             return None
         of_draws = ({key: s[number] for key, s in scores.items()} for number in range(len(self)))
         weights = self.weights[:, rows].astype(np.float64)
-        return Bootstrap(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
+        return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return the scores of each floor's refits, float64 [draws, n]; errors as in `refits`."""
@@ -126,11 +126,11 @@ class Means:
         """Return the means, [layers]; NaN where the group is empty."""
         return intervals.mean_members(self.values, self.members)
 
-    def replicates(self, drawn: Bootstrap, placements: int = 1) -> np.ndarray:
+    def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
         """Return the means in each draw, [draws, layers]; also draw among several placements."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
-    def clusters(self, drawn: Bootstrap) -> np.ndarray:
+    def clusters(self, drawn: ClusterDraws) -> np.ndarray:
         """Return the number of equal clusters that the members count as, [layers], mean of ways."""
         return effective_clusters(drawn.sums(self.members)).mean(0)
 
@@ -198,7 +198,7 @@ def with_edges(
 def spreads(
     measure: Callable[[Readout], Sequence[Means]],
     readout: Readout,
-    drawn: Bootstrap,
+    drawn: ClusterDraws,
     refits: Refits | None = None,
 ) -> list[Spread]:
     """Return the quantities of a read-out, and their spread over the bootstrap draws.

@@ -27,7 +27,7 @@ ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """Fields of `Fitted` other than the probes."""
 
 
-class Settings(Probe):
+class ProbeSettings(Probe):
     """Settings of the probes: the config's `probe` section, and the seed of the folds."""
 
     seed: int = 0
@@ -50,7 +50,7 @@ class Design:
     z: np.ndarray  # labels, [n]
     fold: np.ndarray  # outer fold, [n]
     inner: np.ndarray  # inner fold in each outer training fold, -1 outside; [folds, n]
-    settings: Settings
+    settings: ProbeSettings
     salt: int | None = None  # salt that drew the outer folds, see `folds.assign`; None: unknown
 
     @property
@@ -82,7 +82,7 @@ class Design:
         return table.iloc[rows].reset_index(drop=True)
 
 
-def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
+def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
     Args:
@@ -109,7 +109,7 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
 
 
 def inner_folds(
-    answers: pd.DataFrame, settings: Settings, where: str, outer: int | None = None
+    answers: pd.DataFrame, settings: ProbeSettings, where: str, outer: int | None = None
 ) -> np.ndarray:
     """Cut folds of training samples, int64 [n], independently of the outer folds.
 
@@ -128,7 +128,7 @@ def inner_folds(
     return fold
 
 
-def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
+def _linked(answers: pd.DataFrame, settings: ProbeSettings) -> np.ndarray:
     """Return the name of each sample's component, object [n]. Samples of one share a fold."""
     if "component" in answers and answers["component"].notna().all():
         linked = answers["component"].to_numpy(dtype=object)
@@ -142,7 +142,12 @@ def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
 
 
 def plan_passes(
-    loaded: Loaded, answered: pd.DataFrame, where: str, *, conditions: Conditions, probe: Settings
+    loaded: Loaded,
+    answered: pd.DataFrame,
+    where: str,
+    *,
+    conditions: Conditions,
+    probe: ProbeSettings,
 ) -> Plan:
     """Plan the passes of a cell, see `planning.plan`.
 

@@ -72,7 +72,7 @@ ANALYSERS: Mapping[str, Callable[[str], Iterable[str]]] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class TextFeatures:
     """One kind of features of one column."""
 
     column: str
@@ -82,7 +82,7 @@ class Part:
     spread: np.ndarray  # likewise
 
     @classmethod
-    def of(cls, answers: pd.DataFrame, column: str, kind: str) -> Part:
+    def of(cls, answers: pd.DataFrame, column: str, kind: str) -> TextFeatures:
         """Learn the features that at least two texts share: the `MOST_FEATURES` most frequent."""
         texts = _texts(answers, column)
         counted = CountVectorizer(
@@ -120,7 +120,7 @@ class Part:
 class TextModel:
     """A logit that adds up the weights of a text's features."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TextFeatures, ...]
     weights: np.ndarray  # of the features of all parts, float64 [features]
     bias: float
     c: float  # inverse penalty
@@ -169,10 +169,10 @@ def fit(
         inner: Inner folds, int64 [n]. With -1 (none) the first penalty is used, uncalibrated.
         penalties: The values of C to try, ascending.
     """
-    parts = tuple(Part.of(answers, column, kind) for column, kind in FLOORS[floor])
+    parts = tuple(TextFeatures.of(answers, column, kind) for column, kind in FLOORS[floor])
     features = _features(parts, answers)
     rotated = Rotated.of([features])
-    settings = fitting.Settings(grid=list(penalties), prior="natural")
+    settings = fitting.ProbeSettings(grid=list(penalties), prior="natural")
     ids, none_held_out = np.arange(len(z)).astype(str), np.full(len(z), -1)
     design = Design(f"floor {floor}", ids, z, none_held_out, inner[None], settings)
     fitted = fitting.fit(rotated.x, design, of_text=True)
@@ -206,7 +206,7 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     answers = design.in_order(kept(answers))
     known: dict[tuple[str, str], sparse.csr_matrix] = {}
     for column, kind in {part for floor in FLOORS.values() for part in floor}:
-        known[column, kind] = Part.of(answers, column, kind).features(answers)
+        known[column, kind] = TextFeatures.of(answers, column, kind).features(answers)
     fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
     frames = []
     for name, parts in FLOORS.items():
@@ -218,7 +218,7 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
 
 
 @dataclass(frozen=True)
-class Learned:
+class FloorScores:
     """Out-of-fold scores of text models, at balanced classes."""
 
     c: np.ndarray  # inverse penalty of the model that scored a sample, [n]
@@ -228,7 +228,7 @@ class Learned:
 
 def learn(
     features: Sequence[sparse.csr_matrix], design: Design, draws: Draws | None = None
-) -> Learned:
+) -> FloorScores:
     """Fit models to features side by side, each [n, features], in the folds of a design."""
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
@@ -240,7 +240,7 @@ def learn(
     if draws:
         learned_anew = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
         again = out_of_fold(learned_anew, x, design.of_draws(len(draws)))[0]
-    return Learned(fitted.c[0, design.fold], s, again.astype(np.float32))
+    return FloorScores(fitted.c[0, design.fold], s, again.astype(np.float32))
 
 
 def _texts(answers: pd.DataFrame, column: str) -> list[str]:
@@ -254,5 +254,5 @@ def _lengths(texts: Sequence[str]) -> np.ndarray:
     return np.log1p([[len(text), len(text.split())] for text in texts])
 
 
-def _features(parts: Sequence[Part], answers: pd.DataFrame) -> sparse.csr_matrix:
+def _features(parts: Sequence[TextFeatures], answers: pd.DataFrame) -> sparse.csr_matrix:
     return sparse.hstack([part.features(answers) for part in parts], format="csr")

@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class ClusterDraws:
     """Draws of whole clusters, shared by every statistic so that differences are paired."""
 
     clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
@@ -69,13 +69,13 @@ class Bootstrap:
         return (self.sums(members) > 0).sum(-1)
 
 
-def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> Bootstrap:
+def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> ClusterDraws:
     """Draw as many clusters as there are, with replacement, `draws` times."""
     _, numbered = np.unique(clusters, return_inverse=True)
     count = int(numbered.max()) + 1
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(count, np.full(count, 1 / count), size=draws)
-    return Bootstrap(numbered, weights.astype(np.float64), seed)
+    return ClusterDraws(numbered, weights.astype(np.float64), seed)
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

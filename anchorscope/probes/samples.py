@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.config.readouts import Pair
 from anchorscope.passes import interventions
 from anchorscope.probes import intervals
-from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.files import check_ids
@@ -122,7 +122,7 @@ def in_order(answers: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[order].reset_index(drop=True)
 
 
-def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
+def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> ClusterDraws:
     """Draw the answers' clusters: subjects if known, else questions."""
     subjects = list(answers.get("subject", [None] * len(answers)))
     return intervals.bootstrap(folds.clusters(list(answers["question"]), subjects), draws, seed)

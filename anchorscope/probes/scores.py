@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Learned:
+class ScoredProbes:
     """Some probes, and their scores of the samples of the pass they were fitted to."""
 
     fitted: Fitted
@@ -70,13 +70,17 @@ class Learned:
 class _Probes:
     """The probes of one read-out, fitted to its clean pass."""
 
-    clean: Learned
-    draws: Learned | None = None  # learned from each bootstrap draw, the penalties those of `clean`
-    shuffled: Learned | None = None  # learned from shuffled labels, the penalties those of `clean`
+    clean: ScoredProbes
+    draws: ScoredProbes | None = (
+        None  # learned from each bootstrap draw, the penalties those of `clean`
+    )
+    shuffled: ScoredProbes | None = (
+        None  # learned from shuffled labels, the penalties those of `clean`
+    )
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Measurements:
     """The measurements of a read-out under one condition."""
 
     readout: str
@@ -157,11 +161,11 @@ class CellScores:
                     yield from self._scored(self._measured(readout, condition), probes)
                     progress.update(n * steps.scored)
 
-    def _measured(self, readout: str, condition: Condition) -> _Rows:
+    def _measured(self, readout: str, condition: Condition) -> _Measurements:
         ids, x = self.activations(readout, *condition)
         wanted = pd.Index([str(id_) for id_ in ids], dtype=object)
         places = pd.Index(self.design.ids).get_indexer(wanted)
-        rows = _Rows(readout, condition, self.design, places, x)
+        rows = _Measurements(readout, condition, self.design, places, x)
         if strange := [id_ for id_, place in zip(ids, places, strict=True) if place < 0]:
             raise rows.other_samples(f"id {strange[0]} has no answer")
         return rows
@@ -174,19 +178,19 @@ class CellScores:
         design, device, null = self.design, self.device, _shuffled_design(self.design)
         everyone = _of_everyone(self._measured(readout, CLEAN))
 
-        def learn(x: Part) -> dict[str, Learned]:
+        def learn(x: Part) -> dict[str, ScoredProbes]:
             """Fit all probes of some layers."""
             clean = fitting.fit(x, design, device=device)
-            learned = {"clean": Learned(clean, out_of_fold(clean, x, design.fold))}
+            learned = {"clean": ScoredProbes(clean, out_of_fold(clean, x, design.fold))}
             progress.update(len(x) * steps.clean)
             if self.draws:
                 again = fitting.fit(x, design, clean.c, self.draws.weights, device=device)
                 s = out_of_fold(again, x, design.of_draws(len(self.draws)))
-                learned["draws"] = Learned(again, s)
+                learned["draws"] = ScoredProbes(again, s)
                 progress.update(len(x) * steps.draws)
             if null is not None:
                 other = fitting.fit(x, null, clean.c, device=device)
-                learned["shuffled"] = Learned(other, out_of_fold(other, x, design.fold))
+                learned["shuffled"] = ScoredProbes(other, out_of_fold(other, x, design.fold))
             return learned
 
         parts = [learn(block) for block in blocks(everyone.x)]
@@ -202,7 +206,7 @@ class CellScores:
         if (null := probes.shuffled) is not None:
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
-    def _scored(self, rows: _Rows, probes: _Probes) -> Iterator[pd.DataFrame]:
+    def _scored(self, rows: _Measurements, probes: _Probes) -> Iterator[pd.DataFrame]:
         """Yield the tables of a condition, scored by the probes, and with a refitted offset."""
         design, places, clean = self.design, rows.places, probes.clean.fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
@@ -248,7 +252,7 @@ def has_offset(condition: str, draw: int) -> bool:
     return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
-def _of_everyone(rows: _Rows) -> _Rows:
+def _of_everyone(rows: _Measurements) -> _Measurements:
     """Return the rows in the order of the design's samples, none of which may be missing."""
     rows.check_complete()
     n, order = len(rows.design.ids), np.argsort(rows.places)
@@ -257,10 +261,10 @@ def _of_everyone(rows: _Rows) -> _Rows:
     return replace(rows, places=np.arange(n), x=Reordered(rows.x, torch.as_tensor(order)))
 
 
-def _joined(parts: Sequence[Learned]) -> Learned:
+def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
     """Join probes of blocks of layers, one after the other."""
     fitted = fitting.join([part.fitted for part in parts])
-    return Learned(fitted, np.concatenate([part.s for part in parts]))
+    return ScoredProbes(fitted, np.concatenate([part.s for part in parts]))
 
 
 def _shuffled_design(design: Design) -> Design | None:

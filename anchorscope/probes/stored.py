@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from anchorscope.passes.features import Features
-from anchorscope.probes.fitting import ARRAYS, Design, Fitted, Settings, out_of_fold
+from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.files import read_arrays, write_arrays
@@ -37,7 +37,7 @@ class Stored:
         """Make the stored probes from a design and the probes that were fitted in its folds."""
         return cls(design.ids, design.fold, design.inner, fitted)
 
-    def design(self, answers: pd.DataFrame, settings: Settings, where: str) -> Design:
+    def design(self, answers: pd.DataFrame, settings: ProbeSettings, where: str) -> Design:
         """Return the folds of the probes, in the order of `ids`, for what is fitted beside them.
 
         Args:

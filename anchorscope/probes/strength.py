@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.special import stdtr, stdtrit
 
 from anchorscope.probes import bands, intervals, samples
-from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.intervals import ClusterDraws
 
 LEAST_AUC = 0.6
 QUESTION = (("question", "letters"), ("question", "order"))
@@ -41,7 +41,7 @@ Strength = Mapping[str, np.ndarray]
 class Again:
     """Out-of-fold scores by the probes and floors refitted in each bootstrap draw."""
 
-    drawn: Bootstrap  # the draws
+    drawn: ClusterDraws  # the draws
     s: np.ndarray  # scores of the probes, [draws, layers, n]
     floors: Mapping[str, np.ndarray]  # floor → its scores, [draws, n]
 
@@ -51,7 +51,7 @@ def of_scores(
     position: str,
     answers: pd.DataFrame,
     floors: pd.DataFrame | None,
-    drawn: Bootstrap,
+    drawn: ClusterDraws,
     level: float,
     again: Again | None = None,
 ) -> Strength:
@@ -111,7 +111,7 @@ def of_scores(
 
 
 def _margin(
-    margins: np.ndarray, names: Sequence[str], drawn: Bootstrap, level: float
+    margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
     """Return the columns of the margin that is hardest to hold: the smallest in standard errors.
 
@@ -130,7 +130,7 @@ def _margin(
     return found | {"hardest": np.array(names, dtype=object)[hardest]}
 
 
-def _gains(drawn: Bootstrap, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:
+def _gains(drawn: ClusterDraws, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Return the AUC of scores [layers, n] above floors [floors, n], [draws, floors, layers]."""
     return drawn.aucs(s, z)[1:, None] - drawn.aucs(of_text, z)[1:, :, None]
 

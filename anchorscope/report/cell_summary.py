@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS, YES
-from anchorscope.experiments.knockout.contrasts import PUBLISHED
+from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.probes.strength import LEAST_AUC
@@ -112,7 +112,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         "layers_without_signal": [int(k) for k in everyone["layer"][~true(everyone["signal"])]],
         "prompt_end_auc": _number(beside["prompt_end_auc"]),
         "flips": _flips(beside, curve[curve["layer"] == layer]),
-        "published": _published(contrasts[contrasts["layer"] == layer]),
+        "published": _random_tokens(contrasts[contrasts["layer"] == layer]),
         "crossing": _crossing(crossing[crossing["layer"] == layer]),
         "delta_p": _delta_p(curve[curve["layer"] == layer]),
     }
@@ -178,12 +178,14 @@ def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _published(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
+def _random_tokens(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
     """Return the shares of flips under the knockout and under random tokens, at one layer.
 
     Both are over the samples with as many random tokens blocked. None if not measured.
     """
-    shares = contrasts[(contrasts["quantity"] == "share") & (contrasts["contrast"] == PUBLISHED)]
+    shares = contrasts[
+        (contrasts["quantity"] == "share") & (contrasts["contrast"] == RANDOM_CONTRAST)
+    ]
     if shares.empty:
         return None
     row = shares.to_dict("records")[0]

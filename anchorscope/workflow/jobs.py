@@ -62,7 +62,7 @@ def write_scores(
     written: Any,
     folder: str,
     answers: pd.DataFrame,
-    probe: fitting.Settings,
+    probe: fitting.ProbeSettings,
     *,
     readouts: Sequence[str],
     conditions: Conditions,

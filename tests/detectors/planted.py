@@ -14,7 +14,7 @@ from anchorscope.detectors.methods.output import FEATURES, P_TRUE
 from anchorscope.probes import fitting
 
 READOUT, BEFORE = "mlp/final", "mlp/prompt_end"
-SETTINGS = fitting.Settings(folds=4, inner_folds=3, grid=[0.01, 0.1, 1.0])
+SETTINGS = fitting.ProbeSettings(folds=4, inner_folds=3, grid=[0.01, 0.1, 1.0])
 STRONG, MISLEADING, WIDTH = 1.3, 0.6, 12
 
 

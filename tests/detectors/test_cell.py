@@ -20,7 +20,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 READOUT = "mlp/final"
 READOUTS = (READOUT, before_answer(READOUT))
-SETTINGS = fitting.Settings(folds=3, inner_folds=2, grid=[0.01])
+SETTINGS = fitting.ProbeSettings(folds=3, inner_folds=2, grid=[0.01])
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def measured(load: Callable[..., Any], tmp_path_factory: Any) -> tuple[Path, pd.
     return folder, activations.measured(answers, folder)
 
 
-def probes_of(folder: Path, answers: pd.DataFrame, settings: fitting.Settings) -> Stored:
+def probes_of(folder: Path, answers: pd.DataFrame, settings: fitting.ProbeSettings) -> Stored:
     """The probes of the clean pass."""
     design = fitting.design(kept(answers), settings)
     states = {name: activations.read(folder, name, "clean")[1] for name in READOUTS}

@@ -15,11 +15,11 @@ from scored import score
 
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.probes import bands, fitting, floors, scores
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage import files
 
 STORED = Path(__file__).parents[1] / "data" / "cell"
-SETTINGS = Settings(folds=3, inner_folds=3, refits=6, grid=[0.01, 1.0])
+SETTINGS = ProbeSettings(folds=3, inner_folds=3, refits=6, grid=[0.01, 1.0])
 BOOTSTRAP = {"draws": 50, "level": 0.95, "min_n": 10, "min_clusters": 5}
 N = 60
 MEASURED = (

@@ -18,7 +18,7 @@ from anchorscope.figures.figure_request import request_of
 from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 
 CUT = Intervention(
     "first", "first question tokens blocked", "attention to the first question tokens is blocked",
@@ -100,7 +100,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     assert index["first-random_complete"].tolist() == list(~few)
 
     measured = index.merge(answers, on="id")
-    settings = Settings(folds=3, inner_folds=3, grid=[0.1])
+    settings = ProbeSettings(folds=3, inner_folds=3, grid=[0.1])
     given = partial(states, measured), measured, READOUT, list(passed), settings
     drawn = scores.drawn(measured, fitting.design(measured, settings))
     table = score(*given, draws=drawn)

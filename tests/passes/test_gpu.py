@@ -83,7 +83,7 @@ def test_scores_are_the_cpus():
     x[..., 0] += z
     x = torch.as_tensor(x, dtype=torch.float32)
     ids = [f"q{number}" for number in range(len(z))]
-    published = fitting.Settings(scoring="published")
+    published = fitting.ProbeSettings(scoring="published")
     table = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     here, there = (
         score(

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from anchorscope.probes import fitting, floors, scores
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 
 N = 240
 SURNAMES = ["Lund", "Berg", "Holm", "Dahl", "Falk", "Moen"]
@@ -43,7 +43,7 @@ def cell(follows: str) -> pd.DataFrame:
 
 
 def aucs(answers: pd.DataFrame) -> dict[str, float]:
-    settings = Settings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
+    settings = ProbeSettings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
     found = floors.floors(answers, fitting.design(answers, settings))
     z = answers.set_index("id")["label"]
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
@@ -130,7 +130,7 @@ def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() ->
 def test_scores_are_scikit_learns_out_of_fold_at_balanced_classes() -> None:
     """What `published` scoring leaves: one penalty, and no calibration."""
     answers = cell("surname")
-    plan = fitting.design(answers, Settings(scoring="published"))
+    plan = fitting.design(answers, ProbeSettings(scoring="published"))
     found = floors.floors(answers, plan)
     own = found[found["floor"] == "question"]
     assert list(found.columns) == list(floors.COLUMNS)
@@ -162,7 +162,7 @@ def features(texts: pd.Series) -> np.ndarray:
 
 def test_a_model_learned_from_a_draw_is_scikit_learns_of_the_samples_drawn() -> None:
     answers = cell("surname")
-    plan = fitting.design(answers, Settings(scoring="published", refits=2))
+    plan = fitting.design(answers, ProbeSettings(scoring="published", refits=2))
     draws = scores.drawn(answers, plan)
     floors.floors(answers, plan, draws)
     x = features(answers["question"])
@@ -188,7 +188,7 @@ def test_a_model_of_texts_is_scikit_learns_whatever_text_it_scores() -> None:
 
 def test_the_penalty_is_that_of_the_highest_auc_inside_the_training_fold() -> None:
     answers, grid = cell("surname"), [1e-4, 0.1, 10.0]
-    plan = fitting.design(answers, Settings(inner_folds=3, grid=grid))
+    plan = fitting.design(answers, ProbeSettings(inner_folds=3, grid=grid))
     found = floors.floors(answers, plan)
     c = found[found["floor"] == "question"].drop_duplicates("fold").set_index("fold")["c"]
     x, z = features(answers["question"]), plan.z

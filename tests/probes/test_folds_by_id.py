@@ -11,12 +11,12 @@ from instrument import answers_table
 
 from anchorscope.passes import activations, planning
 from anchorscope.probes import bands, fitting, floors, scores, stored
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.jobs import write_scores
 
-SETTINGS = Settings(folds=3, inner_folds=2, refits=2, grid=[0.1])
+SETTINGS = ProbeSettings(folds=3, inner_folds=2, refits=2, grid=[0.1])
 CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 1}}
 READOUTS = ["mlp/final"]
 NAMES = ("scores", "floors", "draws", "probes")

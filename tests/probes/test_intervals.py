@@ -6,7 +6,9 @@ import pytest
 from anchorscope.probes import intervals
 
 
-def slow_means(drawn: intervals.Bootstrap, values: np.ndarray, members: np.ndarray) -> list[float]:
+def slow_means(
+    drawn: intervals.ClusterDraws, values: np.ndarray, members: np.ndarray
+) -> list[float]:
     """Copy the rows of each cluster as often as it was drawn, and average the members."""
     means = []
     for weights in drawn.weights:

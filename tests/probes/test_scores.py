@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.probes import bands, fitting, platt, probes, samples, scores, strength
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage.errors import AnchorscopeError
 
 N, WIDTH = 200, 6
@@ -47,7 +47,10 @@ def source(answers: pd.DataFrame, x: torch.Tensor) -> Callable[[str, int], Any]:
 
 
 def scored(
-    settings: Settings, conditions: Sequence[tuple[str, int]] = (), read: Any = None, **more: Any
+    settings: ProbeSettings,
+    conditions: Sequence[tuple[str, int]] = (),
+    read: Any = None,
+    **more: Any,
 ) -> pd.DataFrame:
     answers, x = cell()
     return score(read or source(answers, x), answers, "mlp/final", conditions, settings, **more)
@@ -102,7 +105,7 @@ def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two
     monkeypatch.setattr(scores.Progress, "update", watched)
     answers, _ = cell()
     x = torch.randn((6, N, 96), generator=torch.Generator().manual_seed(0))
-    design = fitting.design(answers, Settings(seed=1))
+    design = fitting.design(answers, ProbeSettings(seed=1))
     draws = scores.drawn(answers, design)
     conditions = [("knockout", 0), *(("random", draw) for draw in range(8))]
 
@@ -137,7 +140,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
     scoring: Literal["calibrated", "published"],
 ) -> None:
     answers, x = cell(strength=1.5)
-    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=scoring)
+    settings = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=scoring)
     made = scores.drawn(answers, fitting.design(answers, settings))
     conditions = [("knockout", 0), ("noop", 0)]
     read = source(answers, x)
@@ -168,7 +171,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
 
 def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCaptureFixture) -> None:
     answers, _ = cell()
-    settings = Settings(folds=3, inner_folds=3)
+    settings = ProbeSettings(folds=3, inner_folds=3)
     design = fitting.design(answers, settings)
     found = scores.drawn(answers, design)
     assert found.weights.shape == (20, N) and (found.weights.sum(1) == N).all()
@@ -185,7 +188,7 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
 
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
     answers, _ = cell()
-    settings, path = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
+    settings, path = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
     made = scores.drawn(answers, fitting.design(answers, settings))
     table = scored(settings, [("noop", 0)], draws=made)
     made.write(path)
@@ -213,7 +216,7 @@ def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
 
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
 def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) -> None:
-    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3, scoring=scoring)
+    settings = ProbeSettings(grid=[0.01, 1.0], folds=3, inner_folds=3, scoring=scoring)
     answers, x = cell()
     table = part(scored(settings), "clean").set_index(["layer", "id"]).loc[1]
     plan = fitting.design(answers, settings)
@@ -240,16 +243,16 @@ def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) ->
 def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     answers, x = cell(share=0.8)
     given = source(answers, x), answers, "mlp/final", []
-    tables = (score(*given, Settings(prior=prior)) for prior in ("natural", "balanced"))
+    tables = (score(*given, ProbeSettings(prior=prior)) for prior in ("natural", "balanced"))
     natural, balanced = (part(table, "clean")["s"].to_numpy().reshape(2, -1) for table in tables)
-    plan = fitting.design(answers, Settings())
+    plan = fitting.design(answers, ProbeSettings())
     expected = np.array([log_odds(plan.z[rows]) for rows in plan.outer])[plan.fold]
     assert np.allclose(natural - balanced, expected, atol=1e-5)
 
 
 def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
-    found = scored(Settings(), conditions)
+    found = scored(ProbeSettings(), conditions)
     rows = found.groupby(["condition", "draw", "probe"]).size().to_dict()
     expected = {("clean", 0, "clean"), ("clean", 0, "shuffled")}
     expected |= {(*condition, "clean") for condition in conditions}
@@ -257,7 +260,7 @@ def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     both = part(found, "clean").merge(part(found, "noop"), on=["layer", "id"])
     assert np.allclose(both["s_x"], both["s_y"], atol=1e-5), "in the order of its own ids"
-    published = scored(Settings(scoring="published"), conditions)
+    published = scored(ProbeSettings(scoring="published"), conditions)
     assert set(published["probe"]) == {"clean", "offset"}
 
 
@@ -280,9 +283,9 @@ def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
 
 def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
     answers, x = cell(strength=2.0)
-    table = score(source(answers, x), answers, "mlp/final", [], Settings())
+    table = score(source(answers, x), answers, "mlp/final", [], ProbeSettings())
     z = answers["label"].to_numpy()
-    other = scores.shuffled(z, Settings().seed)
+    other = scores.shuffled(z, ProbeSettings().seed)
     assert sorted(other) == sorted(z) and (other != z).any()
     found = part(table, "clean", "shuffled")[lambda rows: rows["layer"] == 1]
     exact, fold = x.double().numpy()[1], found["fold"].to_numpy()
@@ -312,7 +315,7 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
         return answers["id"].tolist()[first:], x[:, first:]
 
     with pytest.raises(AnchorscopeError, match=message):
-        score(read, spoil(answers), "mlp/final", [("knockout", 0)], Settings())
+        score(read, spoil(answers), "mlp/final", [("knockout", 0)], ProbeSettings())
 
 
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
@@ -327,7 +330,7 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         ids, states = whole(condition, draw)
         return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
-    given = Settings(grid=[0.01, 1.0]), [("knockout", 0), ("random", 0), ("noop", 0)]
+    given = ProbeSettings(grid=[0.01, 1.0]), [("knockout", 0), ("random", 0), ("noop", 0)]
     found, expected = (scored(*given, one) for one in (read, whole))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert len(asked) == 4
@@ -348,7 +351,7 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> No
     ids = [f"{number:03d}" for number in range(n)]
     answers = pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": labels})
     noise = torch.as_tensor(rng.normal(size=(tries * layers, n, 16)), dtype=torch.float32)
-    given = answers, "mlp/final", [], Settings(inner_folds=3, grid=[0.01, 1.0])
+    given = answers, "mlp/final", [], ProbeSettings(inner_folds=3, grid=[0.01, 1.0])
     table = part(score(lambda condition, draw: (ids, noise), *given), "clean")
     inner = table.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
     aucs = inner.to_numpy(dtype=np.float64).reshape(tries, layers, -1)

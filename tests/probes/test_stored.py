@@ -12,7 +12,7 @@ import torch
 from anchorscope.passes import activations
 from anchorscope.probes import fitting, scores, stored
 from anchorscope.probes.bands import Draws
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage.errors import AnchorscopeError
 
 PAGE = Path(__file__).parents[2] / "docs" / "products.md"
@@ -52,7 +52,7 @@ def cell() -> tuple[pd.DataFrame, dict[tuple[str, str, int], tuple[list[str], to
 def scored(cell: Any, path: Path, **settings: Any) -> pd.DataFrame:
     """The table of the probes that are stored at a path."""
     answers, measured = cell
-    chosen = Settings(folds=3, inner_folds=3, grid=[0.01, 1.0], **settings)
+    chosen = ProbeSettings(folds=3, inner_folds=3, grid=[0.01, 1.0], **settings)
     design = fitting.design(answers, chosen)
     draws = Draws(design.ids, np.zeros((0, N), dtype=np.int64))
     scoring = scores.CellScores(lambda *key: measured[key], design, draws, READOUTS, CONDITIONS)

@@ -61,7 +61,7 @@ def test_whoever_leaves_moves_no_other_sample_nor_does_the_order_of_rows() -> No
     rows["id"], rows["label"] = rows["question"], random.random(400) < 0.9
 
     def cut(some: pd.DataFrame) -> tuple[dict[str, int], list[dict[str, int]], int | None]:
-        found = fitting.design(some.sample(frac=1, random_state=len(some)), fitting.Settings())
+        found = fitting.design(some.sample(frac=1, random_state=len(some)), fitting.ProbeSettings())
         of_id = [dict(zip(found.ids, fold, strict=True)) for fold in (found.fold, *found.inner)]
         return of_id[0], of_id[1:], found.salt
 
@@ -151,7 +151,7 @@ def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_s
 
     def learned(disjoint: Literal["subject", "subject+answer"]) -> int:
         """Samples scored by a probe, outer or inner, that has learned from their word."""
-        plan = fitting.design(answers, fitting.Settings(disjoint=disjoint))
+        plan = fitting.design(answers, fitting.ProbeSettings(disjoint=disjoint))
         splits = [(plan.fold, k) for k in range(5)]
         splits += [(inner, i) for inner in plan.inner for i in range(5)]
         return sum(
@@ -163,8 +163,8 @@ def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_s
 
 
 def test_what_stands_against_folds_is_said_in_words() -> None:
-    apart = fitting.Settings(disjoint="subject+answer")
+    apart = fitting.ProbeSettings(disjoint="subject+answer")
     fitting.design(worded(40), apart)
     with pytest.raises(AnchorscopeError, match="only 3 groups of linked samples for 5 folds"):
         fitting.design(worded(3), apart)
-    fitting.design(worded(3), fitting.Settings())
+    fitting.design(worded(3), fitting.ProbeSettings())

@@ -34,7 +34,7 @@ from anchorscope.experiments.knockout.contrasts import contrasts
 from anchorscope.experiments.knockout.curve import curve
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.bands import Draws
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes.fitting import ProbeSettings
 
 WIDTH = 16
 STRENGTH, COMMON = 1.2, 0.4
@@ -82,7 +82,7 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], tor
 
 
 def _scored(
-    answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: Settings
+    answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: ProbeSettings
 ) -> tuple[pd.DataFrame, Draws]:
     """Return the scores of a world under each condition, and what bootstrap draws teach."""
     ids, design = answers["id"].tolist(), fitting.design(answers, settings)
@@ -99,7 +99,7 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
     `probe` holds the settings of the probes, `times` is the number of bootstrap draws.
     """
     answers, features = pathways(n, seed)
-    scored, drawn = _scored(answers, features, Settings(**probe))
+    scored, drawn = _scored(answers, features, ProbeSettings(**probe))
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {"refits": refits, "draws": times, "seed": seed}
@@ -165,7 +165,7 @@ def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd
     if shuffle:
         random = np.random.default_rng(seed)
         learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
-    scored, drawn = _scored(learned, states, Settings(**probe))
+    scored, drawn = _scored(learned, states, ProbeSettings(**probe))
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         table = analysis.table(

@@ -116,7 +116,7 @@ def evidence(
         seed: Seed of folds and bootstrap.
         draws: Number of bootstrap draws.
     """
-    design = fitting.design(answers, fitting.Settings(seed=seed, **PROBE))
+    design = fitting.design(answers, fitting.ProbeSettings(seed=seed, **PROBE))
     again = scores.drawn(answers, design)
     x = torch.as_tensor(states, dtype=torch.float32)
     probes = fitting.fit(x, design)
@@ -129,7 +129,7 @@ def evidence(
     text = floors.learn([sparse.csr_matrix(texts)], design, again)
     table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": text.s})
     refits = strength.Again(
-        bands.Bootstrap(number, again.weights.astype(np.float64)),
+        bands.ClusterDraws(number, again.weights.astype(np.float64)),
         of_draws[place.ravel()[fold], :, number].T[:, None],
         {"text": text.again},
     )

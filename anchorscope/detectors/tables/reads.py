@@ -72,7 +72,7 @@ def table(
 
 def _row(
     groups: crossing.Groups,
-    estimated: Sequence[crossing.Row],
+    estimated: Sequence[crossing.QuantityRow],
     pairs: Swapped,
     number: int,
     level: float,

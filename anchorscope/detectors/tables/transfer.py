@@ -16,7 +16,7 @@ from anchorscope.detectors.registry import METHODS
 from anchorscope.detectors.tables import evaluation
 from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import Bootstrap as Drawn
+from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.questions import folds
 
 DETECTORS = ("text", "probe", "mass-mean")
@@ -85,7 +85,7 @@ def _rows(
     scored: DetectionScores,
     ranks: Mapping[str, np.ndarray],
     counted: np.ndarray,
-    drawn: Drawn,
+    drawn: ClusterDraws,
     bootstrap: Bootstrap,
 ) -> Iterator[dict[str, object]]:
     """Yield one row per detector on one dataset, without the names of the datasets.

@@ -14,12 +14,12 @@ from anchorscope.experiments.analysis import (
 )
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.experiments.experiment import PER_SAMPLE
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
 
 
-def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return a row for each layer, way to form the groups, and anchor."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -37,7 +37,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     return analysis.table(tuple(COLUMNS), groups)
 
 
-def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each question is refused; the control is another question drawn at random."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
@@ -51,12 +51,12 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     return frame[list(PER_SAMPLE)]
 
 
-def unknown_of(measured: Measured) -> np.ndarray:
+def unknown_of(measured: MeasuredRows) -> np.ndarray:
     """Return 1 where a question is refused, else 0, float64 [n]; NaN if it could not be asked."""
     return measured.facts("clean", "unknown").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def random(measured: Measured) -> np.ndarray:
+def random(measured: MeasuredRows) -> np.ndarray:
     """Return which samples each draw of the control flips, bool [draws, layers, n]."""
     return (measured.values(RANDOM.name) > 0) != (measured.values("clean")[0] > 0)
 

@@ -87,7 +87,7 @@ CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
 @dataclass(frozen=True)
-class Row:
+class QuantityRow:
     """An estimate at each layer, or at one."""
 
     quantity: str
@@ -111,7 +111,7 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     """
     pairs = Swapped.of(analysis) if "crossed" in analysis.readout.effects else None
     judged = {"signal": _signal(analysis)}
-    rows: list[Row] = []
+    rows: list[QuantityRow] = []
     if pairs is None:
         nothing = Claim(claims.NOT_MEASURED, NOT_SWAPPED)
         judged |= dict.fromkeys(claims.ON_PAIRS, nothing)
@@ -229,7 +229,7 @@ def _at(group: Answers, layer: np.ndarray) -> Answers:
     return replace(group, scores=pick(group.scores), imitated=pick(group.imitated), refits=refits)
 
 
-def by_layer(groups: Groups, pairs: Swapped, level: float) -> Iterator[Row]:
+def by_layer(groups: Groups, pairs: Swapped, level: float) -> Iterator[QuantityRow]:
     """Estimate the mean pair terms at every layer, clean and with tokens blocked."""
     for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
         own = groups[side][OWN]
@@ -241,7 +241,7 @@ def by_layer(groups: Groups, pairs: Swapped, level: float) -> Iterator[Row]:
         yield _mean("gold_wrong", gold, gold.term(PAIR) - wrong.term(PAIR), level, wrong.texts)
 
 
-def _means(name: str, group: Answers, level: float, *others: np.ndarray) -> Iterator[Row]:
+def _means(name: str, group: Answers, level: float, *others: np.ndarray) -> Iterator[QuantityRow]:
     pair = group.term(PAIR)
     yield _mean(f"pair_{name}", group, pair, level, *others)
     yield _mean(f"{name}_above_text", group, pair - group.imitated, level, *others)
@@ -249,18 +249,18 @@ def _means(name: str, group: Answers, level: float, *others: np.ndarray) -> Iter
 
 def _mean(
     quantity: str, group: Answers, values: np.ndarray, level: float, *others: np.ndarray
-) -> Row:
+) -> QuantityRow:
     """Estimate the mean of values [1 + refits, layers, pairs] over the pairs that have them."""
     known = np.isfinite(values).all((0, 1))
     texts = (one[:, known] for one in (group.texts, *others))
     among = dependence(group.subjects[:, known], *texts)
     some = values[..., known]
-    return Row(quantity, estimates.mean(some[0], among, level, some[1:]), int(known.sum()))
+    return QuantityRow(quantity, estimates.mean(some[0], among, level, some[1:]), int(known.sum()))
 
 
 def _through(
     side: str, of: Mapping[str, Answers], by_design: np.ndarray, level: float
-) -> Iterator[Row]:
+) -> Iterator[QuantityRow]:
     """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
     arms = [arm for arm in interventions.blocked_arms() if arm in of]
     known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & ~by_design
@@ -270,14 +270,16 @@ def _through(
     pairs, n = dependence(own.subjects[:, known], own.texts[:, known]), int(known.sum())
     clean = own.every[..., known]
     values = term(PAIR, clean)
-    yield Row(f"through_{side}", estimates.mean(values[0], pairs, level, values[1:]), n)
+    yield QuantityRow(f"through_{side}", estimates.mean(values[0], pairs, level, values[1:]), n)
     for arm in arms:
         damaged = Damaged.of(clean, of[arm].every[..., known], own.fold[known])
-        yield Row(f"through_{side}_{arm}", damaged.corrected(pairs, level), n)
-        yield Row(f"left_{side}_{arm}", damaged.mean_left(pairs, level), n)
+        yield QuantityRow(f"through_{side}_{arm}", damaged.corrected(pairs, level), n)
+        yield QuantityRow(f"left_{side}_{arm}", damaged.mean_left(pairs, level), n)
 
 
-def _at_headline(groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysis) -> Iterator[Row]:
+def _at_headline(
+    groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysis
+) -> Iterator[QuantityRow]:
     """Return what is estimated at the layers of the folds, and facts about the pairs."""
     for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
         rows = pairs.right if side == "right" else ~pairs.right
@@ -285,15 +287,15 @@ def _at_headline(groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysi
         for arm in interventions.blocked_arms():
             taken, n = _taken(of, arm, by_design, analysis.level)
             if np.isfinite(taken.value):
-                yield Row(f"taken_{side}_{arm}", taken, n)
+                yield QuantityRow(f"taken_{side}_{arm}", taken, n)
     for name in ("gold_wrong_equal", "gold_unexplained"):
         if name in truth.steps and np.isfinite(truth.steps[name].value):
-            yield Row(name, truth.steps[name], truth.n)
+            yield QuantityRow(name, truth.steps[name], truth.n)
     same, mirrored = pairs.bound
     wording = analysis.answers["partner_source"].iloc[0] == "wording"
     facts = {"same_frame": same, "mirrored": mirrored, "unlike": unlike(pairs)}
     for name, values in (facts | {"by_wording": np.full(len(same), wording)}).items():
-        yield Row(name, _known(float(values.mean())), len(same))
+        yield QuantityRow(name, _known(float(values.mean())), len(same))
 
 
 def unlike(pairs: Swapped) -> np.ndarray:
@@ -308,7 +310,7 @@ def _known(value: float | np.ndarray) -> Estimate:
     return Estimate(np.asarray(value), *np.full(4, np.nan))
 
 
-def _shares(groups: Groups, analysis: Analysis) -> Iterator[Row]:
+def _shares(groups: Groups, analysis: Analysis) -> Iterator[QuantityRow]:
     """Return the shares of question, answer, pair and noise in the mean squares of right pairs.
 
     They add up to 1. A probe fitted to other samples would give other terms. A mean square is too
@@ -327,10 +329,10 @@ def _shares(groups: Groups, analysis: Analysis) -> Iterator[Row]:
     parts = {name: squares[name] - noise[name] for name in TERMS}
     parts["noise"] = np.sum([*noise.values()], axis=0)
     for name, part in parts.items():
-        yield Row(f"share_{name}", _known(intervals.ratio(part, whole)), n)
+        yield QuantityRow(f"share_{name}", _known(intervals.ratio(part, whole)), n)
     samples = _right_samples(analysis)
     flips = analysis.readout.effects["crossed"].flip[0][:, samples]
-    yield Row("follows", _known(intervals.mean_known(1.0 * flips, -1)), len(samples))
+    yield QuantityRow("follows", _known(intervals.mean_known(1.0 * flips, -1)), len(samples))
 
 
 def _right_samples(analysis: Analysis) -> np.ndarray:
@@ -339,7 +341,7 @@ def _right_samples(analysis: Analysis) -> np.ndarray:
     return np.flatnonzero(crossed & (analysis.z == 0))
 
 
-def _long(rows: list[Row], analysis: Analysis) -> pd.DataFrame:
+def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:
     """Return one row per quantity and layer; quantities without an estimate are left out."""
     readout, signal = analysis.readout, analysis.strength["signal"]
     frames = []

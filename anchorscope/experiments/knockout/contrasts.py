@@ -29,7 +29,7 @@ CONTRASTS = {
     **recurring("signal", "inflation", "headline"),
 }
 """Column of the table → what it holds."""
-PUBLISHED = "knockout-random"
+RANDOM_CONTRAST = "knockout-random"
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:

@@ -5,25 +5,25 @@ import pandas as pd
 
 from anchorscope.experiments import pairs
 from anchorscope.experiments.analysis import Analysis
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.patching import ARMS, COLUMNS, RANDOM
 from anchorscope.probes.samples import Readout
 
 
-def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return the share of predictions that flip, a row for each layer, arm, label and anchor."""
     source = next(iter(measured.rows["source"].dropna()), None)
     return pairs.table(analysis, tuple(COLUMNS), lambda seen: arms(seen, measured), source)
 
 
-def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each sample flips under each arm and under the control."""
     found = arms(analysis.readout, measured)
     return pairs.per_sample(analysis, found, measure="flip", value="flips", control="random")
 
 
-def arms(readout: Readout, measured: Measured) -> dict[str, Arm]:
+def arms(readout: Readout, measured: MeasuredRows) -> dict[str, Arm]:
     """Return the measured arms by name.
 
     Their values are `flips`, `random` (the control), `contrast`, and `changed`, the share of the

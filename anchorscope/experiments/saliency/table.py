@@ -17,7 +17,7 @@ from anchorscope.experiments.analysis import (
 )
 from anchorscope.experiments.density import density
 from anchorscope.experiments.experiment import PER_SAMPLE
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.saliency import COLUMNS, RANDOM, SALIENCY
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means, Spread
@@ -55,7 +55,7 @@ class Grouped:
         return np.asarray(self.analysis.readout.effects["knockout"].flip[0, self.layer])
 
 
-def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return the rows of one read-out, with the columns `COLUMNS`."""
     flow = _flow(measured)
     if flow is None:
@@ -72,7 +72,7 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     return rows.assign(headline=rows["layer"] == grouped.layer)
 
 
-def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return the flow of each sample, summed over all layers up to the headline layer."""
     flow = _flow(measured)
     if flow is None:
@@ -83,7 +83,7 @@ def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     return frame
 
 
-def _flow(measured: Measured) -> Flow | None:
+def _flow(measured: MeasuredRows) -> Flow | None:
     """Return the flow of every sample, or None if no sample has a pair of tokens."""
     layers = measured.rows["layer"][measured.rows["condition"] == SALIENCY.name]
     if layers.empty:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from anchorscope.experiments import pairs
 from anchorscope.experiments.analysis import Analysis
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
 
@@ -12,7 +12,7 @@ LAYERS = ("first", "last", "centre")
 """Columns with the layers of a window."""
 
 
-def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return a row for each layer read, window, label and anchor."""
     by_window = arms(measured)
     columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
@@ -25,14 +25,14 @@ def table(analysis: Analysis, measured: Measured) -> pd.DataFrame:
     return rows[list(COLUMNS)]
 
 
-def per_sample(analysis: Analysis, measured: Measured) -> pd.DataFrame:
+def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each sample flips at the headline layer, under each window."""
     return pairs.per_sample(
         analysis, arms(measured), measure="flip", value="flips", control="random"
     )
 
 
-def arms(measured: Measured) -> dict[str, Arm]:
+def arms(measured: MeasuredRows) -> dict[str, Arm]:
     """Return number → arm of each measured window."""
     return {
         str(number): pairs.against_control(measured, one.name, control.name, delta_p=True)

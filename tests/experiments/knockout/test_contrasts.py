@@ -9,7 +9,7 @@ from handmade import scores_of
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import contrasts
-from anchorscope.experiments.knockout.contrasts import PUBLISHED
+from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
 
 BLOCKED = ("knockout", "crossed-knockout", "rest", "crossed-rest", "random", "question")
 
@@ -43,7 +43,7 @@ def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:
     scores.loc[(scores["condition"] == "random") & (scores["id"] == "i003"), "s"] *= -1
     found = made(scores, answers)
     assert found.index.tolist() == ["share", "delta_p"]
-    assert set(found["contrast"]) == {PUBLISHED} == {"knockout-random"}
+    assert set(found["contrast"]) == {RANDOM_CONTRAST} == {"knockout-random"}
     wide = scores.pivot(index="id", columns="condition", values="s")
 
     def points(name: str) -> np.ndarray:
