@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
-from anchorscope.detectors.detector import Detector, Origin
-from anchorscope.detectors.export import export
+from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample

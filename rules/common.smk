@@ -9,7 +9,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from anchorscope.detectors.pictures import views as detection_views
+from anchorscope.detectors import registry as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import around, resume, studies, trials

@@ -6,8 +6,7 @@ from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors import cell
-    from anchorscope.detectors.tables import transfer
+    from anchorscope.detectors import cell, transfer
     from anchorscope.passes.activations import measured
     from anchorscope.probes import fitting, stored
     from anchorscope.workflow import jobs

@@ -7,8 +7,7 @@ from anchorscope.storage.files import read_json, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors.detector import Origin, shape_of
-    from anchorscope.detectors.export import export
+    from anchorscope.detectors.detector import Origin, export, shape_of
     from anchorscope.models.loading import read_config
     from anchorscope.models.rows import arounds_of
     from anchorscope.passes import activations

@@ -1,6 +1,6 @@
 """Write the methods text of a figure for a paper, and its references."""
 
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage import provenance
 from anchorscope.storage.files import atomic
 from anchorscope.workflow.stage import stage

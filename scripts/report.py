@@ -1,6 +1,6 @@
 """Write the report of a run as one page."""
 
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage import provenance
 from anchorscope.storage.files import atomic
 from anchorscope.workflow.stage import log, stage

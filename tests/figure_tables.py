@@ -12,8 +12,8 @@ import vl_convert
 
 from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
+from anchorscope.figures.figure_data import request_of
 from anchorscope.figures.figure_picture import Picture
-from anchorscope.figures.figure_request import request_of
 
 CHECKED = bool(os.environ.get("LONG_TESTS"))
 """Whether specifications are held against the schema, which takes longer than to make them. Where

@@ -17,7 +17,7 @@ from typing import Any
 
 from anchorscope.config.sections import Section, section_in
 from anchorscope.experiments.experiment import RECURRING
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.models.families import FAMILIES, tried_head, tried_row
 from tools import first_model
 

@@ -13,7 +13,7 @@ from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import SampledSettings
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import contents, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners

@@ -13,7 +13,7 @@ import typer
 
 from anchorscope.config.sections import Model
 from anchorscope.config.settings import BATCH_TOKENS
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.questions.reading import file_rows, local_files

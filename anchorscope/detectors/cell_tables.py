@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import self_awareness
-from anchorscope.detectors.tables import evaluation, reads
+from anchorscope.detectors import evaluation, reads, self_awareness
 from anchorscope.experiments.analysis import stacked
 
 COLUMNS = {

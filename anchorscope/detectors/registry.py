@@ -1,8 +1,9 @@
-"""The methods of detection, in the order of tables and figures."""
+"""Methods, tables and pictures of detection, by name. Snakemake reads them at every start."""
 
 from collections.abc import Collection, Iterable
 
 from anchorscope.detectors.method import Method
+from anchorscope.figures.figure_view import View
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 RECORDS = (
@@ -71,9 +72,24 @@ RECORDS = (
         ("knockout",),
     ),
 )
-"""Records of all methods. A new method takes a module and its record here."""
+"""Records of all methods, in the order of tables and figures. A new method takes a module and its
+record here.
+"""
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record."""
+TABLES = ("detection", "detection-reads", "self-awareness")
+"""Suffixes of the file names of tables that are joined from cells."""
+COMPARISONS = "detectors.comparisons"
+VIEWS = {
+    "detection": View(
+        "How well each method detects wrong answers", f"{COMPARISONS}:forest", ("detection",)
+    ),
+    "detection-reads": View("What each method reads", f"{COMPARISONS}:reads", ("detection-reads",)),
+    "detection-transfer": View(
+        "Trained on one dataset, tried on another", f"{COMPARISONS}:transfer", ("transfer",)
+    ),
+}
+"""Suffix of a picture's file name → the picture, in the order of the report."""
 
 
 def named(names: Collection[str] | None) -> list[Method]:

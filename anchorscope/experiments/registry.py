@@ -1,5 +1,11 @@
-"""Registry of the experiments beside the main run, in the order of the report."""
+"""Registry of the experiments beside the main run, and the settings of a run with theirs."""
 
+from typing import TYPE_CHECKING, cast
+
+from pydantic import Field, create_model
+
+from anchorscope.config.sections import Section
+from anchorscope.config.settings import Config
 from anchorscope.experiments import answer_only, boundary, patching, saliency, windows
 from anchorscope.experiments.experiment import Experiment
 
@@ -10,6 +16,38 @@ RECORDS = (
     answer_only.EXPERIMENT,
     boundary.EXPERIMENT,
 )
-"""Records of the experiments. A new experiment is a folder and its record here."""
+"""Records of the experiments, in the order of the report. A new experiment is a folder and its
+record here.
+"""
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""
+
+if TYPE_CHECKING:
+    Experiments = Section
+else:
+    Experiments = create_model(
+        "Experiments",
+        __base__=Section,
+        __doc__="Settings of the experiments, for those that have any.",
+        **{
+            one.name: (one.settings, Field(default_factory=one.settings, description=one.about))
+            for one in EXPERIMENTS.values()
+            if one.settings is not Section
+        },
+    )
+
+
+class RunConfig(Config):
+    """All settings of a run."""
+
+    experiments: Experiments = Field(default_factory=Experiments)
+    """Settings of the [experiments](experiments.md)."""
+
+    def settings_of(self, experiment: str) -> Section:
+        """Return the settings of an experiment, with defaults filled in."""
+        return cast(Section, getattr(self.experiments, experiment, Section()))
+
+    def draws_of(self, experiment: str) -> int:
+        """Return the number of random draws of an experiment's controls."""
+        control = self.conditions.random
+        return EXPERIMENTS[experiment].draws or (control.draws if control else 1)

@@ -25,10 +25,10 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
+from anchorscope.figures.figure_data import Request, request_of
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Column, Layout, Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_request import Request, request_of
 from anchorscope.figures.figure_style import Style
 from anchorscope.passes.interventions import REGISTRY
 

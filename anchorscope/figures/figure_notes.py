@@ -4,15 +4,17 @@ The text gives the number of samples, and says what is thin, grey or missing.
 """
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, product
+from typing import Any
 
 import pandas as pd
 
-from anchorscope.figures.figure_data import cells_of
-from anchorscope.figures.figure_request import Request
+from anchorscope.figures.figure_data import Pair, Request, cells_of
 from anchorscope.figures.figure_style import ANCHORS, balanced
+from anchorscope.storage.counts import NO_ANSWER
 
 LINES = 4
 """Maximum number of lines in a caption."""
@@ -264,3 +266,49 @@ def layer_list(layers: Sequence[int]) -> str:
     ]
     named = ", ".join(f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs)
     return f"layer{'' if len(layers) == 1 else 's'} {named}"
+
+
+Records = Mapping[str, Mapping[str, Any]]
+
+
+def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
+    """Write the sentence on responses that were left out as no answer, or "" without any.
+
+    `models` and `datasets` hold key and label of each.
+    """
+    reasons, answers = Counter[str](), 0
+    cells = [
+        f"/answers/{model}/{dataset}.parquet"
+        for (model, _), (dataset, _) in product(models, datasets)
+    ]
+    for path, record in records.items():
+        if f"/{path}".endswith(tuple(cells)) and "counts" in record:
+            answers += record["counts"]["kept"]
+            for reason, count in record["counts"]["dropped"].items():
+                if reason.startswith(f"{NO_ANSWER}: "):
+                    reasons[reason.removeprefix(f"{NO_ANSWER}: ")] += count
+    if not reasons:
+        return ""
+    share = reasons.total() / (answers + reasons.total())
+    percent = "less than 1\u00a0%" if share < 0.01 else f"{100 * share:.0f}\u00a0%"
+    listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
+    return f"Non-answers left out: {percent} of the responses ({listed})."
+
+
+def model_notes(records: Records, models: Sequence[Pair]) -> list[str]:
+    """Write a sentence on each model's thinking mode and on the source of dequantised weights."""
+    labels_by_note: dict[str, list[str]] = {}
+    for key, label in models:
+        for note in sorted(set(_notes_of(records, key))):
+            labels_by_note.setdefault(note, []).append(label)
+    return [f"{', '.join(labels)}: {note}." for note, labels in labels_by_note.items()]
+
+
+def _notes_of(records: Records, model: str) -> Iterator[str]:
+    """Yield the notes on a model, one for each record that has one."""
+    for path, record in records.items():
+        if f"/prompts/{model}/" in f"/{path}" and record.get("thinking"):
+            yield str(record["thinking"])
+        quantisation = record.get("model", {}).get("dequantised_from")
+        if f"/models/{model}.json" in f"/{path}" and quantisation:
+            yield f"weights dequantised from {quantisation}"

@@ -9,8 +9,8 @@ import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
 from anchorscope.figures.figure_axis import LAYERS, axis_of
+from anchorscope.figures.figure_data import Request
 from anchorscope.figures.figure_picture import Panel
-from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 from anchorscope.passes.interventions import CLEAN, REGISTRY, blocked_arms
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS

@@ -15,10 +15,10 @@ import pandas as pd
 
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
+from anchorscope.figures.figure_data import Chart, Request as Request, request_of
 from anchorscope.figures.figure_fit import fit
 from anchorscope.figures.figure_notes import Caption as Caption
 from anchorscope.figures.figure_panel import Draw, Frame, Tips
-from anchorscope.figures.figure_request import Chart, Request as Request, request_of
 from anchorscope.figures.figure_style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anchorscope.figures.figure_request import Chart
+    from anchorscope.figures.figure_data import Chart
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
-from anchorscope.detectors.pictures.views import VIEWS
+from anchorscope.detectors.registry import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at
 from anchorscope.figures.figure_fit import size_of

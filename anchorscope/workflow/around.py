@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
 from anchorscope.storage import locks, partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from anchorscope.config import shipped
 from anchorscope.config.mistakes import Mistake, explained
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 from anchorscope.storage.identity import CATALOGUES

@@ -9,7 +9,7 @@ from anchorscope.detectors.method import Need as DetectionNeed
 from anchorscope.detectors.registry import named
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.figures.figure_view import View
 from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.detectors.pictures import views as detection
+from anchorscope.detectors import registry as detection
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_view import View
 
@@ -56,7 +56,7 @@ def draw(
         made: The records of all products on the way to the first table.
     """
     if picture.of_main_run:
-        from anchorscope.figures.figure_records import model_notes, no_answer_note
+        from anchorscope.figures.figure_notes import model_notes, no_answer_note
 
         request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
         request["notes"] = model_notes(made, request["panels"])

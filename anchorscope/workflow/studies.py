@@ -14,7 +14,7 @@ from typing import Any
 from anchorscope.config.readouts import READOUTS
 from anchorscope.config.shipped import laid_over
 from anchorscope.experiments import registry
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError
 

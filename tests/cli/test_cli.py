@@ -21,7 +21,7 @@ from workflow import PROJECT
 
 from anchorscope.cli import cli_check, main as cli
 from anchorscope.experiments import registry
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import config, resources, studies

@@ -16,7 +16,7 @@ from snakemake.utils import update_config
 from workflow import PROJECT, SHIPPED
 
 from anchorscope.config.settings import Conditions
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
 from anchorscope.workflow import config

@@ -8,12 +8,10 @@ import pytest
 from planted import READOUT, Planted, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import given_scores, out_of_fold, verdict
+from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, verdict
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.pictures.views import VIEWS
-from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.tables import evaluation, reads
-from anchorscope.detectors.tables.transfer import table as transfer_table
+from anchorscope.detectors.registry import METHODS, VIEWS
+from anchorscope.detectors.transfer import table as transfer_table
 from anchorscope.experiments.analysis import analyses, stacked
 from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, NOT_MEASURED, TOO_FEW

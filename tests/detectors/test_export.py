@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from planted import READOUT, WIDTH, Planted, planted
 
-from anchorscope.detectors.detector import Origin
-from anchorscope.detectors.export import REFERENCES, export
+from anchorscope.detectors.detector import REFERENCES, Origin, export
 from anchorscope.probes import fitting
 from anchorscope.probes.samples import layer_of_fold
 from anchorscope.storage.errors import AnchorscopeError

@@ -9,14 +9,13 @@ import torch
 from planted import BEFORE, READOUT, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import out_of_fold
+from anchorscope.detectors import evaluation, out_of_fold
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, text_columns
 from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.methods.text import TextScorer
 from anchorscope.detectors.registry import METHODS, named
-from anchorscope.detectors.tables import evaluation
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
-from anchorscope.detectors.tables.metrics import metrics
+from anchorscope.detectors.evaluation import metrics
 from anchorscope.probes.samples import sigmoid
 
 RNG = np.random.default_rng(0)

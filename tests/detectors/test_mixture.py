@@ -6,10 +6,9 @@ import pytest
 from planted import Planted, planted
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import out_of_fold, self_awareness
+from anchorscope.detectors import evaluation, out_of_fold, self_awareness
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.tables import evaluation
 from anchorscope.probes.samples import sigmoid
 
 NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")

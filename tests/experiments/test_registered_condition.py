@@ -14,7 +14,7 @@ from scored import score
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import contrasts, controls, curve
 from anchorscope.figures import figure_data, figure_main
-from anchorscope.figures.figure_request import request_of
+from anchorscope.figures.figure_data import request_of
 from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores

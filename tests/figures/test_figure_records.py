@@ -6,7 +6,7 @@ from figure_tables import claims_of, crossing_of, curve_of, details, words
 from handmade import drawn
 
 from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_records import model_notes, no_answer_note
+from anchorscope.figures.figure_notes import model_notes, no_answer_note
 
 MODELS = [("small", "Small"), ("large", "Large")]
 DATASETS = [("popqa", "PopQA"), ("nq", "NQ")]

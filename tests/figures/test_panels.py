@@ -14,11 +14,11 @@ from figure_tables import views
 from anchorscope.experiments.knockout.figure_evidence import AUCS, flips
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis
+from anchorscope.figures.figure_data import Request
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_notes import Caption
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_picture import Column, Layout, Panel, Picture, figure as drawn
-from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import Figure, Style
 
 LOOK = Style()

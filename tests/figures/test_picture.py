@@ -7,8 +7,8 @@ import pytest
 
 from anchorscope.figures import figure_data as data, figure_notes as notes
 from anchorscope.figures.figure_axis import axis_of, ticks_of
+from anchorscope.figures.figure_data import Request
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell, by_model
-from anchorscope.figures.figure_request import Request
 from anchorscope.figures.figure_style import LAYER, paper_series
 
 MODELS, DATASETS = [("m", "Model"), ("o", "Other")], [("a", "Alpha"), ("b", "Beta")]

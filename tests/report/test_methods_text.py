@@ -13,7 +13,7 @@ from workflow import PROJECT, SHIPPED, Workspace, merged
 
 from anchorscope.config.shipped import complete
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.report import methods
 from anchorscope.report.cell_summary import sentence
 from anchorscope.storage.files import read_csv, read_json, write_json

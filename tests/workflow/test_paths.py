@@ -7,8 +7,7 @@ import pytest
 from workflow import PROJECT, SHIPPED, merged
 
 from anchorscope.config.readouts import READOUTS
-from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import EXPERIMENTS, RunConfig
 from anchorscope.workflow import studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths

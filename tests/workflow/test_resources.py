@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from workflow import SHIPPED, merged
 
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import around, resources, trials
 from anchorscope.workflow.config import load

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from workflow import PROJECT
 
-from anchorscope.experiments.settings import RunConfig
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import answers, loading
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions

@@ -14,16 +14,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from anchorscope.experiments.crossing import adjustment
+from anchorscope.experiments.crossing import estimates
 from anchorscope.experiments.crossing.damage import LEAST_PART, Damaged
 from anchorscope.experiments.crossing.estimates import (
+    ANSWER,
+    MEAN,
+    PAIR,
+    QUESTION,
     Dependence,
     Estimate,
     dependence,
     estimate,
     mean,
+    term,
 )
-from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
@@ -174,7 +178,7 @@ def truth(
     - It is above the text imitator.
     - It is above the pair term of the own answers.
     - It stays above at equal mean, product of question and answer term, log-probability and
-      imitator (`adjustment.at_equal`).
+      imitator (`estimates.at_equal`).
     - The log-probability of the gold answers leaves part of it unexplained.
 
     Pairs without log-probability are left out.
@@ -275,7 +279,7 @@ def _unexplained(gold: Answers, pairs: Dependence, level: float) -> Estimate:
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]
-    values, parts = adjustment.unexplained(
+    values, parts = estimates.unexplained(
         gold.term(PAIR), np.stack([*powers, gold.imitated], axis=-1)
     )
     return estimate(values[0], parts[0], pairs, level, values[1:])
@@ -297,8 +301,8 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Dependence, level: float) ->
     scores = [gold.term(which) - wrong.term(which) for which in (PAIR, MEAN)]
     every = [*scores, products[0] - products[1], *texts]
     columns = np.stack(np.broadcast_arrays(*every), axis=-1)
-    values = adjustment.at_equal(columns)
-    return estimate(values[0], adjustment.parts(columns[0]), pairs, level, values[1:])
+    values = estimates.at_equal(columns)
+    return estimate(values[0], estimates.error_parts(columns[0]), pairs, level, values[1:])
 
 
 def _judged(

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from anchorscope.experiments.crossing.estimates import Dependence, Estimate, estimate
-from anchorscope.experiments.crossing.terms import ANSWER, PAIR, term
+from anchorscope.experiments.crossing.estimates import (
+    ANSWER,
+    PAIR,
+    Dependence,
+    Estimate,
+    estimate,
+    term,
+)
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2

@@ -12,9 +12,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from anchorscope.anchors.labels import squad_normalise
-from anchorscope.experiments.analysis import Analysis
+from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.claims import Answers
+from anchorscope.experiments.crossing.estimates import PAIR, term
 from anchorscope.experiments.pairs import places
 from anchorscope.passes import interventions
 from anchorscope.probes import intervals, samples
@@ -254,3 +255,38 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
 def _numbers(texts: Sequence[str]) -> np.ndarray:
     """Return a number for each text, int64 [n]; texts that are equal once normalised share it."""
     return pd.factorize(np.array([squad_normalise(text) for text in texts], dtype=object))[0]
+
+
+COLUMNS = ("site", "position", "layer", "id", "pair", "term")
+
+
+def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each sample in a pair, at the headline layer of every read-out.
+
+    `pair` numbers the pairs of a read-out. `term` is the pair term in logits, towards *right* for a
+    right answer and towards *wrong* for a wrong one. The table is empty if crossing was not run.
+
+    Args:
+        scores: Table of `anchorscope.probes.scores`.
+        answers: Measured answers, see `passes.activations.measured`.
+
+    Raises:
+        AnchorscopeError: Scores, answers and partners are not of the same samples.
+    """
+    if "crossed" not in set(scores["condition"]):
+        return pd.DataFrame(columns=list(COLUMNS))
+    return stacked([_of_readout(one) for one in analyses(scores, answers, draws=1)], COLUMNS)
+
+
+def _of_readout(analysis: Analysis) -> pd.DataFrame:
+    pairs, readout = Swapped.of(analysis), analysis.readout
+    towards_right = term(PAIR, pairs.scores(OWN)[:, 0, readout.headline])
+    towards_label = np.where(pairs.right, 1, -1) * towards_right
+    columns = {
+        **readout.key,
+        "layer": readout.headline,
+        "id": analysis.answers["id"].to_numpy()[pairs.members].ravel(),
+        "pair": np.tile(pairs.members[0], 2),
+        "term": np.tile(towards_label, 2),
+    }
+    return pd.DataFrame(columns)[list(COLUMNS)]

@@ -13,9 +13,15 @@ from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.crossing import claims, estimates
 from anchorscope.experiments.crossing.claims import Answers, Claim
 from anchorscope.experiments.crossing.damage import Damaged
-from anchorscope.experiments.crossing.estimates import Estimate, dependence
+from anchorscope.experiments.crossing.estimates import (
+    ANSWER,
+    PAIR,
+    QUESTION,
+    Estimate,
+    dependence,
+    term,
+)
 from anchorscope.experiments.crossing.swapped import GOLD, OWN, Swapped
-from anchorscope.experiments.crossing.terms import ANSWER, PAIR, QUESTION, term
 from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY

@@ -15,7 +15,6 @@ from anchorscope.experiments.analysis import (
     count,
     stacked,
 )
-from anchorscope.experiments.density import density
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.saliency import COLUMNS, RANDOM, SALIENCY
@@ -193,3 +192,17 @@ def _densities(grouped: Grouped, flow: Flow) -> Iterator[pd.DataFrame]:
         for name, of in zip(("density", "random_density"), logs, strict=True):
             columns[name] = density(of[counted], x)
         yield pd.DataFrame(columns)[list(COLUMNS)]
+
+
+def density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Estimate the density of values [n] at evenly spaced points x, per unit of x."""
+    width = _kernel_width(values, x)
+    kernels = np.exp(-(((x[:, None] - values) / width) ** 2) / 2)
+    return np.asarray(kernels.mean(1) / (width * np.sqrt(2 * np.pi)))
+
+
+def _kernel_width(values: np.ndarray, x: np.ndarray) -> float:
+    """Return Silverman's width, or the step of x if that is wider, to avoid spikes."""
+    quartiles = np.quantile(values, [0.25, 0.75])
+    spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
+    return float(max(0.9 * spread * len(values) ** -0.2, x[1] - x[0]))

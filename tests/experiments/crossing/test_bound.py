@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from anchorscope.experiments.crossing.estimates import PAIR
 from anchorscope.experiments.crossing.swapped import bound_by_design
-from anchorscope.experiments.crossing.terms import PAIR
 
 Pair = tuple[tuple[int, int], tuple[int, int]]
 """Subject and frame of both questions."""

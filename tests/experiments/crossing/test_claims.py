@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
-from anchorscope.experiments.crossing import adjustment, claims, estimates, imitator
+from anchorscope.experiments.crossing import claims, estimates, imitator
 from anchorscope.experiments.crossing.claims import Answers
-from anchorscope.experiments.crossing.estimates import dependence, holm
-from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
+from anchorscope.experiments.crossing.estimates import (
+    ANSWER,
+    MEAN,
+    PAIR,
+    QUESTION,
+    dependence,
+    holm,
+    term,
+)
 
 LOGITS = st.floats(-30, 30)
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
@@ -182,21 +189,21 @@ def columns(n: int, slope: float, seed: int = 0) -> np.ndarray:
 
 def test_noise_of_the_mean_does_not_pass_for_a_difference() -> None:
     found = columns(100_000, slope=0.8)
-    assert adjustment.at_equal(found) == pytest.approx(0, abs=0.01)
+    assert estimates.at_equal(found) == pytest.approx(0, abs=0.01)
     rows = np.column_stack([found[:, 1:], np.ones(len(found))])
     assert np.linalg.lstsq(rows, found[:, 0])[0][-1] > 0.1  # least squares
 
 
 def test_a_difference_at_equal_other_things_is_found() -> None:
     found = columns(100_000, slope=0.8) + np.array([0.3, 0, 0])
-    assert adjustment.at_equal(found) == pytest.approx(0.3, abs=0.01)
+    assert estimates.at_equal(found) == pytest.approx(0.3, abs=0.01)
 
 
 def test_each_part_is_what_leaving_the_pair_out_changes() -> None:
     found = np.stack([columns(60, 0.5), columns(60, -0.2, seed=1)])
-    parts = adjustment.parts(found)
+    parts = estimates.error_parts(found)
     left_out = [np.delete(found, place, axis=1) for place in range(60)]
-    change = adjustment.at_equal(found) - np.stack([adjustment.at_equal(one) for one in left_out])
+    change = estimates.at_equal(found) - np.stack([estimates.at_equal(one) for one in left_out])
     assert parts == pytest.approx(change.T * 59 / 60, rel=0.05, abs=1e-4)
 
 
@@ -205,15 +212,13 @@ def test_each_part_is_what_leaving_the_pair_out_changes() -> None:
 def test_units_do_not_matter(logits: float, others: float) -> None:
     found = columns(80, 0.5)
     scaled = found * np.array([logits, logits, others])
-    assert adjustment.at_equal(scaled) == pytest.approx(
-        logits * adjustment.at_equal(found), rel=1e-4
-    )
+    assert estimates.at_equal(scaled) == pytest.approx(logits * estimates.at_equal(found), rel=1e-4)
 
 
 def test_a_thing_that_never_differs_has_no_say() -> None:
     found = columns(80, 0.5)
     more = np.column_stack([found, np.zeros(80), np.full(80, 0.3)])
-    assert adjustment.at_equal(more) == pytest.approx(adjustment.at_equal(found), abs=1e-6)
+    assert estimates.at_equal(more) == pytest.approx(estimates.at_equal(found), abs=1e-6)
 
 
 # Text imitator

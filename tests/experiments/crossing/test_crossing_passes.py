@@ -9,7 +9,7 @@ import pytest
 from instrument import measured
 from small_cell import answers_of
 
-from anchorscope.experiments.crossing.terms import PAIR, term
+from anchorscope.experiments.crossing.estimates import PAIR, term
 from anchorscope.passes import activations, interventions, planning
 
 CONDITIONS: dict[str, dict[str, int]] = {

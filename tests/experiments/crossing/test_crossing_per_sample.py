@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from handmade import scores_of
 
-from anchorscope.experiments.crossing.per_sample import COLUMNS, per_sample
+from anchorscope.experiments.crossing.swapped import COLUMNS, per_sample
 
 IDS = ["a", "b", "c", "d", "e", "f"]
 LABEL = [0, 0, 1, 1, 0, 1]

@@ -16,7 +16,7 @@ from anchorscope.experiments.crossing import claims, table
 from anchorscope.experiments.crossing.swapped import linked
 from anchorscope.experiments.tables import join
 from anchorscope.figures import figure_data, figure_pathway
-from anchorscope.figures.figure_request import request_of
+from anchorscope.figures.figure_data import request_of
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.storage.errors import AnchorscopeError

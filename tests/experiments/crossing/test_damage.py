@@ -9,8 +9,16 @@ from hypothesis import given, settings, strategies as st
 from anchorscope.experiments.crossing import claims
 from anchorscope.experiments.crossing.claims import Answers
 from anchorscope.experiments.crossing.damage import LEAST_PART, Damaged
-from anchorscope.experiments.crossing.estimates import Dependence, Estimate, dependence
-from anchorscope.experiments.crossing.terms import ANSWER, MEAN, PAIR, QUESTION, term
+from anchorscope.experiments.crossing.estimates import (
+    ANSWER,
+    MEAN,
+    PAIR,
+    QUESTION,
+    Dependence,
+    Estimate,
+    dependence,
+    term,
+)
 
 SHARES = np.linspace(-3, 3, 121)
 SEEDS = st.integers(0, 10**6)

@@ -5,7 +5,7 @@ import pytest
 
 from anchorscope.anchors.asking import kind_of
 from anchorscope.experiments.crossing import imitator
-from anchorscope.experiments.crossing.terms import PAIR, term
+from anchorscope.experiments.crossing.estimates import PAIR, term
 
 PAIRS = 120
 ONE, OTHER = np.arange(2 * PAIRS).reshape(-1, 2).T

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from partner_rows import ROWS, drawn, row, town
 
 from anchorscope.anchors import labels
-from anchorscope.experiments.patching import partners
+from anchorscope.experiments.patching import measure as partners
 
 
 def found(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> Any:

@@ -11,8 +11,8 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
+from anchorscope.experiments.crossing.estimates import term
 from anchorscope.experiments.crossing.swapped import OWN, Swapped, linked
-from anchorscope.experiments.crossing.terms import term
 from anchorscope.probes import intervals
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")

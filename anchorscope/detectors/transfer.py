@@ -9,12 +9,12 @@ import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors import evaluation
 from anchorscope.detectors.cell import DetectionCell
+from anchorscope.detectors.evaluation import DetectionScores
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
-from anchorscope.detectors.tables import evaluation
-from anchorscope.detectors.tables.evaluation import DetectionScores
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.questions import folds

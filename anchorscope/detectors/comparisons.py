@@ -6,10 +6,9 @@ from functools import partial
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors import verdict
+from anchorscope.detectors import transfer as transfer_table, verdict
 from anchorscope.detectors.cell_tables import COLUMNS
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.detectors.tables import transfer as transfer_table
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,

@@ -1,4 +1,4 @@
-"""The table of detection: the metrics of each detector, and its differences from others."""
+"""The table of detection: metrics of each detector on every bootstrap draw, and differences."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import average_precision_score
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors.tables.metrics import Values, metrics
-from anchorscope.probes import intervals, samples
+from anchorscope.probes import intervals, platt, samples
+from anchorscope.probes.intervals import ratio
+from anchorscope.probes.samples import sigmoid
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
 """Detectors that the others are compared with, in pairs."""
@@ -138,3 +140,43 @@ def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[s
     """Return estimate and interval ends of every metric, [metrics] each."""
     every = np.stack([*values.values()], axis=1)
     return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))
+
+
+Values = dict[str, np.ndarray]
+"""Metric → its value in each draw, float64 [draws]; NaN if a draw has one class."""
+
+
+def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> Values:
+    """Compute every metric in every draw.
+
+    - `auroc`: area under the ROC curve of wrong against right answers.
+    - `auprc`: average precision at finding wrong answers.
+    - `brier`: mean squared error of the probability.
+    - `ece`: expected calibration error, ten bins of equal width.
+
+    Args:
+        rank: Values that order the answers, higher for more likely wrong, float64 [n].
+        s: Logits of *wrong*, from which `brier` and `ece` are computed, float64 [n].
+        z: 1 for a wrong answer, [n].
+        weights: How often each answer was drawn, [draws, n].
+    """
+    everyone, wrong = weights.sum(1), weights @ z
+    both_classes = (wrong > 0) & (wrong < everyone)
+    p = sigmoid(s)
+    values = {
+        "auroc": intervals.aucs(rank, z, weights),
+        "auprc": _average_precision(rank, z, weights, both_classes),
+        "brier": ratio(weights @ (p - z) ** 2, everyone),
+        "ece": platt.ece(p, z, weights),
+    }
+    return {name: np.where(both_classes, of_draws, np.nan) for name, of_draws in values.items()}
+
+
+def _average_precision(
+    rank: np.ndarray, z: np.ndarray, weights: np.ndarray, usable: np.ndarray
+) -> np.ndarray:
+    """Return the average precision in each draw, [draws]; NaN in draws that are not `usable`."""
+    values = np.full(len(weights), np.nan)
+    for draw in np.flatnonzero(usable):
+        values[draw] = average_precision_score(z, rank, sample_weight=weights[draw])
+    return values

@@ -1,1 +1,0 @@
-"""Tables that evaluate the methods and measure what they read."""
