@@ -62,8 +62,8 @@ def in_words(
         return []
     return [
         *_beating(auc, TEXTS, "every text model"),
-        *_beating(auc, OUTPUT, "the model's own confidence, its token probabilities,"),
-        *_beating(auc, QUESTION, "the question alone, as text and in the states,"),
+        *_beating(auc, OUTPUT, "the token probabilities, which are the model's own confidence"),
+        *_beating(auc, QUESTION, "the question alone, as text and in the states"),
         *_beating(auc, PROBE, "the plain probe"),
         *_added(auc),
         *_transfer(transfer, models, datasets),
@@ -86,16 +86,16 @@ def _beating(auc: pd.DataFrame, references: Sequence[str], what: str) -> list[st
     for row in auc.to_dict("records"):
         if row["detector"] not in references and beats(row, references):
             wins[row["detector"]] = wins.get(row["detector"], 0) + 1
-    return [f"Significantly above {what} {_counted(wins, _among(auc))}."]
+    return [f"Methods significantly above {what}: {_counted(wins, _among(auc))}."]
 
 
 def _counted(cells: Mapping[str, int], where: str) -> str:
-    """List methods by number of cells, the most first: `in 2 of 2 cells: probe, text`."""
+    """List methods by number of cells, the most first: `probe, text (2 of 2 cells)`."""
     parts = []
     for number in sorted(set(cells.values()), reverse=True):
         names = [label_of(name) for name in in_order(cells) if cells[name] == number]
-        parts.append(f"in {number} {where}: {', '.join(names)}")
-    return "; ".join(parts) or f"in any {where}: nothing"
+        parts.append(f"{', '.join(names)} ({number} {where})")
+    return "; ".join(parts) or "none"
 
 
 def _added(auc: pd.DataFrame) -> list[str]:
@@ -103,8 +103,8 @@ def _added(auc: pd.DataFrame) -> list[str]:
     both = auc[auc["detector"] == "output+probe"]
     sentences = []
     for reference, words in (
-        ("output", "the states add to the token probabilities"),
-        ("probe", "the token probabilities add to the probe"),
+        ("output", "The states add significantly to the token probabilities"),
+        ("probe", "The token probabilities add significantly to the probe"),
     ):
         low, high = both[f"vs_{reference}_low"], both[f"vs_{reference}_high"]
         if low.isna().all():
@@ -112,8 +112,8 @@ def _added(auc: pd.DataFrame) -> list[str]:
         something = int((low > 0).sum())
         nothing = int(((low > -MARGIN) & (high < MARGIN)).sum())
         sentences.append(
-            f"What {words}: significantly something in {something} {_among(auc)}, nothing (within "
-            f"{MARGIN:g} of AUC) in {nothing}."
+            f"{words} in {something} {_among(auc)}, and nothing (at most {MARGIN:g} of AUC) in "
+            f"{nothing}."
         )
     return sentences
 
@@ -143,7 +143,7 @@ def transferred(transfer: pd.DataFrame) -> str:
         return ""
     worse, chance = (away["vs_own_high"] < 0).sum(), (away["auroc_low"] <= 0.5).sum()
     return (
-        "Tried on another dataset the probe is significantly worse than that dataset's own in "
+        "On another dataset the probe is significantly worse than the probe of that dataset in "
         f"{worse} of {len(away)} pairs, and not significantly above chance in {chance}"
     )
 
@@ -162,4 +162,4 @@ def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
     both = reads.merge(auc[[*keys, "ci_low"]], on=keys)
     alone = both[(both["ci_low"] > 0.5) & (both["share_question_low"] > ALONE)]
     sizes = {str(name): len(part) for name, part in alone.groupby("detector")}
-    return [f"Above chance by reading the question alone {_counted(sizes, _among(auc))}."]
+    return [f"Methods above chance that read the question alone: {_counted(sizes, _among(auc))}."]

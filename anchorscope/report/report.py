@@ -39,8 +39,8 @@ PICTURES = 4_500_000
 CAPS = (200, 100, 50, 25, 10, 1)
 """Most samples of a cell on the page; the next number is tried if the page would be too large."""
 DETECTORS = (
-    "How likely each answer is wrong by several methods, each tried on answers that it was not "
-    "fitted to; see docs/detectors.md."
+    "Several methods predict how likely each answer is wrong. Each is tested on answers that it "
+    "was not fitted to; see docs/detectors.md."
 )
 
 

@@ -236,10 +236,13 @@ def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> No
             {"one": "Model One"}, dict(DATASETS),
         )
     )  # fmt: skip
-    assert "Significantly above every text model in 1 of 1 cell: probe, mixture of probes." in words
-    assert "Significantly above the plain probe in 1 of 1 cell: mixture of probes." in words
-    assert "the probe is significantly worse than that dataset's own in" in words
-    assert "Above chance by reading the question alone in any of 1 cell: nothing." in words
+    assert (
+        "Methods significantly above every text model: probe, mixture of probes (1 of 1 cell)."
+        in words
+    )
+    assert "Methods significantly above the plain probe: mixture of probes (1 of 1 cell)." in words
+    assert "the probe is significantly worse than the probe of that dataset in" in words
+    assert "Methods above chance that read the question alone: none." in words
 
 
 def test_cells_without_pairs_have_no_rows_of_what_is_read(

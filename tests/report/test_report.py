@@ -323,7 +323,7 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(
     places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
     sentences = text.partition("Cell by cell")[2]
     starts = [sentences.index(place) for place in places] + [
-        sentences.index("At the headline layer, a deep one")
+        sentences.index("All numbers are at the headline layer")
     ]
     shown = {(row["model"], row["dataset"]): row for row in rows_of(html, "glance")}
     for row in claims.to_dict("records"):

@@ -58,7 +58,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
     Above: AUC of the probe, of the probe before the answer is read, of the hardest text model, and
     of the probe under the knockout. Below: the share of samples that flip under the knockout,
     behind the partner's question, and with other tokens blocked. What was not measured has no line.
-    Layers without a signal are hollow and grey.
+    Layers without a signal are thin and grey.
 
     Args:
         table: Rows of `results/tables/<figure>.controls.csv`.
@@ -113,6 +113,6 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows,
         request.where,
         f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
-        ["Flips describe. They carry no claim."],
+        ["Flips are descriptive and carry no claim."],
         intervals=notes.FIXED,
     )
