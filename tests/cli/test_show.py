@@ -101,8 +101,8 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "compatibility is not excluded.",
         "Blocking the exact question tokens takes about 80 % of the comparison beyond general "
         "damage, as judged by the answer term; significantly more than a fifth (80 % [64, 96] "
-        "taken, 170 pairs, p = 0.001; right answers; blocking every other question token takes 5 %); "
-        "damage that hits the comparison more than the answer term is not excluded.",
+        "taken, 170 pairs, p = 0.001; right answers; blocking every other question token takes "
+        "5 %); damage that hits the comparison more than the answer term is not excluded.",
     ):
         assert part in said
     assert "another label" not in said
