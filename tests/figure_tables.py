@@ -11,7 +11,7 @@ import pandas as pd
 import vl_convert
 
 from anchorscope.experiments.crossing.claims import SAYS
-from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
+from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import request_of
 from anchorscope.figures.figure_picture import Picture
 

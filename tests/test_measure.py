@@ -21,7 +21,7 @@ from anchorscope.config.settings import Bootstrap, Config
 from anchorscope.experiments.crossing.claims import NOT_MEASURED, NOT_OWN, SAYS
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
-from anchorscope.experiments.knockout.contrasts import CONTRASTS, RANDOM_CONTRAST
+from anchorscope.experiments.knockout.controls import CONTRASTS, RANDOM_CONTRAST
 from anchorscope.models.rows import answer, ask
 from anchorscope.passes import planning
 from anchorscope.passes.interventions import REGISTRY

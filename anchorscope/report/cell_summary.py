@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS, YES
-from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
+from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.probes.strength import LEAST_AUC

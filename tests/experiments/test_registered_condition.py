@@ -12,7 +12,7 @@ from instrument import answers_table, planned
 from scored import score
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import contrasts, controls, curve
+from anchorscope.experiments.knockout import controls, curve
 from anchorscope.figures import figure_data, figure_main
 from anchorscope.figures.figure_data import request_of
 from anchorscope.passes import activations, planning
@@ -110,7 +110,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
 
     made = {
         made.__name__: analysis.table(made, table, measured, draws=20, refits=drawn)
-        for made in (curve.curve, contrasts.contrasts)
+        for made in (curve.curve, controls.contrasts)
     }
     curves, paired = made["curve"], made["contrasts"]
     both = paired.query("contrast == 'first-first-random' and quantity == 'share'")

@@ -9,7 +9,7 @@ from handmade import scores_of
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout.contrasts import contrasts
+from anchorscope.experiments.knockout.controls import contrasts
 from anchorscope.experiments.knockout.curve import curve
 from anchorscope.passes.interventions import RECORDS
 from anchorscope.probes import bands

@@ -30,7 +30,7 @@ import torch
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout.contrasts import contrasts
+from anchorscope.experiments.knockout.controls import contrasts
 from anchorscope.experiments.knockout.curve import curve
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.bands import Draws

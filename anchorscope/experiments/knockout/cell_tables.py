@@ -8,7 +8,7 @@ import pandas as pd
 
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import contrasts, controls, curve
+from anchorscope.experiments.knockout import controls, curve
 from anchorscope.probes.bands import Draws
 
 
@@ -16,7 +16,7 @@ def columns() -> dict[str, Mapping[str, str]]:
     """Return the columns of each table of a cell, with what they hold."""
     return {
         "curve": curve.CURVE,
-        "contrasts": contrasts.CONTRASTS,
+        "contrasts": controls.CONTRASTS,
         "controls": controls.columns(),
         "crossing": crossing.CROSSING,
         "claims": crossing.CLAIMS,
@@ -44,7 +44,7 @@ def tables(
     """
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
         "curve": curve.curve,
-        "contrasts": contrasts.contrasts,
+        "contrasts": controls.contrasts,
         "controls": partial(controls.controls, scores=scores, scored_ids=refits.ids),
     }
     by_readout = [

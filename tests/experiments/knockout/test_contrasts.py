@@ -8,8 +8,8 @@ import pytest
 from handmade import scores_of
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import contrasts
-from anchorscope.experiments.knockout.contrasts import RANDOM_CONTRAST
+from anchorscope.experiments.knockout import controls
+from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 
 BLOCKED = ("knockout", "crossed-knockout", "rest", "crossed-rest", "random", "question")
 
@@ -33,8 +33,8 @@ def cell(n: int = 120, seed: int = 0, **moved: float) -> tuple[pd.DataFrame, pd.
 
 
 def made(scores: pd.DataFrame, answers: pd.DataFrame, **settings: Any) -> pd.DataFrame:
-    table = analysis.table(contrasts.contrasts, scores, answers, **{"draws": 100} | settings)
-    assert table.empty or list(table.columns) == list(contrasts.CONTRASTS)
+    table = analysis.table(controls.contrasts, scores, answers, **{"draws": 100} | settings)
+    assert table.empty or list(table.columns) == list(controls.CONTRASTS)
     return table.set_index("quantity")
 
 
@@ -110,5 +110,5 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
     assert (blank["n"] == 0).all()
     assert blank[["estimate", "ci_low", "ci_high"]].isna().all(axis=None)
     alone = scores[scores["condition"].isin(["clean", "knockout", "question", "rest"])]
-    absent = analysis.table(contrasts.contrasts, alone, answers, draws=2)
-    assert absent.empty and list(absent.columns) == list(contrasts.CONTRASTS)
+    absent = analysis.table(controls.contrasts, alone, answers, draws=2)
+    assert absent.empty and list(absent.columns) == list(controls.CONTRASTS)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import contrasts, curve
+from anchorscope.experiments.knockout import controls, curve
 from anchorscope.storage.errors import AnchorscopeError
 from validation.simulations import selection
 
@@ -179,7 +179,7 @@ def test_flips_select_where_nothing_is_selected_by_the_question(world: str) -> N
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
     # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
-    table, paired = made(), analysis.table(contrasts.contrasts, scores(), answers())
+    table, paired = made(), analysis.table(controls.contrasts, scores(), answers())
     same = at(paired, contrast="knockout-random", quantity="share", layer=0)
     for condition, share, column in (("knockout", 2 / 3, "under"), ("random", 1 / 3, "beside")):
         row = at(table, condition=condition, anchor="all", layer=0)
