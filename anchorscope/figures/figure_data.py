@@ -223,26 +223,33 @@ def in_runs(
     drawn["run"] = stretch - stretch.groupby(drawn["line"]).transform("first")
 
     has_value = drawn["value"].notna()
-    drawn["mark"] = has_value & _marked(lines, has_value, stretch, drawn["signal"])
+    drawn["mark"] = has_value & _marked(lines, has_value, stretch, kind)
     kept_lines = has_value.groupby(drawn["line"]).transform("any")
     whole = [drawn[kept_lines].assign(edge=False), *_edges(drawn, kind, kept_lines)]
     return pd.concat(whole).sort_values(["line", "run", x]).drop(columns="line")
 
 
 def _marked(
-    lines: pd.DataFrame, has_value: pd.Series, stretch: pd.Series, signal: pd.Series
+    lines: pd.DataFrame, has_value: pd.Series, stretch: pd.Series, kind: pd.Series
 ) -> pd.Series:
     """Return which points have a marker, bool [n].
 
-    Markers tell series apart. They stand at every few points with a signal, and at points that no
-    line reaches.
+    Markers tell series apart. They stand at every few points, and at points that no line reaches.
+    Without a signal (`kind` 0) only the latter have one.
     """
     place = lines.groupby("line").cumcount()
     step = (lines.groupby("line")["line"].transform("size") / 8).apply(math.ceil)
-    offset = lines.get("offset", 0)
-    neighbours = has_value.groupby(stretch)
-    alone = ~(neighbours.shift(1, fill_value=False) | neighbours.shift(-1, fill_value=False))
-    return (signal & (place % step == offset % step)) | alone
+    every_step = place % step == lines.get("offset", 0) % step
+    weak = kind.eq(0)
+    in_line = (has_value & kind.ne(2)).groupby(lines["line"])
+    alone = ~_beside(has_value.groupby(stretch)) & ~(weak & _beside(in_line))
+    return (every_step & ~weak) | alone
+
+
+def _beside(known: Any) -> pd.Series:
+    """Return which points have a neighbour in their group, from bools by group."""
+    neighbours: pd.Series = known.shift(1, fill_value=False) | known.shift(-1, fill_value=False)
+    return neighbours
 
 
 def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.DataFrame]:
