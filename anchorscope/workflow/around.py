@@ -41,8 +41,10 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     refuse_held(jobs)
     check_sources(jobs)
     check_prompts(jobs, config)
-    # `--force` asks for new numbers, not for those of kept batches.
-    partial.drop(job.output[0] for job in jobs if workflow.dag.reason(job).forced)
+    asked = workflow.dag_settings
+    if asked.forceall or asked.forcetargets or asked.forcerun:
+        # The user asks for new numbers. Snakemake itself forces jobs that were interrupted.
+        partial.drop(job.output[0] for job in jobs if workflow.dag.reason(job).forced)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations stay until the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
