@@ -69,10 +69,12 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in unbuilt}.values())
     models = list(dict.fromkeys(cell.model for cell in left))
     names = list(dict.fromkeys(cell.dataset for cell in left))
-    every = [cell for cells in work.values() for cell in cells]  # rows of built cells may change
+    every = [
+        cell for cells in work.values() for cell in cells
+    ]  # models and rows of built cells may change
     sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid, with {', '.join(sizes)}")
-    for name in models:
+    for name in dict.fromkeys(cell.model for cell in every):
         yield from model(config, name)
     targets = [target_finding(target, cells) for target, cells in work.items()]
     yield from targets
@@ -227,8 +229,8 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
         yield Finding("ok", "gpu", what)
         return
     do = (
-        "layers are spread over all GPUs, or run on the CPU without any: lower `batch_tokens`, or "
-        "use a larger machine (`snakemake --profile slurm` on a cluster)"
+        "layers are spread over all GPUs, or run on the CPU without any: lower `batch_tokens`, use "
+        "a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` for the CPU"
     )
     yield Finding("warning", "gpu", f"{what}, too little for {', '.join(short)}", do)
 
@@ -269,7 +271,8 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         if config.conditions.crossed is not None:
             yield pairs(name, prepared.sampled, config)
         if sentence := power.too_small(counts.kept):
-            do = "Raise `sample_size` or `limit`, or add rows."
+            all_rows = counts.total <= samples(config, name)
+            do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
     if sentence := questions.shared_ids(counts.notes):
         do = "if each id should name one row, correct the file or choose another column as `id`"
@@ -328,7 +331,9 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
     what = f"{what}, but most claims need {partners.LEAST_PAIRS}"
-    do = "name a column as `relation`, or add rows"
+    do = (
+        "add rows" if rows["relation"].notna().any() else "name a column as `relation`, or add rows"
+    )
     return Finding("warning", "dataset", what, do, "too-few-pairs")
 
 

@@ -17,6 +17,7 @@ from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.crossing.claims import SAYS, YES
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
+from anchorscope.report.run_facts import dequantised_from
 
 REFERENCES = RESOURCES / "references.bib"
 ALWAYS = ("luo2026pathways", "anchorscope", "wolf2020transformers", "paszke2019pytorch")
@@ -42,7 +43,7 @@ class About:
 
     Attributes:
         title: Heading of the text.
-        models: Labels of the models.
+        models: Labels of the models, with the format that weights were dequantised from.
         datasets: Labels of the datasets.
         given: Labels of datasets that bring answers of their own.
         labelled: Labels of datasets that bring labels of these answers.
@@ -71,7 +72,7 @@ def text(config: Config, figure: str) -> str:
     given = [one.label for one in datasets if one.world and one.world.style.startswith("null-")]
     about = About(
         title=f"Methods of the figure {figure}",
-        models=[config.models[key].label for key in config.figures[figure].models],
+        models=[_labelled(config, key) for key in config.figures[figure].models],
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
@@ -136,6 +137,12 @@ def _entries() -> Iterator[tuple[str, str]]:
     for entry in re.split(r"^(?=@)", REFERENCES.read_text(encoding="utf-8"), flags=re.M):
         if found := re.match(r"@\w+\{([^,]+),", entry):
             yield found[1], entry.strip() + "\n"
+
+
+def _labelled(config: Config, model: str) -> str:
+    """Return a model's label, and the format that its weights were dequantised from."""
+    label, before = config.models[model].label, dequantised_from(config, model)
+    return f"{label} (weights dequantised from {before})" if before else label
 
 
 def _named(config: Config, found: Summary) -> dict[str, Any]:

@@ -25,8 +25,8 @@ OF_JOBS = frozenset(
 )
 """Settings that no number of a figure depends on."""
 NOTED = {
-    UNSURE: "answers whose exact tokens the finder is not sure of",
-    COPIED: "answers copied from a worked example",
+    UNSURE: "with exact answer tokens that the finder is not sure of",
+    COPIED: "copied from a worked example",
 }
 """Note on answers that stayed → its name in the report."""
 RUNNING_ORDER = (
@@ -122,8 +122,7 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
 
 def model_facts(config: Config, model: str) -> dict[str, str]:
     """Return a model's source and version."""
-    entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
-    record = read_json(path) if path.is_file() else {}
+    entry, record = config.models[model], _model_record(config, model)
     trained = f"trained from its recipe ({entry.train.architecture})" if entry.train else ""
     revision = record.get("revision") or entry.revision or ""
     before = record.get("dequantised_from")
@@ -136,6 +135,16 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
         "prompt": entry.prompt,
         "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
     }
+
+
+def dequantised_from(config: Config, model: str) -> str | None:
+    """Return the format that a model's weights were dequantised from, such as `Q4_1`, or None."""
+    return _model_record(config, model).get("dequantised_from")
+
+
+def _model_record(config: Config, model: str) -> dict[str, Any]:
+    path = Path(config.results) / "models" / f"{model}.json"
+    return read_json(path) if path.is_file() else {}
 
 
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
