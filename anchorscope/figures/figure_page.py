@@ -17,7 +17,7 @@ import jinja2
 import pandas as pd
 
 from anchorscope.figures.figure_fit import VERSION, as_svg, size_of
-from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS, UPRIGHT
+from anchorscope.figures.figure_panel import ABSENT, FADING, REACH, TICKS, UPRIGHT, absent
 from anchorscope.figures.figure_picture import Column, Panel, Picture, rows_in, value_axis
 from anchorscope.figures.figure_style import WITHOUT_SIGNAL, balanced
 from anchorscope.passes.interventions import REGISTRY
@@ -244,7 +244,9 @@ def _switch(
             if panel.name != first_row and name in panels
         }
         axes = {name: value_axis(column, panel).ticks for name, column, panel in choice.panels}
+        notes = {name: absent(rows_in(column, panel.rows)) for name, column, panel in choice.panels}
         text = {"title": lines, "caption": caption, "headings": headings, "axes": axes}
+        text["notes"] = notes
         texts.append(
             text | {"colours": [one.colour for one in [*choice.picture.series, WITHOUT_SIGNAL]]}
         )
@@ -321,8 +323,10 @@ def _switch_rows(live: Spec, name: str, panel: Spec, views: Sequence[pd.DataFram
     points = [column for column in table if column not in series]
     lines = table.groupby(series, sort=False).agg(list).reset_index()
     roles = _roles(name, panel)
-    panel["layer"] = [layer for layer in panel["layer"] if layer is not roles.get(ABSENT)]
-    of_rows = (layer for layer in panel["layer"] if layer is not roles.get(UPRIGHT))
+    if ABSENT in roles:
+        roles[ABSENT]["mark"]["text"] = {"expr": f"shown.notes.{name}"}
+    apart = (roles.get(UPRIGHT), roles.get(ABSENT))
+    of_rows = (layer for layer in panel["layer"] if all(layer is not one for one in apart))
     for part in (panel, *of_rows):
         if "name" in part.get("data", {}):
             live["datasets"].pop(part.pop("data")["name"], None)

@@ -152,8 +152,8 @@ def claims(
     `banded` have a band, and `claimed` fills a marker. A row with `least` stands for a cell with
     too few pairs, `n`, for a line. The panel says so if no row has a line.
     """
-    short = rows.reindex(columns=["least"])["least"].notna()
-    few, rows = rows[short], rows[~short].drop(columns="least", errors="ignore")
+    note = absent(rows)
+    rows = rows[~_too_few(rows)].drop(columns="least", errors="ignore")
     look, colour = frame.look, frame.shared.legend
     data = alt.Chart(rows).encode(frame.x, frame.y, color=colour, detail="quantity:N")
     lines = {
@@ -174,11 +174,22 @@ def claims(
         frame.part(marked.encode(fill=white, shape=alt.Shape("marker:N", scale=None)), "markers"),
         frame.reach(data),
     ]
-    note = "not measured"
-    if len(few):
-        most = "at most " if len(few) > 1 else ""
-        note = f"{most}{few['n'].max():.0f} of {few['least'].max():.0f} pairs"
     return frame.panel(rows, views, note)
+
+
+def absent(rows: pd.DataFrame) -> str:
+    """Say why a panel has no line, see `claims`; empty if it has one."""
+    short = _too_few(rows)
+    if not short.all():
+        return ""
+    if rows.empty:
+        return "not measured"
+    most = "at most " if len(rows) > 1 else ""
+    return f"{most}{rows['n'].max():.0f} of {rows['least'].max():.0f} pairs"
+
+
+def _too_few(rows: pd.DataFrame) -> pd.Series:
+    return rows.reindex(columns=["least"])["least"].notna()
 
 
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
