@@ -89,6 +89,19 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
         assert "/".join(one[:2]) in text["caption"][0]
 
 
+def test_an_empty_panel_says_how_many_pairs_there_are_in_every_view() -> None:
+    curve, few, claims = drawn()
+    few = few.assign(n=3)
+    spec = chart(curve, few, claims, **LOOKS).to_dict()
+    page = interactive(spec, choices(curve, few, claims, **LOOKS), 800)
+    views = page["concat"][0]["vconcat"][1]["layer"]
+    (note,) = [view for view in views if view.get("name", "").startswith("pathway_0_absent")]
+    assert note["mark"]["text"] == {"expr": "shown.notes.pathway_0"}
+    texts = next(one["value"] for one in page["params"] if one["name"] == "texts")
+    assert {text["notes"]["pathway_0"] for text in texts} == {"at most 3 of 10 pairs"}
+    assert {text["notes"]["delta_p_0"] for text in texts} == {""}
+
+
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
   .map((e) => [e.__data__?.mark?.items?.[0]?.datum, Number(e.getAttribute("opacity") ?? 1)])
   .filter(([datum]) => datum?.probe_auc !== undefined).map(([d, one]) => [d.series, one]))"""
