@@ -54,7 +54,8 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     forms = {"yes": made, "no": f"Not shown: {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
     if claim == "signal":
-        forms = {"yes": "The probe knows more than models of the text: AUC", "no": "No signal: AUC"}
+        more = "The probe knows more than models of the text: gain in AUC"
+        forms = {"yes": more, "no": f"No signal: {reason}"}
         forms["untold"] = forms["no"]
     kind = verdict if verdict in ("yes", "no") else "untold"
     begins = forms[kind]

@@ -236,7 +236,8 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, check, clone, relation
         assert told == ("ok", said)
     else:
         assert told[0] == "warning" and told[1].startswith(f"{said}, but most claims need 10")
-        assert "name a column as `relation`, or add rows" in told[1]
+        wanted = "add rows" if relation else "name a column as `relation`, or add rows"
+        assert told[1].endswith(f"10; {wanted}")
     assert not any("can be swapped" in text for _, text in run("check").about("dataset"))
 
 

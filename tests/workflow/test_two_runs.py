@@ -234,7 +234,7 @@ def test_a_rerun_that_fails_loses_no_finished_product_and_a_forced_one_measures_
     script, overlay = clone.root / "scripts/activations.py", clone.root / "overlay.yaml"
     whole = script.read_text("utf-8")
     script.write_text(whole.replace("    passes =", "    raise OSError\n    passes ="), "utf-8")
-    overlay.write_text(yaml.safe_dump(clone.overlay | {"batch_tokens": 300}), "utf-8")
+    overlay.write_text(yaml.safe_dump(clone.overlay | {"readouts": ["mlp/final"]}), "utf-8")
     assert resume(clone).returncode and not (clone.root / PRODUCT).exists()
     script.write_text(whole, encoding="utf-8")
     overlay.write_text(yaml.safe_dump(clone.overlay), encoding="utf-8")
