@@ -105,9 +105,9 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
 
 
 def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> bool:
-    """Return whether the phrase behind `who is` is the subject.
+    """Return whether the phrase after `who is` is the subject.
 
-    Such a phrase has no `the` before it and no `of` behind it.
+    Such a phrase has no `the` before it and no `of` after it.
     """
     between = [w.lower for w in words[wh + 1 : i]]
     bare = len(between) == 1 or between[1:] in (["a"], ["an"])
@@ -202,7 +202,7 @@ def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[
 
 
 def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
-    """Return the index of the first auxiliary of a stretch that stands before any title."""
+    """Return the index of a stretch's first auxiliary, if it stands before any title."""
     title = _title(words, start, end)
     return next((i for i in range(start, title) if words[i].lower in english.AUXILIARIES), None)
 

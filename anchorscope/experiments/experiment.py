@@ -45,7 +45,7 @@ class Measure(Protocol):
 
         Args:
             cell: The cell.
-            settings: The experiment's section of the config, of the record's own class.
+            settings: The experiment's section of the config, of the class that the record names.
 
         Returns:
             A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`, and

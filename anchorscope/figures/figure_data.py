@@ -195,7 +195,7 @@ def in_runs(
     x: str = "layer",
     digits: int = 5,
 ) -> pd.DataFrame:
-    """Cut lines of `value` along `x` into runs of one colour, with and without a signal.
+    """Cut lines of `value` along `x` into runs of one colour, each wholly with or without a signal.
 
     Rows of one model, dataset and series, with the same `labels`, form a line. `offset` says where
     its markers begin. A line without any number is left out. A row without a number stays, so that

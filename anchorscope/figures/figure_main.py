@@ -48,7 +48,7 @@ def title_of(condition: str) -> str:
 def chart(
     table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, request: Request
 ) -> Picture:
-    """Draw the figure of one read-out: a column per model, ΔP above the pathway above truth.
+    """Draw the figure of one read-out: a column per model; ΔP, then pathway, then truth.
 
     Points marked `thin` are crosses beside the line. Layers without `signal` are thin and grey.
 
@@ -247,7 +247,7 @@ def _smaller(look: Style) -> Style:
 
 
 def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:
-    """Write the main figure's caption, with each read-out of a cell as a cell of its own."""
+    """Write the main figure's caption, which treats each read-out of a cell as a separate cell."""
     panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
     named = rows.assign(model=rows["model"] + " at " + rows["readout"])
     measured = rows["readout"].nunique()

@@ -197,7 +197,7 @@ def cross_note(cells: Mapping[str, pd.DataFrame]) -> str:
     """Write the sentence on crosses, or "" if no group is thin."""
     if not thin_note(cells):
         return ""
-    more = f"; draw at least {ENOUGH} samples per cell" if is_preview(cells) else ""
+    more = f"; sample at least {ENOUGH} rows per cell" if is_preview(cells) else ""
     return f"Crosses: too few samples to rely on{more}."
 
 

@@ -116,7 +116,7 @@ def _own(claims: pd.DataFrame) -> str:
 
 
 def _side(cell: pd.DataFrame) -> str | None:
-    """Return whose pairs a cell shows, `right` or `wrong`; None if both are too few."""
+    """Return which answers' pairs a cell shows, `right` or `wrong`; None if both are too few."""
     return next((side for side in SIDES if _pairs(cell, side) >= LEAST_PAIRS), None)
 
 

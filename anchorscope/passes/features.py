@@ -19,7 +19,7 @@ BLOCK_BYTES = 512 << 20
 
 
 class Features(Protocol):
-    """Features [layers, samples, width] whose slices of layers are tensors, such as a tensor."""
+    """Features [layers, samples, width]; slicing layers gives a tensor. A tensor qualifies."""
 
     @property
     def shape(self) -> Sequence[int]:

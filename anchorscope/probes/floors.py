@@ -83,7 +83,7 @@ class TextFeatures:
 
     @classmethod
     def of(cls, answers: pd.DataFrame, column: str, kind: str) -> TextFeatures:
-        """Learn the features that at least two texts share: the `MOST_FEATURES` most frequent."""
+        """Learn the `MOST_FEATURES` most frequent features that at least two texts share."""
         texts = _texts(answers, column)
         counted = CountVectorizer(
             analyzer=ANALYSERS[kind], binary=True, max_features=MOST_FEATURES, min_df=2

@@ -95,12 +95,12 @@ class Least(Protocol):
 
     @property
     def min_n(self) -> int:
-        """Number of samples."""
+        """Minimum number of samples."""
         ...
 
     @property
     def min_clusters(self) -> int:
-        """Number of clusters."""
+        """Minimum number of clusters."""
         ...
 
 

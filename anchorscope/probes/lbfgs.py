@@ -77,7 +77,7 @@ class Block:
         return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
-        """Return the gradient of the objective by `w`, [layers, problems, width + 1]."""
+        """Return the objective's gradient with respect to `w`, [layers, problems, width + 1]."""
         total = residuals.sum(-1, keepdim=True)
         slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
         gradient = torch.cat([slope, total], dim=-1).mul_(self.c)

@@ -139,7 +139,7 @@ def test_after_the_table_stand_what_is_made_and_two_sentences(tmp_path: Path) ->
     assert [re.match(r"- `(\w+)`: ", line)[1] for line in made] == [*SAYS]  # type: ignore[index]
     rest = [line for line in end if line and line not in made]
     assert len(rest) == 2 and all(line.count(". ") == 0 for line in rest)
-    assert rest[0].startswith("ΔP and flips describe and carry no claim")
+    assert rest[0].startswith("ΔP and flips are descriptive and support no claim")
     assert rest[1].startswith('"Not shown" is no evidence of absence')
 
 

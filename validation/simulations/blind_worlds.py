@@ -132,14 +132,14 @@ def louder(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
 
 
 def doubt(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
-    """Return a mark at the own answer alone, by how sure the model is of it."""
+    """Return a score for the own answer only, set by the model's confidence in it."""
     own_logp = logp[np.arange(len(cast.own)), cast.own]
     surety = own_logp + 2 + 1.5 * cast.known + rng.normal(0, 1, len(own_logp))
     return cast.at(cast.own, 2.2 * np.tanh(surety - 1.1))
 
 
 def quirks(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
-    """Return noise for each kind of subject with each answer. Subjects of one gold are a kind."""
+    """Return noise for each kind of subject with each answer; a kind shares a gold."""
     return rng.normal(0, 0.7, (cast.shape[1], cast.shape[1]))[cast.gold]
 
 

@@ -191,8 +191,8 @@ def saturation(random: Rng, *n: int, home: float) -> Values:
 def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
     """Simulate scores that read the overlap of question and answer, which is largest for golds.
 
-    There are 30 idle features besides. If `steep`, the score is a step, which is not linear in the
-    imitator's feature. If `coarse`, this feature is noisy.
+    Another 30 features carry no information. If `steep`, the score is a step, which is not linear
+    in the imitator's feature. If `coarse`, this feature is noisy.
     """
     scene = Scene(random, *n)
     shared: Values = {}

@@ -70,7 +70,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         "Flips and −ΔP when the question is left out, and when all of it is blocked, of Q- and "
         "A-Anchored answers at the headline layer",
         f"{notes.size_note(rows['n_paired'])} samples per group",
-        ["Points: single datasets behind their mean." if several else ""],
+        ["Points: single datasets; bars: their means." if several else ""],
         [notes.left_out(rows, "group")],
         grey="Hollow: no signal",
         thin="Pale: too few samples to rely on.",

@@ -62,7 +62,7 @@ def random(measured: MeasuredRows) -> np.ndarray:
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Form a group of `members`, bool [ways, layers, n]; average over those `counted`, bool [n]."""
+    """Average over `members`, bool [ways, layers, n], that are also `counted`, bool [n]."""
     among = members & counted
     means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))
     quantities = {"unknown": Quantity(means, "unknown", SHARE)}

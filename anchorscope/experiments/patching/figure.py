@@ -14,7 +14,7 @@ from anchorscope.figures.figure_picture import Picture, Request, as_chart
 WORDS = Words(
     arms={
         "matched": "matched: the answer becomes wrong",
-        "published": "published: right answers, tokens of a wrong one",
+        "published": "published: right answers, with tokens from a wrong answer's question",
         "placebo": "placebo: the answer stays right",
     },
     columns=COLUMNS,

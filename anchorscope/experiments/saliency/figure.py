@@ -35,7 +35,7 @@ TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
 LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
 CIRCULAR = (
-    "Groups by the same probe's flips are nearly circular: a gradient is a first-order knockout."
+    "Grouping by the same probe's flips is nearly circular: a gradient is a first-order knockout."
 )
 CROSS_ENTROPY = (
     "The loss is the probe's cross-entropy: its gradient carries the factor 1 − p, so that any "
@@ -153,7 +153,7 @@ def _verdict(sums: pd.DataFrame) -> str:
     text = f"AUC for the group: {_range(known['auc'])}, random {_range(known['random_auc'])}."
     crossed = sums["crossed_auc"].dropna()
     if len(crossed):
-        text += f" For right answers that flip behind another question: {_range(crossed)}."
+        text += f" AUC for which right answers flip after another question: {_range(crossed)}."
     return text
 
 

@@ -110,7 +110,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Write the caption: the drawn quantity, the windows' width, n and the marks."""
     what = (
         "Flips when attention to the exact question tokens is blocked in a window of layers, minus "
-        "those when as many others are"
+        "those when equally many other tokens are blocked"
     )
     headline = rows[rows["headline"]]
     wide = (rows["last"] - rows["first"]).groupby([rows["model"], rows["dataset"]]).max() + 1
@@ -126,7 +126,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         ],
         [
             notes.left_out(headline, "cell"),
-            f"Intervals (pointed at): {100 * request.level:g}\u00a0% {notes.CLUSTERED}.",
+            f"Intervals (on hover): {100 * request.level:g}\u00a0% {notes.CLUSTERED}.",
         ],
         intervals="",
         grey="Grey: layers without a signal",
