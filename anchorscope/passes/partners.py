@@ -26,7 +26,7 @@ LEAST_PAIRS, LEAST_GOLD = 10, 50
 
 
 @dataclass(frozen=True)
-class Asked:
+class Known:
     """A sample whose subject and relation are known."""
 
     id: str
@@ -89,7 +89,7 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     """
     samples, source = known(answers)
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
-    groups: dict[tuple[str, int, int], list[Asked]] = defaultdict(list)
+    groups: dict[tuple[str, int, int], list[Known]] = defaultdict(list)
     for one in samples:
         left_out[one.id] = _unfit(one) or NO_PARTNER
         if left_out[one.id] == NO_PARTNER:
@@ -110,7 +110,7 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     return Crossing(partners, left_out, source, golds_left_out)
 
 
-def _unfit(one: Asked) -> str | None:
+def _unfit(one: Known) -> str | None:
     """Return the reason why a sample cannot be in any pair; None if it can.
 
     The right answer to a fact that was never taught was drawn at random: the model cannot know it.
@@ -120,7 +120,7 @@ def _unfit(one: Asked) -> str | None:
     return SHARED_WORD if _shared(one.answer, one.question) else None
 
 
-def _no_golds(one: Asked, other: Asked) -> str | None:
+def _no_golds(one: Known, other: Known) -> str | None:
     """Return the reason why the first gold answers of a pair are not swapped; None if they are.
 
     The words alone must not tell which question a gold answer belongs to, as with the model's own
@@ -150,14 +150,14 @@ def _shared(text: str, other: str) -> frozenset[str]:
     return frozenset(words & others)
 
 
-def _pairs(group: Sequence[Asked], times: Mapping[str, int]) -> list[tuple[Asked, Asked]]:
+def _pairs(group: Sequence[Known], times: Mapping[str, int]) -> list[tuple[Known, Known]]:
     """Pair samples of one relation, fold and label. For `times` see `distances`."""
     subjects = [one.subject for one in group]
     places = _matching(exchangeable(group), distances(group, times), subjects)
     return [(group[one], group[other]) for one, other in places]
 
 
-def distances(samples: Sequence[Asked], times: Mapping[str, int]) -> np.ndarray:
+def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
     """Return the rank of each pair of samples by dissimilarity, int64 [n, n]; 0 is most similar.
 
     Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
@@ -185,7 +185,7 @@ def distances(samples: Sequence[Asked], times: Mapping[str, int]) -> np.ndarray:
     return ranks.reshape(len(samples), len(samples))
 
 
-def exchangeable(samples: Sequence[Asked]) -> np.ndarray:
+def exchangeable(samples: Sequence[Known]) -> np.ndarray:
     """Return which samples of one relation, fold and label can be a pair, bool [n, n].
 
     The conditions are in `crossing`.
@@ -267,7 +267,7 @@ def template(question: str, subject: str) -> str:
     return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "{}", folded)
 
 
-def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
+def known(answers: pd.DataFrame) -> tuple[list[Known], str]:
     """Return the samples that can have a partner, and the source of subjects and relations.
 
     The source is `relations` if the dataset has them. Otherwise it is `wording`: subjects and
@@ -280,11 +280,11 @@ def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
     return _asked(named), "wording"
 
 
-def _asked(answers: pd.DataFrame) -> list[Asked]:
+def _asked(answers: pd.DataFrame) -> list[Known]:
     """Return the samples that can have a partner, sorted by id to be independent of row order."""
     named = answers[answers["dropped"].isna() & answers["relation"].notna()]
     samples = [
-        Asked(
+        Known(
             id=str(row["id"]),
             question=row["question"],
             subject=subject,

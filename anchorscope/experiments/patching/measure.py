@@ -17,7 +17,7 @@ from anchorscope.experiments.patching import ARMS, RANDOM, Patching
 from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens, runs, seeded
-from anchorscope.passes.partners import Asked, answered, known
+from anchorscope.passes.partners import Known, answered, known
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def partners(
         arms: Keys of `RULES`, with `matched` among them.
     """
     samples, source = known(answers)
-    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
+    groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
     for one in samples:
         groups[one.relation, folds_of[one.id]].append(one)
     chosen: dict[str, dict[str, str]] = {arm: {} for arm in arms}
@@ -93,7 +93,7 @@ def partners(
 
 
 def _candidates(
-    rule: Rule, one: Asked, group: Sequence[Asked], right_for: frozenset[str]
+    rule: Rule, one: Known, group: Sequence[Known], right_for: frozenset[str]
 ) -> list[str]:
     """Return the ids of a sample's possible partners, of its own template if there are any.
 
