@@ -187,13 +187,15 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
     colour = channel([one.colour for one in series])
     widths = [look.line_width * (THIN if one == WITHOUT_SIGNAL else 0.9) for one in series]
     with_signal = {"test": "datum.signal", **colour}
+    thickness = channel(widths)
+    thickness["scale"]["type"] = "ordinal"  # else Vega interpolates between widths
     return Encodings(
         alt.Color(**colour),
         alt.Stroke(**colour),
         alt.ColorValue(NO_SIGNAL, condition=with_signal),
         alt.FillValue("white", condition=with_signal),
         alt.StrokeDash(**channel([list(one.dash) for one in series])),
-        alt.StrokeWidth(**channel(widths), sort=names),
+        alt.StrokeWidth(**thickness, sort=names),
         alt.Shape(**channel([one.symbol for one in series])),
     )
 

@@ -183,7 +183,7 @@ def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     assert "review" not in json.dumps(spec["title"])
     table["n"] = (table["n"] / 10).round()
     few = draw(table)["title"]
-    assert few["text"].endswith("(preview)") and "at least 300 samples" in " ".join(few["subtitle"])
+    assert few["text"].endswith("(preview)") and "at least 300 rows" in " ".join(few["subtitle"])
 
 
 def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> None:

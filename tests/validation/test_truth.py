@@ -13,7 +13,7 @@ from conftest import ALL_FAMILIES, CORPUS
 from instrument import EXPERTS, answers_table, short_of_memory
 
 from anchorscope.anchors import labels
-from anchorscope.passes import choices, interventions, planning
+from anchorscope.passes import interventions, planning, runner
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 from validation import training, truth, verdicts
@@ -253,9 +253,9 @@ def test_the_seal_is_exactly_zero_unless_a_token_of_e_q_is_left_open(loaded, mon
 
 def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(load, graded, monkeypatch):
     """Beside NaN nothing is larger, so it would say `right` everywhere and leak nothing."""
-    loaded, read, states = load("llama"), choices.logits_of, verdicts._states
+    loaded, read, states = load("llama"), runner.logits_of, verdicts._states
     broken = lambda *given: ((np.nan * logits, some) for logits, some in read(*given))  # noqa: E731
-    monkeypatch.setattr(choices, "logits_of", broken)
+    monkeypatch.setattr(runner, "logits_of", broken)
     monkeypatch.setattr(verdicts, "_states", lambda *given: [np.nan * s for s in states(*given)])
     answers = answers_table(loaded.tokenizer)
     plan = planning.plan(answers, conditions=VERDICTS, batch_tokens=600)
