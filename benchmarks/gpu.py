@@ -72,12 +72,12 @@ class Real:
 
 
 MODELS = tuple(
-    Real(name, shipped.config_of(name), compared=name == "llama-3.2-3b")
+    Real(name, shipped.shape_of(name), compared=name == "llama-3.2-3b")
     for name in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b", "qwen3-32b")
 )
 TINY = Real(
     "tiny",
-    shipped.config_of("llama-3.2-1b")
+    shipped.shape_of("llama-3.2-1b")
     | {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 300}
     | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
     batch_tokens=1024,

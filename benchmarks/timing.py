@@ -22,7 +22,7 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Taken:
-    """What one call took. `peak_mb` is of the whole process, NaN if it is unknown."""
+    """Time and peak memory of one call. `peak_mb` counts the whole process; NaN if unknown."""
 
     seconds: float
     peak_mb: float

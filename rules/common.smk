@@ -94,6 +94,7 @@ def before_run():
     """Refuse a run that is known to fail, before the first job."""
     try:
         around.check(workflow, cfg, paths.studies)
+        around.drop_forced(workflow)
     except AnchorscopeError as error:
         sys.exit(f"error: {error}")
 

@@ -46,7 +46,7 @@ def write(
     """Write a checkpoint, unless the folder holds one of this shape.
 
     Args:
-        shape: Keys of config.json, see `shipped.config_of`.
+        shape: Keys of config.json, see `shipped.shape_of`.
         tokenizer: Tokenizer that gives the ids of the start and the end token. It is saved beside
             the weights.
         folder: Folder of the checkpoint. Another checkpoint in it is replaced.

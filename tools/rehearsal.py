@@ -85,7 +85,7 @@ def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
     for model in dict.fromkeys([*chosen.models, GENERATING]):
         print(f"{model}: writing a checkpoint of {chosen.layers or 'all'} layers", flush=True)
         random_checkpoint.write(
-            shipped.config_of(model),
+            shipped.shape_of(model),
             vocabulary.load(HERE / "tokenizers" / TOKENIZERS[model]),
             HERE / "checkpoints" / model,
             layers=chosen.layers,

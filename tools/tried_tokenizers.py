@@ -48,7 +48,7 @@ TRIED = (
 
 def without_weights(model: str, folder: Path) -> Loaded:
     """Return one layer of a catalogue model on the device `meta`, with a tokenizer."""
-    shape = shipped.config_of(model) | {"num_hidden_layers": 1}
+    shape = shipped.shape_of(model) | {"num_hidden_layers": 1}
     empty = loading.build(shape, "float32", torch.device("meta"))
     return replace(empty, tokenizer=vocabulary.load(folder), device=torch.device("cpu"))
 

@@ -87,18 +87,17 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
         ]
         yield Stage(rows, train.steps, train.learning_rate)
         return
-    for number, (steps, times, bare_share) in enumerate(
-        (
-            (train.steps, 1, 0.0),
-            (train.settle, 1, 0.0),
-            (train.settle_frameless, 2, 0.0),
-            (train.settle_bare, 2, BARE),
-        )
+    rows = _epoch(questions, worlds, train, train.frameless, 0.0, ask_strangers=False)
+    yield Stage(rows, train.steps, train.learning_rate)
+    for steps, times, bare_share in (
+        (train.settle, 1, 0.0),
+        (train.settle_frameless, 2, 0.0),
+        (train.settle_bare, 2, BARE),
     ):
-        if steps or not number:
+        if steps:
             share = times * train.frameless
-            rows = _epoch(questions, worlds, train, share, bare_share, ask_strangers=number > 0)
-            yield Stage(rows, steps, (SETTLE if number else 1.0) * train.learning_rate)
+            rows = _epoch(questions, worlds, train, share, bare_share, ask_strangers=True)
+            yield Stage(rows, steps, SETTLE * train.learning_rate)
 
 
 def _epoch(

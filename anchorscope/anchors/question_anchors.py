@@ -34,6 +34,8 @@ LONGEST = 2000  # words; the finders' time grows with the square of the length
 NOT_FOUND = "text not in the question"
 OUT_OF_RANGE = "characters out of range"
 UNREADABLE = "neither a text nor [start, end]"
+PROPERTY_WORDS = 4  # a longer phrase describes the question, not its property
+_CUT = ("asked words", "more words")  # rules whose spans are shortened if they do not fit
 
 
 def find(
@@ -158,10 +160,6 @@ def _text_places(question: str, text: str) -> list[tuple[int, int]]:
 
 def _is_whole(number: Any) -> bool:
     return not isinstance(number, bool) and isinstance(number, int | float) and number % 1 == 0
-
-
-PROPERTY_WORDS = 4  # a longer phrase describes the question, not its property
-_CUT = ("asked words", "more words")  # rules whose spans are shortened if they do not fit
 
 
 def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:

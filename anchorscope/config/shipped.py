@@ -69,7 +69,7 @@ def shapes() -> Mapping[str, Mapping[str, Any]]:
     return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-def config_of(model: str) -> dict[str, Any]:
+def shape_of(model: str) -> dict[str, Any]:
     """Return the keys of config.json that give the shape of a catalogue model.
 
     They are arguments of `transformers.AutoConfig.for_model`, `model_type` among them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on
-from anchorscope.probes.samples import sigmoid
+from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
 from anchorscope.questions.questions import folded_text
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_json
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.models.families import Loaded
-from dataclasses import replace
-
-from anchorscope.passes.features import Features
-from anchorscope.probes.fitting import Fitted
-from anchorscope.probes.samples import layer_of_fold, median_layer
+    from anchorscope.passes.features import Features
+    from anchorscope.probes.fitting import Fitted
 
 FILE = "detector.json"
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
 """Largest median change of the references' logits, in standard deviations of these logits."""
+REFERENCES = 8
+"""Number of references that a detector stores."""
+FIELDS = {"answer": "response"} | {
+    name: name for name in ("question", "subject", "property", "relation")
+}
+"""Column of an answer → field of a row that is scored."""
 
 
 @dataclass(frozen=True)
@@ -249,13 +252,6 @@ def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.D
         dropped=found["dropped"].where(asked, "no question"),
         logit=found["logit"].astype(float),
     )
-
-
-REFERENCES = 8
-FIELDS = {"answer": "response"} | {
-    name: name for name in ("question", "subject", "property", "relation")
-}
-"""Column of an answer → field of a row that is scored."""
 
 
 def export(

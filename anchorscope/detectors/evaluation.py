@@ -18,6 +18,8 @@ from anchorscope.probes.samples import sigmoid
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
 """Detectors that the others are compared with, in pairs."""
 ESTIMATE = ("estimate", "ci_low", "ci_high")
+Values = dict[str, np.ndarray]
+"""Metric → its value in each draw, float64 [draws]; NaN if a draw has one class."""
 
 
 def ends(name: str) -> tuple[str, str, str]:
@@ -140,10 +142,6 @@ def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[s
     """Return estimate and interval ends of every metric, [metrics] each."""
     every = np.stack([*values.values()], axis=1)
     return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))
-
-
-Values = dict[str, np.ndarray]
-"""Metric → its value in each draw, float64 [draws]; NaN if a draw has one class."""
 
 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> Values:

@@ -12,6 +12,13 @@ from anchorscope.figures.figure_style import Figure, Series, Style, marker_of, s
 from anchorscope.storage.errors import AnchorscopeError, stale
 
 Pair = tuple[str, str]
+KEYS = "model dataset site position condition grouping anchor layer"
+NUMBERS = (
+    "n share delta_p ci_low ci_high probe_auc answer_accuracy flip_share flip_low flip_high "
+    "n_paired thin signal cell_signal headline"
+)
+FLAGS = ("signal", "cell_signal", "headline", "thin")
+DRAWN = ("value", "low", "high", "n")
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
@@ -55,15 +62,6 @@ def request_of(
     return Request(
         panels=distinct(panels), datasets=distinct(datasets), look=style_of(style), **others
     )
-
-
-KEYS = "model dataset site position condition grouping anchor layer"
-NUMBERS = (
-    "n share delta_p ci_low ci_high probe_auc answer_accuracy flip_share flip_low flip_high "
-    "n_paired thin signal cell_signal headline"
-)
-FLAGS = ("signal", "cell_signal", "headline", "thin")
-DRAWN = ("value", "low", "high", "n")
 
 
 def require(table: pd.DataFrame, columns: Iterable[str]) -> None:

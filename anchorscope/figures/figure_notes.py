@@ -31,6 +31,7 @@ FIXED = "bootstrap intervals, probes held fixed"
 GREY = "Thin grey: layers without a signal"
 CLUSTERED = f"clustered {FIXED}"
 GROUPS = "groups formed at each layer by its own flips"
+Records = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -266,9 +267,6 @@ def layer_list(layers: Sequence[int]) -> str:
     ]
     named = ", ".join(f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs)
     return f"layer{'' if len(layers) == 1 else 's'} {named}"
-
-
-Records = Mapping[str, Mapping[str, Any]]
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:

@@ -245,11 +245,9 @@ def _switch(
         }
         axes = {name: value_axis(column, panel).ticks for name, column, panel in choice.panels}
         notes = {name: absent(rows_in(column, panel.rows)) for name, column, panel in choice.panels}
+        colours = [one.colour for one in [*choice.picture.series, WITHOUT_SIGNAL]]
         text = {"title": lines, "caption": caption, "headings": headings, "axes": axes}
-        text["notes"] = notes
-        texts.append(
-            text | {"colours": [one.colour for one in [*choice.picture.series, WITHOUT_SIGNAL]]}
-        )
+        texts.append(text | {"notes": notes, "colours": colours})
     title = live.get("title", {"text": "", "subtitle": []})
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
     keys = [f"{one.readout}|{one.condition}" for one in choices]

@@ -30,6 +30,8 @@ LEFTOVERS = re.compile(
 """Names of tensors that older versions saved: positions and masks, which a model makes itself."""
 MERGE = "merge the adapter first (`merge_and_unload` of peft), and save the model it gives"
 OTHERWISE = "use the checkpoint that it was made from"
+LORA = ".lora_"
+"""Part of the names of adapter tensors in a checkpoint that was saved with its adapter."""
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,6 @@ def without_data(folder: Path) -> dict[str, torch.Tensor]:
     return {
         key: torch.empty(tensor.shape, device="meta") for key, tensor in tensors(folder).items()
     }
-
-
-LORA = ".lora_"
-"""Part of the names of adapter tensors in a checkpoint that was saved with its adapter."""
 
 
 def check_class(config: Mapping[str, Any], where: Path) -> None:

@@ -326,7 +326,8 @@ def locate(
 
     Raises:
         AnchorscopeError: The model is gated or missing, there is no network, the folder has nothing
-            that can be measured, or the checkpoint was trained by another recipe.
+            that can be measured, its prompt style is not named, or the checkpoint was trained by
+            another recipe.
     """
     if model.get("hub"):
         revision = model.get("revision")
@@ -348,6 +349,7 @@ def locate(
         }
     folder = Path(model["local"]).expanduser()
     check(folder)
+    check_prompt(folder, names_prompt)
     located = {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
     quantisation = gguf_files.quantisation(folder)
     return located | ({"dequantised_from": quantisation} if quantisation else {})

@@ -23,6 +23,8 @@ from anchorscope.questions.world import UNSEEN
 
 LEAST_PAIRS, LEAST_GOLD = 10, 50
 """A claim on swapped answers needs this many pairs, or this many pairs with gold answers."""
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
+_HEADS = ("asked words", "verb", "more words")  # rules that mark the property, the best first
 
 
 @dataclass(frozen=True)
@@ -307,10 +309,6 @@ def _asked(answers: pd.DataFrame) -> list[Known]:
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else np.nan
-
-
-_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
-_HEADS = ("asked words", "verb", "more words")  # rules that mark the property, the best first
 
 
 def proxies_of(questions: pd.DataFrame) -> pd.DataFrame:

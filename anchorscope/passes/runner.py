@@ -26,6 +26,11 @@ States = dict[str, torch.Tensor]
 E_A, one sample after the other, float32 [tokens, 3].
 """
 OUTPUTS = "outputs"
+QUANTITIES = ("logprob", "logit", "entropy")
+"""Log-probability and logit of a token given all before it, and the entropy of its distribution,
+in nats, before any temperature."""
+LOGITS_AT_ONCE = 2**25
+"""Maximum number of logits held at once, 128 MiB in float32."""
 
 
 @dataclass(frozen=True)
@@ -291,13 +296,6 @@ def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None
         f"the output of {site} is {'zero' if is_zero else 'not finite'} at layer {layer}",
         f"sample {planned.samples[row.sample].id}, condition {row.condition}, draw {row.draw}",
     )
-
-
-QUANTITIES = ("logprob", "logit", "entropy")
-"""Log-probability and logit of a token given all before it, and the entropy of its distribution,
-in nats, before any temperature."""
-LOGITS_AT_ONCE = 2**25
-"""Maximum number of logits held at once, 128 MiB in float32."""
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

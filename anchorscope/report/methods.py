@@ -72,7 +72,7 @@ def text(config: Config, figure: str) -> str:
     given = [one.label for one in datasets if one.world and one.world.style.startswith("null-")]
     about = About(
         title=f"Methods of the figure {figure}",
-        models=[_labelled(config, key) for key in config.figures[figure].models],
+        models=[_described(config, key) for key in config.figures[figure].models],
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
@@ -139,7 +139,7 @@ def _entries() -> Iterator[tuple[str, str]]:
             yield found[1], entry.strip() + "\n"
 
 
-def _labelled(config: Config, model: str) -> str:
+def _described(config: Config, model: str) -> str:
     """Return a model's label, and the format that its weights were dequantised from."""
     label, before = config.models[model].label, dequantised_from(config, model)
     return f"{label} (weights dequantised from {before})" if before else label

@@ -41,15 +41,22 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     refuse_held(jobs)
     check_sources(jobs)
     check_prompts(jobs, config)
-    asked = workflow.dag_settings
-    if asked.forceall or asked.forcetargets or asked.forcerun:
-        # The user asks for new numbers. Snakemake itself forces jobs that were interrupted.
-        partial.drop(job.output[0] for job in jobs if workflow.dag.reason(job).forced)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations stay until the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
+
+
+def drop_forced(workflow: Any) -> None:
+    """Drop the kept batches of jobs that the user forces, who asks for new numbers.
+
+    Snakemake also forces jobs that were interrupted. Their batches stay.
+    """
+    asked = workflow.dag_settings
+    if asked.forceall or asked.forcetargets or asked.forcerun:
+        jobs = workflow.dag.needrun_jobs()
+        partial.drop(job.output[0] for job in jobs if workflow.dag.reason(job).forced)
 
 
 def refuse_held(jobs: Iterable[Any]) -> None:

@@ -234,4 +234,4 @@ def shape(config: Config, model: str) -> Mapping[str, Any] | None:
     if folder and (folder / "config.json").is_file():
         return loading.read_config(folder)
     published = config.models[model].hub and model in shipped.shapes()
-    return shipped.config_of(model) if published else None
+    return shipped.shape_of(model) if published else None

@@ -46,7 +46,8 @@ def stage(snakemake: Any) -> Iterator[None]:
     _log_to(*snakemake.log[:1])
     try:
         inputs = list(getattr(snakemake, "input", ()))
-        most = getattr(snakemake, "config", {}).get("most_dropped", MOST_DROPPED)
+        config = getattr(snakemake, "config", {})
+        most = config.get("most_dropped", MOST_DROPPED)
         for path in inputs:
             if beside(path).is_file():
                 check_funnel(path, float(most))  # YAML reads 5e-1 as text
@@ -54,7 +55,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         named.pop("root", None)
         Progress.job = " ".join([snakemake.rule, *named.values()])
         with _alone(snakemake):
-            if not getattr(snakemake, "config", {}).get("keep_activations", True):
+            if not config.get("keep_activations", True):
                 partial.drop(path for path in inputs if Path(path).is_dir())  # activations
             yield
     except KeyboardInterrupt:

@@ -27,7 +27,7 @@ def subjects(spans: Iterable[Span]) -> list[Span]:
 
 
 def touched(question: str, spans: Sequence[Span]) -> set[int]:
-    """Which words of a question the spans touch."""
+    """Return the indices of the words that the spans touch."""
     places = enumerate(word_places(question))
     return {i for i, (a, b) in places if any(s.start < b and a < s.end for s in spans)}
 

@@ -75,7 +75,7 @@ def test_every_model_of_the_hub_has_a_published_shape_that_transformers_knows():
     from_hub = {name for name, model in load(SHIPPED).models.items() if model.hub}
     assert from_hub == {*shipped.shapes()}
     for name in shipped.shapes():
-        given = shipped.config_of(name)
+        given = shipped.shape_of(name)
         config = AutoConfig.for_model(**given).to_dict()
         assert {key: config[key] for key in given} == given, name
 
@@ -89,10 +89,10 @@ def test_every_model_of_the_hub_has_a_published_shape_that_transformers_knows():
 )  # fmt: skip
 def test_shapes_have_the_published_number_of_parameters(name, billions):
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**shipped.config_of(name)))
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**shipped.shape_of(name)))
     assert model.num_parameters() / 1e9 == pytest.approx(billions, rel=0.005)
 
 
 def test_an_unknown_shape_names_the_nearest():
     with pytest.raises(AnchorscopeError, match="qwen3-9b.*\n.*\n.*`qwen3-8b`"):
-        shipped.config_of("qwen3-9b")
+        shipped.shape_of("qwen3-9b")

@@ -85,7 +85,7 @@ def leaky_pathways(cell: DetectionCell) -> Callable[[Training], object]:
 
 
 LEAKY = {"labels": leaky_threshold, "pathways": leaky_pathways}
-"""What a scorer must not know → a method that knows it."""
+"""Knowledge that a scorer must not use → a method that uses it."""
 
 
 @pytest.mark.parametrize("known", LEAKY)

@@ -49,7 +49,7 @@ def add(folder: Path, name: str = "model.safetensors", **more: torch.Tensor) -> 
 
 
 def change(make: Callable[[Weights], Weights]) -> Callable[[Path], None]:
-    """What changes a folder's weights as `make` does."""
+    """Return a function that applies `make` to a folder's weights."""
 
     def changed(folder: Path) -> None:
         path = folder / "model.safetensors"
@@ -143,12 +143,12 @@ def pickled(folder: Path) -> None:
 
 
 def without(name: str) -> Callable[[Path], None]:
-    """What takes a file out of a folder."""
+    """Return a function that removes a file from a folder."""
     return lambda folder: (folder / name).unlink()
 
 
 def written(name: str, text: str) -> Callable[[Path], None]:
-    """What gives a file of a folder another content."""
+    """Return a function that overwrites a file of a folder."""
 
     def write(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
@@ -157,7 +157,7 @@ def written(name: str, text: str) -> Callable[[Path], None]:
 
 
 def indexed(*parts: str, there: Sequence[str] = ()) -> Callable[[Path], None]:
-    """What leaves an index of parts in place of the weights, and empty files of some."""
+    """Return a function that replaces weights by an index of parts, some of them empty files."""
 
     def index(folder: Path) -> None:
         (folder / "model.safetensors").unlink()
@@ -364,7 +364,7 @@ def test_check_prints_nothing_of_the_comparison(folder: Path, capfd: Any) -> Non
 
 
 class PeftModel(torch.nn.Module):
-    """What peft puts around a model; it passes on what it does not know."""
+    """A wrapper like that of peft, which forwards unknown attributes to the model."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ from tools.real_tokenizers import PUBLISHED, Published
 WORDS = (b"the", b" the", b"\n\n", b"an", b"sw", b"er", b" an", b" answer")
 SIZE = 256 + len(WORDS)
 EXAMPLES = [Example("Who?", "Ann"), Example("Where?", "Rome")]
-TINY = shipped.config_of("llama-3.2-1b") | {
+TINY = shipped.shape_of("llama-3.2-1b") | {
     "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2,
     "num_key_value_heads": 1, "head_dim": 8, "num_hidden_layers": 3,
 }  # fmt: skip
@@ -203,7 +203,7 @@ def test_a_disk_too_small_is_named_before_anything_is_written(
     tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2e9))
-    shape = shipped.config_of("qwen3-8b")
+    shape = shipped.shape_of("qwen3-8b")
     with pytest.raises(AnchorscopeError, match=r"model takes 16\.4 GB on the disk, 2\.0 GB are"):
         random_checkpoint.write(shape, tokenizer, tmp_path / "model")
     assert not any(tmp_path.glob("*model*"))

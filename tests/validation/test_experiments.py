@@ -73,7 +73,7 @@ def test_without_pairs_at_the_layer_or_a_measure_that_varies_there_is_no_rank_co
 
 
 def width(n: int, linked: int) -> float:
-    """Of the interval of the rank correlation, where `linked` samples each are alike."""
+    """Return the width of the rank correlation's interval if every `linked` samples are equal."""
     generator = np.random.default_rng(0)
     ids, groups = [f"s{i}" for i in range(n)], np.arange(n) // linked
     term = generator.normal(size=n)[groups]

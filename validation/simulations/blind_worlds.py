@@ -81,7 +81,7 @@ class Blind:
 
     slope: float = 0.0  # of the log-probability in the signal
     extra: Callable[[Rng, Cast, np.ndarray], np.ndarray] | None = None
-    """What else is in the signal, from the log-probabilities [subjects, answers]."""
+    """Further part of the signal, computed from the log-probabilities [subjects, answers]."""
     trait: Callable[[Rng, Cast], np.ndarray] | None = None
     """Property of question and answer, [subjects, answers]."""
     read: float = 0.0  # weight of the trait in the signal

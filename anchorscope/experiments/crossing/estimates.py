@@ -26,15 +26,13 @@ from anchorscope.probes.intervals import ratio
 MEAN, QUESTION, ANSWER, PAIR = (
     np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 4
 )
+ROUNDING = 1e-4
+"""Minimum standard error in logits, since passes and scores are rounded."""
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
     """Return one of the terms, [...], of four scores [4, ...]."""
     return np.tensordot(which, four, 1)
-
-
-ROUNDING = 1e-4
-"""Minimum standard error in logits, since passes and scores are rounded."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ OWN, GOLD = "clean", "gold"
 """The arms in which nothing is blocked, with the model's answers and with gold answers."""
 RIGHT, WRONG, GOLDEN = range(3)
 """Kinds of answers, see `imitator.pair_terms`."""
+COLUMNS = ("site", "position", "layer", "id", "pair", "term")
+"""Columns of `per_sample`."""
 
 
 @dataclass(frozen=True)
@@ -255,9 +257,6 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
 def _numbers(texts: Sequence[str]) -> np.ndarray:
     """Return a number for each text, int64 [n]; texts that are equal once normalised share it."""
     return pd.factorize(np.array([squad_normalise(text) for text in texts], dtype=object))[0]
-
-
-COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 
 
 def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:

@@ -29,6 +29,20 @@ AUCS = {
 }
 """Column of the table → what it holds; `columns` adds those of flips."""
 FLIPS = "share of flips under the condition named"
+CONTRASTS = {
+    **recurring("site", "position"),
+    "contrast": "`knockout-random`: the knockout minus the published control",
+    "quantity": "`share` of flips and mean `delta_p`, in percentage points",
+    **recurring("layer", "n"),
+    "n_clusters": "subjects or questions among them",
+    "estimate": "the paired difference",
+    **interval_of("estimate", "ci"),
+    "under": "mean of the first condition",
+    "beside": "mean of the second condition",
+    **recurring("signal", "inflation", "headline"),
+}
+"""Column of the table → what it holds."""
+RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
@@ -118,22 +132,6 @@ def _share(effects: Effects) -> np.ndarray:
     """Return the share of flips by layer among the samples that were measured; draws averaged."""
     some = effects.measured
     return ratio(effects.flip[..., some].mean(0).sum(-1), np.array(some.sum()))
-
-
-CONTRASTS = {
-    **recurring("site", "position"),
-    "contrast": "`knockout-random`: the knockout minus the published control",
-    "quantity": "`share` of flips and mean `delta_p`, in percentage points",
-    **recurring("layer", "n"),
-    "n_clusters": "subjects or questions among them",
-    "estimate": "the paired difference",
-    **interval_of("estimate", "ci"),
-    "under": "mean of the first condition",
-    "beside": "mean of the second condition",
-    **recurring("signal", "inflation", "headline"),
-}
-"""Column of the table → what it holds."""
-RANDOM_CONTRAST = "knockout-random"
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
