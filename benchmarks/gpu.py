@@ -48,12 +48,14 @@ class Real:
         shape: Keys of its config.json.
         batch_tokens: Budget of tokens per batch.
         compared: Whether plain passes are timed beside it.
+        sequences: Number of sequences. Large models pass fewer, so that a run takes minutes.
     """
 
     name: str
     shape: Mapping[str, Any]
     batch_tokens: int = 16_384
     compared: bool = False
+    sequences: int = 512
 
     @property
     def weights(self) -> int:
@@ -71,9 +73,11 @@ class Real:
         return 2 * (self.weights + embedded) / 1e9
 
 
+SIZES = {"llama-3.2-1b": 512, "llama-3.2-3b": 512, "qwen3-8b": 512, "qwen3-32b": 128}
+"""Model → number of sequences."""
 MODELS = tuple(
-    Real(name, shipped.shape_of(name), compared=name == "llama-3.2-3b")
-    for name in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b", "qwen3-32b")
+    Real(name, shipped.shape_of(name), compared=name == "llama-3.2-3b", sequences=sequences)
+    for name, sequences in SIZES.items()
 )
 TINY = Real(
     "tiny",
@@ -82,12 +86,13 @@ TINY = Real(
     | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
     batch_tokens=1024,
     compared=True,
+    sequences=16,
 )
 PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
 """Layers, samples and width that probes are fitted to."""
 SPARE = 1.1
 """A card must hold so many times the weights for a model to be tried."""
-SEQUENCES = {"prefix": 150, "sequences": 512, "shortest": 40, "longest": 80}
+LENGTHS = {"prefix": 150, "shortest": 40, "longest": 80}
 NEW_TOKENS = 32
 PROBES = "probes"
 PLAIN_SIZES = (8, 32, 128, 512)
@@ -202,9 +207,7 @@ def _lacking(real: Real, device: str) -> str:
 
 def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
     """Measure one model, by medians of some rounds after one that is not counted."""
-    work = workloads.Workload(real.name, **SEQUENCES)  # type: ignore[arg-type]
-    if real is TINY:
-        work = replace(work, sequences=16)
+    work = workloads.Workload(real.name, sequences=real.sequences, **LENGTHS)
     work = replace(work, shape=workloads.Shape(vocabulary=real.shape["vocab_size"]))
     table = exchangeable(workloads.answers(work))
     plan = planning.plan(table, conditions=CONDITIONS, batch_tokens=real.batch_tokens)

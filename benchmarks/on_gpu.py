@@ -3,8 +3,9 @@
     python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
 
 The steps go from the most to the least important. The output, seconds and exit code of each are
-written as soon as it ends. Steps that are not reached within `--seconds` read "not run". No step
-needs a network if results/rehearsal/tokenizers exists, see `tools/real_tokenizers.py`.
+written as soon as it ends. Steps that are not reached within `--seconds` read "not run". The same
+command continues: steps that are done are not repeated. No step needs a network if
+results/rehearsal/tokenizers exists, see `tools/real_tokenizers.py`.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-NOT_RUN = "not run"
+DONE, NOT_RUN = "done", "not run"
 PYTHON = shlex.quote(sys.executable)
 REHEARSED = (
     "{python} -m tools.rehearsal --rows {rows} --no-table --layers 0 --samples 100 "
@@ -26,7 +27,14 @@ RUN = (
     "{python} -m snakemake --cores all {target} "
     "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
 )
-KILLED = "timeout -s KILL 20 {run}; {python} -m anchorscope.workflow.resume --cores all {target} "
+KILLED = (
+    "setsid {run} & job=$!; "
+    "until find results/rehearsal/.partial -path '*/activations+*.safetensors' 2>/dev/null "
+    "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job; wait $job; "
+    "{python} -m anchorscope.workflow.resume --cores all {target} "
+)
+"""A run that is killed with its jobs once a batch of activations is there, and continued."""
+COMMAND = "from anchorscope.cli.main import main; raise SystemExit(main())"
 TESTS = "tests/passes/test_gpu.py"
 EXPERTS = "(bfloat16 or nothing_to_cut) and (qwen3_moe or mixtral)"
 
@@ -50,20 +58,24 @@ def steps(rows: Path, out: Path) -> dict[str, str]:
             model=model,
             run=f"({killed})" if model == "llama-3.2-1b" else run,
         )
+    found["selftest"] = f"{python} -c {shlex.quote(COMMAND)} selftest --like qwen3-8b"
     found["speed of qwen3-32b"] = f"{bench} --models qwen3-32b --out {out / 'qwen3-32b'}"
     return found
 
 
 def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dict[str, object]]:
-    """Run commands in turn while there is time, and write `steps.json` after each."""
+    """Run what is not done while there is time, and write `steps.json` after each command."""
     out.mkdir(parents=True, exist_ok=True)
+    kept = out / "steps.json"
     found: dict[str, dict[str, object]] = {name: {"outcome": NOT_RUN} for name in commands}
+    if kept.is_file():
+        found |= json.loads(kept.read_text(encoding="utf-8"))
     end = time.monotonic() + seconds
     for name, command in commands.items():
-        if (left := end - time.monotonic()) > 1:
+        if found[name]["outcome"] != DONE and (left := end - time.monotonic()) > 1:
             found[name] = one(command, out / f"{name.replace(' ', '-')}.log", left)
             print(f"{name}: {found[name]}", flush=True)
-        (out / "steps.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found
 
 
@@ -79,7 +91,7 @@ def one(command: str, log: Path, seconds: float) -> dict[str, object]:
                 timeout=seconds,
                 check=False,
             )
-            outcome = "done" if done.returncode == 0 else f"exit code {done.returncode}"
+            outcome = DONE if done.returncode == 0 else f"exit code {done.returncode}"
         except subprocess.TimeoutExpired:
             outcome = "out of time"
     return {"outcome": outcome, "seconds": round(time.monotonic() - start, 1)}

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -34,12 +34,16 @@ def recording(
     """
     positions = dict.fromkeys(position for _, position in pairs)
     indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
+    every = torch.arange(len(rows))[:, None]
     seen: dict[str, list[Tensor]] = {site: [] for site, _ in pairs}
+
+    @cache  # a copy to a GPU waits for all its work, so it is not repeated in every layer
+    def on(device: torch.device) -> tuple[Tensor, Tensor]:
+        return every.to(device), indices.to(device)
 
     def keep(site: str, _: nn.Module, __: Arguments, output: Output) -> None:
         states = families.first_tensor(output)
-        every = torch.arange(len(rows), device=states.device)[:, None]
-        seen[site].append(states[every, indices.to(states.device)])
+        seen[site].append(states[on(states.device)])
 
     with ExitStack() as hooks:
         for block, site in itertools.product(families.layers(loaded), seen):

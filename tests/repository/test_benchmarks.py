@@ -97,3 +97,13 @@ def test_steps_on_a_gpu_are_written_one_by_one_and_what_is_not_reached_is_said(m
     assert outcomes == ["done", "exit code 3", "out of time", "not run"]
     assert json.loads((tmp_path / "steps.json").read_text("utf-8")) == found
     assert (tmp_path / "first.log").read_text("utf-8") == "one\n"
+
+
+def test_a_second_run_on_a_gpu_repeats_no_step_that_is_done(module, tmp_path):
+    on_gpu, count = module("on_gpu"), tmp_path / "count"
+    commands = {"first": f"echo x >> {count}", "second": f"test -f {tmp_path / 'there'}"}
+    assert on_gpu.run(commands, tmp_path, seconds=6)["second"]["outcome"] == "exit code 1"
+    (tmp_path / "there").touch()
+    again = on_gpu.run(commands, tmp_path, seconds=6)
+    assert [one["outcome"] for one in again.values()] == ["done", "done"]
+    assert count.read_text() == "x\n"
