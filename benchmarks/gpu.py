@@ -27,7 +27,7 @@ import workloads
 
 from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
-from anchorscope.config.settings import Config
+from anchorscope.config.settings import GPU_BATCH_TOKENS, Config
 from anchorscope.models import cache, generation
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
@@ -53,7 +53,7 @@ class Real:
 
     name: str
     shape: Mapping[str, Any]
-    batch_tokens: int = 16_384
+    batch_tokens: int = GPU_BATCH_TOKENS
     compared: bool = False
     sequences: int = 512
 

@@ -14,7 +14,7 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models import contents, loading, vocabulary
+from anchorscope.models import contents, families, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.probes import power
@@ -207,10 +207,9 @@ def times(
         what = f"{name}: {cells} take{'s' * (len(of_model) == 1)} about {time} on {trial.card}"
         yield Finding("ok", "time", what)
         largest = trial.largest_batch_tokens
-        if largest is not None and largest < config.batch_tokens:
-            what = (
-                f"{name}: batches of {config.batch_tokens:,} tokens do not fit, so they are halved"
-            )
+        wanted = families.batch_tokens(config.batch_tokens, "cuda")
+        if largest is not None and largest < wanted:
+            what = f"{name}: batches of {wanted:,} tokens do not fit, so they are halved"
             yield Finding("warning", "gpu", what, f"set `batch_tokens: {largest}`")
 
 

@@ -43,8 +43,8 @@ SPARE = 1.1
 """Least free memory of a device, as a multiple of the weights."""
 SOUGHT_ON = ("cuda",)
 """Devices whose largest batch is searched for. Full main memory would end the whole process."""
-MOST, LEAST = 16, 256
-"""Largest batch tried, as a multiple of `batch_tokens`; smallest step of the search, in tokens."""
+MOST, LEAST = 4, 256
+"""Largest batch tried, as a multiple of the usual one; smallest step of the search, in tokens."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,10 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
         yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
     else:
         largest = f"{trial.largest_batch_tokens:,} fits, no more was tried"
-        if trial.largest_batch_tokens < MOST * config.batch_tokens:
+        wanted = families.batch_tokens(config.batch_tokens, "cuda")
+        if trial.largest_batch_tokens < MOST * wanted:
             largest = f"{trial.largest_batch_tokens:,} is about the largest that fits"
-        yield f"batch_tokens   {largest}; {config.batch_tokens:,} is set"
+        yield f"batch_tokens   {largest}; {wanted:,} are used, or fewer if they do not fit"
     n = samples(config)
     hours = ", ".join(
         f"{stage} {duration(n * seconds / 3600)}" for stage, seconds in trial.seconds.items()
@@ -146,7 +147,8 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
     layers, width = families.sizes(shape, model)
     _check_device(device)
     weights = _check_room(model, shape, entry.dtype, device)
-    largest, taken = _measure_model(config, entry, shape, device)
+    wanted = families.batch_tokens(config.batch_tokens, device.type)
+    largest, taken = _measure_model(config, entry, shape, device, wanted)
     _free()
     fit = partial(fit_layer, config, *_states(samples(config), width), device)
     seconds, memory = _timed(fit, device)
@@ -156,7 +158,7 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
         card=trials.processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
         settings=trials.settings_of(config, entry),
         dtype=entry.dtype,
-        batch_tokens=min(config.batch_tokens, largest or config.batch_tokens),
+        batch_tokens=min(wanted, largest or wanted),
         largest_batch_tokens=largest,
         weights_gb=weights / 1e9,
         memory_gb={stage: memory for stage, (_, memory) in taken.items()},
@@ -165,16 +167,16 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
 
 
 def _measure_model(
-    config: Config, entry: Model, shape: Mapping[str, Any], device: torch.device
+    config: Config, entry: Model, shape: Mapping[str, Any], device: torch.device, tokens: int
 ) -> tuple[int | None, dict[Stage, tuple[float, float]]]:
     """Return the largest batch that fits, and time and memory of one batch per stage.
 
-    The largest batch is in tokens; None on devices where it is not searched for. For time and
-    memory see `_timed`.
+    The largest batch is in tokens; None on devices where it is not searched for. The timed batch
+    has `tokens`, or as many as fit. For time and memory see `_timed`.
     """
     loading.without_cudnn()
     loaded = loading.build(shape, entry.dtype, device)
-    work, largest, tokens = _work(config, entry.prompt, loaded), None, config.batch_tokens
+    work, largest = _work(config, entry.prompt, loaded), None
     if device.type in SOUGHT_ON:
         fits = partial(_fits, loaded, work)
         largest = largest_batch(fits, start=tokens, most=MOST * tokens)

@@ -12,7 +12,6 @@ import pandas as pd
 import typer
 
 from anchorscope.config.sections import Model
-from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
@@ -134,9 +133,7 @@ def score(
     model: Annotated[
         str | None, typer.Option(help="Hub id or folder; by default the detector's own.")
     ] = None,
-    batch_tokens: Annotated[
-        int, typer.Option(min=1, help="Most tokens in a batch.")
-    ] = BATCH_TOKENS,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")] = None,
 ) -> None:
     """Write for each row the probability that its answer is wrong, as JSON Lines.
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.detectors.linear import as_array
 from anchorscope.models import families, loading
 from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
@@ -125,7 +124,7 @@ class Detector:
         rows: Rows,
         *,
         source: object = TABLE,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
     ) -> pd.DataFrame:
         """Predict the probability that each answer is wrong.
 
@@ -135,7 +134,7 @@ class Detector:
             rows: `question`, `response` unless the model is to answer itself, and `subject`,
                 `property` and `relation` where known. Labels and gold answers change nothing.
             source: Name of the rows in error messages.
-            batch_tokens: Largest number of tokens in a batch.
+            batch_tokens: Most tokens in a batch. The default depends on the device.
 
         Returns:
             One row per given row, in their order: `COLUMNS`. `p_wrong` is the probability at the

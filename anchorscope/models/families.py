@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.config.settings import BATCH_TOKENS
+from anchorscope.config.settings import BATCH_TOKENS, GPU_BATCH_TOKENS
 from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ class Loaded:
     window: int | None  # see `window`
     device: torch.device  # device of input ids, see `device_of`
     batch_tokens: int = BATCH_TOKENS  # limit of a pass: rows × padded length
+
+
+def batch_tokens(wanted: int | None, device: str) -> int:
+    """Return the limit of a pass in tokens, by default that of a kind of device (`cpu`, …)."""
+    return wanted or (BATCH_TOKENS if device == "cpu" else GPU_BATCH_TOKENS)
 
 
 def family_of(config: Mapping[str, Any], where: object) -> Family:

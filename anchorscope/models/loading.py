@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.config.settings import BATCH_TOKENS
 from anchorscope.models import contents, families, gguf_files, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
@@ -34,7 +33,7 @@ def load(
     dtype: str = "float32",
     device: str = "cpu",
     attention: str = "sdpa",
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
 ) -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
@@ -44,7 +43,7 @@ def load(
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
         attention: `sdpa`, or `eager`, whose weights can be read and differentiated.
-        batch_tokens: Limit of a pass through the model: rows × padded length.
+        batch_tokens: Limit of a pass: rows × padded length. The default depends on the device.
 
     Raises:
         AnchorscopeError: A file is missing or broken, the family is unknown, or weights, config and
@@ -88,7 +87,7 @@ def wrapped(
     tokenizer: PreTrainedTokenizerFast,
     where: object = None,
     *,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
 ) -> Loaded:
     """Return a model in memory, such as one of the user's own, as `load` returns it.
 
@@ -96,7 +95,7 @@ def wrapped(
         model: The causal language model.
         tokenizer: Its tokenizer.
         where: Name of the model in errors; by default its class.
-        batch_tokens: Limit of a pass through the model: rows × padded length.
+        batch_tokens: Limit of a pass: rows × padded length. The default depends on the device.
 
     Raises:
         AnchorscopeError: The model has an adapter around it or no LM head, or also reads images;
@@ -111,7 +110,8 @@ def wrapped(
     without_cudnn()
     model = model.eval().requires_grad_(False)
     window, device = families.window(model.config), families.device_of(model)
-    return Loaded(model, tokenizer, family, window, device, batch_tokens)
+    limit = families.batch_tokens(batch_tokens, device.type)
+    return Loaded(model, tokenizer, family, window, device, limit)
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:

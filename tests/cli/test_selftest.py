@@ -225,7 +225,7 @@ def test_times_of_a_figure_name_the_models_that_were_not_tried(clone):
     one = made(config)
     trials.keep(one)
     said = "\n".join(cli_like.lines(one, config))
-    assert "batch_tokens   4,096 is about the largest that fits; 8,192 is set" in said
+    assert "batch_tokens   4,096 is about the largest that fits; 32,768 are used, or fewer" in said
     assert "one dataset    100 min for 2,000 questions: answers 33 min, activations 33 min" in said
     assert "two: 30 s, without taught, not tried here" in said and "mine: 30 s\n" in said
 
@@ -236,7 +236,7 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
     said = run("check", "mine", "remote")
     (time,) = said.about("time")
     assert time[1].startswith("near: 1 cell takes about 30 s on ")
-    assert ("warning", "near: batches of 8,192 tokens do not fit, so they are halved; set "
+    assert ("warning", "near: batches of 32,768 tokens do not fit, so they are halved; set "
             "`batch_tokens: 4096`") in said.about("gpu")  # fmt: skip
     trials.keep(made(config, settings="other"))
     assert run("check", "mine").about("time") == []
