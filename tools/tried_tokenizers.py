@@ -21,10 +21,6 @@ from anchorscope.storage.counts import in_words
 ALL = 1_000_000
 """Sample size larger than any dataset, so that all rows are used."""
 RULES = "found by "
-HEAD = (
-    "tokenizer, prompt", "dataset", "asked", "E_Q found", "spans lost", "E_A rebuilt",
-    "tokens of E_Q", "of the rest", "closing token", "pairs", "dropped",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,37 +106,66 @@ def cells(
 
 
 def table(found: Iterable[Mapping[str, Any]]) -> str:
-    """Return two tables in Markdown: how the rows fared, and the rules that found E_Q."""
+    """Return three tables in Markdown: tokenizers, datasets, and the rules that found E_Q."""
     every = [*found]
-    lines = [row(HEAD), row(["---"] * len(HEAD)), *map(line, every)]
-    return "\n".join([*lines, "", *rules(every)]) + "\n"
+    return "\n".join([*of_tokenizers(every), "", *of_datasets(every), "", *rules(every)]) + "\n"
 
 
-def line(cell: Mapping[str, Any]) -> str:
-    """Return a cell's line in the first table."""
-    return row([
-        f"{cell['tokenizer']}, {cell['style']}",
-        cell["dataset"],
-        f"{cell['asked']:,}",
-        f"{cell['found'] / cell['asked']:.3f}",
-        cell["lost"],
-        cell["rebuilt"],
-        f"{cell['anchor']:.1f}",
-        f"{cell['rest']:.1f}",
-        ", ".join(f"`{json.dumps(text)}`" for text in cell["closing"]).replace("|", "\\|"),
-        cell["pairs"],
-        in_words(cell["dropped"]) or "none",
-    ])  # fmt: skip
+def of_tokenizers(every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of the first table, with the tokens of E_Q + the rest in each dataset."""
+    datasets = dict.fromkeys(cell["dataset"] for cell in every)
+    lines = heading("tokenizer, prompt", "closing tokens", *datasets)
+    for (tokenizer, style), cells in grouped(every, "tokenizer", "style").items():
+        closing = dict.fromkeys(text for cell in cells for text in cell["closing"])
+        shown = ", ".join(f"`{json.dumps(text)}`" for text in closing).replace("|", "\\|")
+        tokens = [f"{cell['anchor']:.1f} + {cell['rest']:.1f}" for cell in cells]
+        lines.append(row((f"{tokenizer}, {style}", shown, *tokens)))
+    return lines
+
+
+def of_datasets(every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of the second table, with ranges over the tokenizers."""
+    names = ("asked", "lost", "rebuilt", "pairs")
+    lines = heading(
+        "dataset", "asked", "E_Q found", "spans lost", "E_A rebuilt", "pairs", "dropped"
+    )
+    for (dataset,), cells in grouped(every, "dataset").items():
+        found = span([cell["found"] / cell["asked"] for cell in cells], ".3f")
+        asked, lost, rebuilt, pairs = (span([cell[name] for cell in cells], ",") for name in names)
+        dropped = dict.fromkeys(in_words(cell["dropped"]) or "none" for cell in cells)
+        lines.append(row((dataset, asked, found, lost, rebuilt, pairs, "; or ".join(dropped))))
+    return lines
+
+
+def grouped(
+    every: Iterable[Mapping[str, Any]], *names: str
+) -> dict[tuple[str, ...], list[Mapping[str, Any]]]:
+    """Group cells by the values of some keys."""
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for cell in every:
+        found.setdefault(tuple(cell[name] for name in names), []).append(cell)
+    return found
+
+
+def span(values: Sequence[float], form: str) -> str:
+    """Return the least and the largest value as text, or the one value that all have."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low}–{high}"
 
 
 def rules(every: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the second table. Its numbers do not depend on the tokenizer."""
+    """Return the lines of the third table. Its numbers do not depend on the tokenizer."""
     by_dataset = {cell["dataset"]: cell for cell in every}
-    lines = [row(("dataset", "rows in which a rule found a part of E_Q")), row(["---"] * 2)]
+    lines = heading("dataset", "rows in which a rule found a part of E_Q")
     for name, cell in by_dataset.items():
         ordered = sorted(cell["rules"].items(), key=lambda rule: -rule[1])
         lines.append(row((name, ", ".join(f"{rule} {n:,}" for rule, n in ordered))))
     return lines
+
+
+def heading(*names: str) -> list[str]:
+    """Return the first two lines of a table in Markdown."""
+    return [row(names), row(["---"] * len(names))]
 
 
 def row(entries: Iterable[object]) -> str:

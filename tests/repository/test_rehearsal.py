@@ -275,11 +275,18 @@ def test_the_table_says_what_became_of_the_rows(tokenizer: Any, tmp_path: Path) 
     assert (cell["asked"], cell["found"], cell["lost"], cell["dropped"]) == (12, 12, 0, {})
     assert cell["closing"] == ["\n\n"] and cell["anchor"] > 0 and cell["rest"] > 0
     table = tried_tokenizers.table(found)
-    assert r"llama-3, few_shot | nq | 12 | 1.000 | 0 |" in table and r'`"\n\n"`' in table
+    assert r'llama-3, few_shot | `"\n\n"` | ' in table and "nq | 12 | 1.000 | 0 | " in table
 
 
 def test_a_closing_token_with_a_bar_does_not_break_its_table() -> None:
     cell = dict.fromkeys(("lost", "rebuilt", "pairs", "anchor", "rest"), 0)
     cell |= {"tokenizer": "qwen3", "style": "chat", "dataset": "nq", "asked": 1, "found": 1}
-    line = tried_tokenizers.line(cell | {"closing": ["<|im_end|>"], "dropped": {}})
-    assert r'`"<\|im_end\|>"`' in line
+    table = tried_tokenizers.table([cell | {"closing": ["<|im_end|>"], "dropped": {}, "rules": {}}])
+    assert r'`"<\|im_end\|>"`' in table
+
+
+def test_numbers_that_differ_between_tokenizers_stand_as_a_range() -> None:
+    cell = dict.fromkeys(("lost", "pairs", "anchor", "rest"), 0) | {"closing": ["x"], "rules": {}}
+    cell |= {"style": "chat", "dataset": "nq", "asked": 1000, "found": 1000, "dropped": {}}
+    every = [cell | {"tokenizer": name, "rebuilt": n} for name, n in (("a", 17), ("b", 1600))]
+    assert "nq | 1,000 | 1.000 | 0 | 17–1,600 | 0 | none" in tried_tokenizers.table(every)
