@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
 """Layers × width per GB of a model's GPUs, used if its config.json is not on this machine."""
+LINES = (".jsonl", ".csv")
+"""Endings of files with at least a line per row."""
 PROFILE = "slurm/config.yaml"
 
 
@@ -161,12 +164,21 @@ class Jobs:
 
 def samples(config: Config, dataset: str) -> int:
     """Return the largest number of samples that a cell of this dataset can have."""
-    world = config.datasets[dataset].world
-    n = config.sample_size_of(dataset)
-    if world:
+    entry, n = config.datasets[dataset], config.sample_size_of(dataset)
+    if world := entry.world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         n = 2 * facts  # each in two wordings
+    path = Path(entry.local or "").expanduser()
+    if path.suffix in LINES and path.is_file():
+        n = min(n, lines(path, path.stat().st_mtime_ns))
     return min(n, config.limit or n)
+
+
+@lru_cache
+def lines(path: Path, _changed: int) -> int:
+    """Return the largest number of rows that a text file can have. Read again once changed."""
+    with path.open("rb") as file:
+        return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in iter(file.read1, b""))
 
 
 def weights_gb(config: Config, model: str) -> float:
