@@ -7,8 +7,9 @@ the figure's table of claims. Paths and digests are in the provenance of the tab
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -16,6 +17,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.crossing.claims import SAYS, YES
+from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
 from anchorscope.report.run_facts import dequantised_from
 
@@ -37,6 +39,10 @@ OF_MODEL = {
 """Pattern at the start of a hub model's name → key of its reference."""
 
 
+BEFORE_ANSWERS = (run_facts.STAGES["dataset"], run_facts.STAGES["prompts"])
+"""Stages at which a question is left out, and not its answer."""
+
+
 @dataclass(frozen=True)
 class About:
     """Names in a methods text.
@@ -47,6 +53,8 @@ class About:
         datasets: Labels of the datasets.
         given: Labels of datasets that bring answers of their own.
         labelled: Labels of datasets that bring labels of these answers.
+        prompts: Names of the models' prompt styles, if known.
+        left_out: Reason → number of answers that were left out for it, if known.
     """
 
     title: str
@@ -54,6 +62,8 @@ class About:
     datasets: Sequence[str]
     given: Sequence[str]
     labelled: Sequence[str]
+    prompts: Sequence[str] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def text(config: Config, figure: str) -> str:
@@ -76,6 +86,8 @@ def text(config: Config, figure: str) -> str:
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
+        prompts=list(dict.fromkeys(config.models[cell["model"]].prompt for cell in cells)),
+        left_out=_left_out(cells),
     )
     return rendered(config, about, cells)
 
@@ -137,6 +149,16 @@ def _entries() -> Iterator[tuple[str, str]]:
     for entry in re.split(r"^(?=@)", REFERENCES.read_text(encoding="utf-8"), flags=re.M):
         if found := re.match(r"@\w+\{([^,]+),", entry):
             yield found[1], entry.strip() + "\n"
+
+
+def _left_out(cells: Iterable[Summary]) -> dict[str, int]:
+    """Return the number of answers of some cells that were left out, by reason."""
+    counts = Counter[str]()
+    for cell in cells:
+        for stage, reason, count in cell["samples"]["dropped"]:
+            if stage not in BEFORE_ANSWERS:
+                counts[reason.removeprefix("no answer: ")] += count
+    return dict(counts.most_common())
 
 
 def _described(config: Config, model: str) -> str:

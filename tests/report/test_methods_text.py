@@ -133,6 +133,27 @@ def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
     assert bare.count(f"not measured: {REASONS['not measured']} |") == 8 * len(ON_PAIRS)
 
 
+def test_answers_that_were_left_out_are_counted_by_reason(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped = [
+        ("questions", "equal question folded", 39),
+        ("answers", "no answer: refusal", 1200),
+        ("measured", "too long", 3),
+    ]
+    funnel = methods.run_facts.funnel
+    monkeypatch.setattr(
+        methods.run_facts, "funnel", lambda *cell: funnel(*cell) | {"dropped": dropped}
+    )
+    of_each = len([*config.cells("tiny")])
+    found = methods.text(config, "tiny")
+    assert "asked in the prompt style plain." in found
+    assert (
+        f"{1203 * of_each:,} more answers were left out: {1200 * of_each:,} for “refusal”, "
+        f"{3 * of_each} for “too long”."
+    ) in found
+
+
 def test_after_the_table_stand_what_is_made_and_two_sentences(tmp_path: Path) -> None:
     end = eight_cells(tmp_path, False).rpartition("|\n")[2].strip().splitlines()
     made = [line for line in end if line.startswith("- ")]
