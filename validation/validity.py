@@ -5,7 +5,7 @@
 
 Each table is between `<!-- table: name -->` and `<!-- end -->`. Read the words around it again
 when the numbers change. The table of the experiments stays if `calibration-experiments.csv` is not
-built.
+built. The tables `claims` and `through` are copied from `validation.simulations.claims`.
 """
 
 import argparse
@@ -18,37 +18,18 @@ import pandas as pd
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
 CONTROLS = {
-    "untrained": (
-        "an untrained network reads a trained model's answers",
-        "random features that pass for knowledge",
-    ),
-    "ungraded": (
-        "trained, but never told which answers are right",
-        "knowledge of facts that passes for knowledge of truth",
-    ),
-    "question-irrelevant": (
-        "every answer word is always right, or never",
-        "large logits that differ a little behind another question",
-    ),
-    "shuffled": ("probes fitted to shuffled labels", "a probe that fits noise"),
-    "additive": (
-        "the answer word and the property each tell the label",
-        "a sum that passes for a comparison",
-    ),
-    "order": (
-        "right or wrong by the order of two words of the question",
-        "floors that do not see word order",
-    ),
-    "type": (
-        "right where the answer is of the kind asked for, in a network that knows kinds",
-        "compatibility within reach of the text imitator",
-    ),
+    "untrained": "an untrained network reads a trained model's answers",
+    "ungraded": "trained, but never told which answers are right",
+    "question-irrelevant": "every answer word is always right, or never",
+    "shuffled": "probes fitted to shuffled labels",
+    "additive": "the answer word and the property each tell the label",
+    "order": "right or wrong by the order of two words of the question",
+    "type": "right where the answer is of the kind asked for, in a network that knows kinds",
     "familiar": (
-        "the sum of a number of the name and one of the answer word, both known to the network",
-        "a sum beyond the reach of every text model",
+        "the sum of a number of the name and one of the answer word, both known to the network"
     ),
 }
-"""Null control → what it is, and what it catches."""
+"""Null control → what it is."""
 MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
@@ -105,13 +86,10 @@ def nulls(tables: Path) -> str:
     empty = table.groupby("control")["empty"].agg(["sum", "size"])
     return rows(
         [
-            f"`{row.control}`: {CONTROLS[row.control][0]}",
-            CONTROLS[row.control][1],
+            f"`{row.control}`: {CONTROLS[row.control]}",
             f"AUC {ends(row, 'auc_shuffled')}" if pd.isna(row.margin) else ends(row, "margin"),
             ends(row, "pair_right"),
             "–" if pd.isna(row.pair_gold) else signed(row.pair_gold),
-            "none" if pd.isna(row.made) else f"**{row.made}**",
-            "none" if pd.isna(row.untested) else row.untested.replace("_", " "),
             f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
         ]
         for row in at_default(table).itertuples()
@@ -133,26 +111,6 @@ def signed(value: float) -> str:
     """Return a number with a true minus sign, and none before a 0: `−1.77`."""
     text = f"{value:.2f}"
     return text.removeprefix("-") if not float(text) else text.replace("-", "−")
-
-
-def crossing(tables: Path) -> str:
-    """Return the pair terms and claims of the calibration's cells at the default read-out."""
-    table = at_default(pd.read_csv(tables / "demo.crossing.csv"))
-    claims = at_default(pd.read_csv(tables / "demo.claims.csv")).groupby(["model", "dataset"])
-    lines = []
-    for (model, dataset), cell in table[table["headline"]].groupby(["model", "dataset"]):
-        of = cell.set_index("quantity").rename(columns={"ci_low": "low", "ci_high": "high"})
-        terms = [of.loc[f"pair_{side}"] for side in ("right", "wrong", "gold")]
-        verdicts = claims.get_group((model, dataset)).set_index("claim")["verdict"]
-        lines.append(
-            [
-                f"{name(model)} on {name(dataset)}",
-                "; ".join(f"{one.n:.0f}" for one in terms),
-                *(interval(one.estimate, one.low, one.high) for one in terms),
-                ", ".join(verdicts),
-            ]
-        )
-    return rows(lines)
 
 
 def experiments(tables: Path) -> str:
@@ -195,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("results"))
     tables = parser.parse_args().results / "tables"
-    found = {"cells": cells(tables), "nulls": nulls(tables), "crossing": crossing(tables)}
+    found = {"cells": cells(tables), "nulls": nulls(tables)}
     if (tables / "calibration-experiments.csv").exists():
         found["experiments"] = experiments(tables)
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
