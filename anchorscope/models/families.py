@@ -59,7 +59,7 @@ NOT_EXACT = {
     ("is_causal", False): "its tokens see later ones",
 }
 """Key of config.json and its value → reason why a model with it is refused."""
-TRIED_COLUMNS = ("family", "tiny model", "published checkpoint", "transformers", "read-outs")
+TRIED_COLUMNS = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
 
 
 @dataclass(frozen=True)
@@ -238,9 +238,8 @@ def tried_row(family: str, tiny: str, transformers: str, published: Sequence[str
         transformers: Version that it was measured with.
         published: Checkpoints that were measured.
     """
-    parts = FAMILIES[family]
-    readouts = f"`attn` ({parts.attn}), `mlp` ({parts.mlp}), `resid` (the block)"
-    return _line([f"`{family}`", tiny, ", ".join(published) or "–", transformers, readouts])
+    sites = f"{FAMILIES[family].attn}, {FAMILIES[family].mlp}"
+    return _line([f"`{family}`", tiny, ", ".join(published) or "–", transformers, sites])
 
 
 def _line(cells: Sequence[str]) -> str:
