@@ -92,13 +92,13 @@ GROUP_COLUMNS = {
 }
 FLIP_COLUMNS = {
     **with_interval("flips", "share whose predicted class flips"),
-    **with_interval("random", "the same under the control, averaged over its draws"),
-    **with_interval("contrast", "the paired difference of `flips` and `random`"),
+    **with_interval("random", "the measure under the control"),
+    **with_interval("contrast", "the paired difference of measure and control"),
 }
 DELTA_COLUMNS = {
     **with_interval("delta_p", "mean ΔP in percentage points"),
-    **with_interval("random_delta_p", "the same under the control"),
-    **with_interval("delta_p_contrast", "the paired difference of the two"),
+    **with_interval("random_delta_p", "the measure under the control"),
+    **with_interval("delta_p_contrast", "the paired difference of measure and control"),
 }
 FLAG_COLUMNS = {
     "headline": "whether this is the headline layer",
@@ -111,7 +111,7 @@ RECURRING = {
     **READOUT_COLUMNS,
     "condition": "what was blocked or swapped",
     "fold": "the sample's outer fold",
-    **SIZE_COLUMNS,
+    **GROUP_COLUMNS,
     "n_clusters": "subjects or questions among them",
     **FLAG_COLUMNS,
     "probe_auc": "AUC of the clean probe",

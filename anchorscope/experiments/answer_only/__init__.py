@@ -27,13 +27,12 @@ ANSWER_ONLY = Intervention(
 COLUMNS = {
     **READOUT_COLUMNS,
     **GROUP_COLUMNS,
-    "n_paired": "samples counted: those whose prompt can leave the question out",
     **with_interval("flips", "share whose predicted class flips without the question"),
-    **with_interval("question", "share whose predicted class flips under the control"),
-    **with_interval("contrast", "the paired difference of `flips` and `question`"),
+    **with_interval("question", "the measure under the control"),
+    **with_interval("contrast", "the paired difference of measure and control"),
     **with_interval("delta_p", "mean ΔP without the question, in percentage points"),
-    **with_interval("question_delta_p", "the same under the control"),
-    **with_interval("delta_p_contrast", "the paired difference of the two"),
+    **with_interval("question_delta_p", "the measure under the control"),
+    **with_interval("delta_p_contrast", "the paired difference of measure and control"),
     **recurring("signal"),
     **FLAG_COLUMNS,
 }

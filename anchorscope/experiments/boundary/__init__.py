@@ -20,13 +20,10 @@ from anchorscope.passes.interventions import REGISTRY
 KNOCKOUT, RANDOM = REGISTRY["knockout"], REGISTRY["random"]
 COLUMNS = {
     **READOUT_COLUMNS,
-    "groups": "whose flips form the groups: `knockout`, or its control `random`",
-    "anchor": "`Q`, `A` or `all`, by these flips at that layer",
+    "groups": "whose flips form the groups: `knockout` or `random`",
+    "anchor": "group by these flips at that layer",
     **SIZE_COLUMNS,
-    "n_paired": "samples counted: those in which as many random tokens can be blocked as E_Q has",
-    **with_interval(
-        "unknown", "share whose question the model refuses to answer once the prompt allows it"
-    ),
+    **with_interval("unknown", "share of questions that the model refuses"),
     **recurring("signal"),
     **FLAG_COLUMNS,
 }

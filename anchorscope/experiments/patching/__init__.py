@@ -39,15 +39,14 @@ ARMS = {
 }
 COLUMNS = {
     **READOUT_COLUMNS,
-    "arm": "whose tokens replace the sample's, see above",
+    "arm": "whose tokens replace the sample's",
     **GROUP_COLUMNS,
-    "n_paired": "samples counted: those with a partner, a control that replaced as many tokens and "
-    "changed at least one, and the partner's clean pass in the sample's class (`published`: called "
-    "right)",
+    "n_paired": "samples with a partner that the probe puts into the sample's class (`published`: "
+    "calls right), and a control that replaced as many tokens and changed at least one",
     **FLIP_COLUMNS,
-    "changed": "share of the control's replaced tokens that are not what they were",
+    "changed": "share of the tokens replaced by the control that differ from the original",
     **FLAG_COLUMNS,
-    "source": "where relations come from: `relations` of the dataset, or the questions' `wording`",
+    "source": "`relations` of the dataset, or `wording` of the questions, by which partners match",
 }
 
 

@@ -38,26 +38,24 @@ SALIENCY = Intervention(
 )
 COLUMNS = {
     **READOUT_COLUMNS,
-    "part": "`sum`: layers up to the headline layer, added up; `layer`: one of them; `density`: "
-    "one point of the density over samples",
-    "anchor": "`Q`, `A` or `all`, by the knockout's flips at the headline layer",
+    "part": "`sum` over layers up to the headline layer; one `layer`; or one point of the "
+    "`density` over samples",
+    "anchor": "group at the headline layer",
     **SIZE_COLUMNS,
-    "n_paired": "samples counted: those with a target, whose control has as many tokens as E_Q",
-    **with_interval("flow", "mean saliency of the pairs of a token of E_Q and one of E_A"),
-    **with_interval("random", "the same of as many random question tokens, mean of the draws"),
-    **with_interval("contrast", "the paired difference of `flow` and `random`"),
+    **with_interval("flow", "mean saliency between E_Q and E_A"),
+    **with_interval("random", "the measure for random tokens"),
+    **with_interval("contrast", "the paired difference of measure and random tokens"),
     **with_interval("ratio", "`flow` divided by `random`"),
-    **with_interval("auc", "how well the flow tells `Q` from `A`; of `all`"),
-    **with_interval("random_auc", "the same for the random tokens"),
-    **with_interval("auc_contrast", "the paired difference of `auc` and `random_auc`"),
+    **with_interval("auc", "how well the flow tells `Q` from `A`"),
+    **with_interval("random_auc", "the measure for random tokens"),
+    **with_interval("auc_contrast", "the paired difference of measure and random tokens"),
     **with_interval(
-        "crossed_auc",
-        "how well the flow tells which right answers flip behind another question; of `all`",
+        "crossed_auc", "how well the flow tells which right answers flip behind another question"
     ),
-    "loss": "what was differentiated: the probe's `logit`, or its cross-entropy, `probe`",
-    "x": "where the density is, in the units of `flow`",
+    "loss": "differentiated quantity: `logit`, or `probe` (its cross-entropy)",
+    "x": "value of `flow` at the point",
     "density": "share of samples for each factor of ten of the flow",
-    "random_density": "the same for the random tokens, at `x`",
+    "random_density": "the measure for random tokens",
     **FLAG_COLUMNS,
     **recurring("signal"),
 }

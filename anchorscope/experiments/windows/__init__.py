@@ -43,14 +43,10 @@ WINDOWS = tuple(
 """The windows, first to last; which layers each has depends on the model, see `measure`."""
 COLUMNS = {
     **READOUT_COLUMNS,
-    "layer": "the layer read",
-    "window": "number of the window, 0 for that at the first layers",
-    "first": "first layer of the window",
-    "last": "last layer of the window",
-    "centre": "the layer on which the window is centred, before it is clipped at the ends",
+    "window": "number of the window, from 0",
+    **dict.fromkeys(("first", "last"), "first and last layer of the window"),
+    "centre": "its centre, before clipping at the ends",
     **GROUP_COLUMNS,
-    "anchor": "`Q`, `A` or `all`, by the flips at that layer of the knockout in all layers",
-    "n_paired": "samples counted: those whose control blocks as many tokens as E_Q has",
     **FLIP_COLUMNS,
     "flips": "share whose predicted class flips; 0 at layers before the window",
     **DELTA_COLUMNS,
