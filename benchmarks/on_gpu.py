@@ -15,7 +15,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 DONE, NOT_RUN = "done", "not run"
 PYTHON = shlex.quote(sys.executable)
@@ -28,9 +31,9 @@ RUN = (
     "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
 )
 KILLED = (
-    "setsid {run} & job=$!; "
+    "rm -rf results/rehearsal/{{.partial,activations}}; setsid {run} & job=$!; "
     "until find results/rehearsal/.partial -path '*/activations+*.safetensors' 2>/dev/null "
-    "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job; wait $job; "
+    "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job || exit 1; wait $job; "
     "{python} -m anchorscope.workflow.resume --cores all {target} "
 )
 """A run that is killed with its jobs once a batch of activations is there, and continued."""
@@ -83,17 +86,17 @@ def one(command: str, log: Path, seconds: float) -> dict[str, object]:
     """Run a command for at most `seconds`, and write what it prints to a file at once."""
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as opened:
+        run = subprocess.Popen(["bash", "-c", command], stdout=opened, stderr=subprocess.STDOUT)
         try:
-            done = subprocess.run(
-                ["bash", "-c", command],
-                stdout=opened,
-                stderr=subprocess.STDOUT,
-                timeout=seconds,
-                check=False,
-            )
-            outcome = DONE if done.returncode == 0 else f"exit code {done.returncode}"
+            code = run.wait(timeout=seconds)
+            outcome = f"exit code {code}" if code else DONE
         except subprocess.TimeoutExpired:
             outcome = "out of time"
+            process = psutil.Process(run.pid)
+            for running in [*process.children(recursive=True), process]:
+                with suppress(psutil.Error):
+                    running.kill()
+            run.wait()
     return {"outcome": outcome, "seconds": round(time.monotonic() - start, 1)}
 
 

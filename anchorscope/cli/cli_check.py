@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from anchorscope.anchors import labels
+from anchorscope.cli import cli_like
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
@@ -208,7 +209,7 @@ def times(
         yield Finding("ok", "time", what)
         largest = trial.largest_batch_tokens
         wanted = families.batch_tokens(config.batch_tokens, "cuda")
-        if largest is not None and largest < wanted:
+        if largest is not None and largest < min(wanted, cli_like.MOST * trial.batch_tokens):
             what = f"{name}: batches of {wanted:,} tokens do not fit, so they are halved"
             yield Finding("warning", "gpu", what, f"set `batch_tokens: {largest}`")
 

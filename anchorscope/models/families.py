@@ -76,7 +76,7 @@ class Loaded:
 
 def batch_tokens(wanted: int | None, device: str) -> int:
     """Return the limit of a pass in tokens, by default that of a kind of device (`cpu`, …)."""
-    return wanted or (BATCH_TOKENS if device == "cpu" else GPU_BATCH_TOKENS)
+    return wanted or (GPU_BATCH_TOKENS if device == "cuda" else BATCH_TOKENS)
 
 
 def family_of(config: Mapping[str, Any], where: object) -> Family:

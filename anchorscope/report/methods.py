@@ -39,8 +39,8 @@ OF_MODEL = {
 """Pattern at the start of a hub model's name → key of its reference."""
 
 
-BEFORE_ANSWERS = (run_facts.STAGES["dataset"], run_facts.STAGES["prompts"])
-"""Stages at which a question is left out, and not its answer."""
+NOT_SAMPLED = run_facts.STAGES["dataset"]
+"""Stage before questions are sampled."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class About:
         given: Labels of datasets that bring answers of their own.
         labelled: Labels of datasets that bring labels of these answers.
         prompts: Names of the models' prompt styles, if known.
-        left_out: Reason → number of answers that were left out for it, if known.
+        left_out: Reason → number of sampled questions that were left out for it, if known.
     """
 
     title: str
@@ -86,7 +86,7 @@ def text(config: Config, figure: str) -> str:
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
-        prompts=list(dict.fromkeys(config.models[cell["model"]].prompt for cell in cells)),
+        prompts=list(dict.fromkeys(_prompt(config, cell["model"]) for cell in cells)),
         left_out=_left_out(cells),
     )
     return rendered(config, about, cells)
@@ -151,12 +151,17 @@ def _entries() -> Iterator[tuple[str, str]]:
             yield found[1], entry.strip() + "\n"
 
 
+def _prompt(config: Config, model: str) -> str:
+    """Return the prompt style of a model's answers, or of the model's whose answers it reads."""
+    return config.models[config.models[model].answers_of or model].prompt
+
+
 def _left_out(cells: Iterable[Summary]) -> dict[str, int]:
-    """Return the number of answers of some cells that were left out, by reason."""
+    """Return the number of sampled questions that were left out of some cells, by reason."""
     counts = Counter[str]()
     for cell in cells:
         for stage, reason, count in cell["samples"]["dropped"]:
-            if stage not in BEFORE_ANSWERS:
+            if stage != NOT_SAMPLED:
                 counts[reason.removeprefix("no answer: ")] += count
     return dict(counts.most_common())
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -164,21 +165,25 @@ class Jobs:
 
 def samples(config: Config, dataset: str) -> int:
     """Return the largest number of samples that a cell of this dataset can have."""
-    entry, n = config.datasets[dataset], config.sample_size_of(dataset)
-    if world := entry.world:
+    n = config.sample_size_of(dataset)
+    if world := config.datasets[dataset].world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         n = 2 * facts  # each in two wordings
-    path = Path(entry.local or "").expanduser()
+    path = Path(config.local_of(dataset) or "").expanduser()
     if path.suffix in LINES and path.is_file():
-        n = min(n, lines(path, path.stat().st_mtime_ns))
+        n = min(n, lines(path, path.stat().st_mtime_ns) or n)
     return min(n, config.limit or n)
 
 
 @lru_cache
 def lines(path: Path, _changed: int) -> int:
-    """Return the largest number of rows that a text file can have. Read again once changed."""
-    with path.open("rb") as file:
+    """Return the largest number of rows that a text file can have, 0 if it cannot be read.
+
+    A file is read again once it has changed.
+    """
+    with suppress(OSError), path.open("rb") as file:
         return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in iter(file.read1, b""))
+    return 0
 
 
 def weights_gb(config: Config, model: str) -> float:

@@ -133,7 +133,7 @@ def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
     assert bare.count(f"not measured: {REASONS['not measured']} |") == 8 * len(ON_PAIRS)
 
 
-def test_answers_that_were_left_out_are_counted_by_reason(
+def test_questions_that_were_left_out_are_counted_by_reason(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dropped = [
@@ -149,7 +149,7 @@ def test_answers_that_were_left_out_are_counted_by_reason(
     found = methods.text(config, "tiny")
     assert "asked in the prompt style plain." in found
     assert (
-        f"{1203 * of_each:,} more answers were left out: {1200 * of_each:,} for “refusal”, "
+        f"{1203 * of_each:,} more questions were left out: {1200 * of_each:,} for “refusal”, "
         f"{3 * of_each} for “too long”."
     ) in found
 

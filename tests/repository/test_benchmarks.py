@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import psutil
 import pytest
 import torch
 from workflow import PROJECT
@@ -107,3 +108,12 @@ def test_a_second_run_on_a_gpu_repeats_no_step_that_is_done(module, tmp_path):
     again = on_gpu.run(commands, tmp_path, seconds=6)
     assert [one["outcome"] for one in again.values()] == ["done", "done"]
     assert count.read_text() == "x\n"
+
+
+def test_a_step_out_of_time_leaves_no_process_behind(module, tmp_path):
+    seen = tmp_path / "pid"
+    command = f"true && (setsid bash -c 'echo $$ > {seen}; sleep 60' & wait $!)"
+    found = module("on_gpu").one(command, tmp_path / "log", 1)
+    assert found["outcome"] == "out of time"
+    left = [one for one in psutil.process_iter() if one.pid == int(seen.read_text())]
+    assert all(one.status() == psutil.STATUS_ZOMBIE for one in left)

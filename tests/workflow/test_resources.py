@@ -166,6 +166,17 @@ def test_a_file_of_few_rows_is_not_taken_for_a_full_sample(tmp_path, name, end):
     )
 
 
+def test_the_rows_of_another_file_of_that_name_do_not_count(tmp_path):
+    (tmp_path / "data").mkdir()
+    for folder, n in ((tmp_path / "data", 30), (tmp_path, 3)):
+        (folder / "rows.csv").write_text("row\n" * n)
+    local = {"local": "rows.csv", "hub": None}
+    chosen = config(data_folder=str(tmp_path / "data"), datasets={"popqa": local})
+    assert resources.samples(chosen, "popqa") == 31
+    local = {"local": "none.csv", "hub": None}
+    assert resources.samples(config(datasets={"popqa": local}), "popqa") == 2000
+
+
 def test_jobs_go_where_their_model_needs_them():
     several = config(models={"llama-3-8b": {"resources": {"gpus": 4}}})
     jobs = Jobs(several, Site(slurm_partition="main", gpu_partition="gpu", gpu_type="h200"))
