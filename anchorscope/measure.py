@@ -64,6 +64,7 @@ class Measured:
         settings: The config that was used.
         given: Whether answers came with the rows.
         labelled: Whether labels of these answers came with the rows.
+        prompt: Name of the prompt style.
     """
 
     table: pd.DataFrame
@@ -78,6 +79,7 @@ class Measured:
     settings: Config
     given: bool = False
     labelled: bool = False
+    prompt: str = ""
 
     @property
     def samples(self) -> pd.DataFrame:
@@ -167,6 +169,8 @@ class Measured:
             datasets=[dataset],
             given=[dataset] if self.given else [],
             labelled=[dataset] if self.labelled else [],
+            prompts=[self.prompt],
+            left_out=methods.left_out(self.counts.dropped.items()),
         )
         return methods.rendered(self.settings, about, [cell | {"name": f"{model} on {dataset}"}])
 
@@ -272,4 +276,5 @@ def _measured(
         settings=chosen,
         given=bool(asked.questions["response"].notna().any()),
         labelled=bool(asked.questions["label"].notna().any()),
+        prompt=style,
     )

@@ -110,7 +110,7 @@ def test_its_methods_are_the_paragraphs_that_the_workflow_writes(
     config = measured.settings.model_copy(
         update={
             "results": str(tmp_path),
-            "models": {"tiny": Model(local="tiny", label="tiny")},
+            "models": {"tiny": Model(local="tiny", label="tiny", prompt=measured.prompt)},
             "datasets": {"mine": Dataset(local="mine", label="mine", fields=Fields(**given))},
             "figures": {"f": Figure(models=["tiny"], datasets=["mine"], readout="resid/final")},
         }

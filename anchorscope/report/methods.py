@@ -87,7 +87,12 @@ def text(config: Config, figure: str) -> str:
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
         prompts=list(dict.fromkeys(_prompt(config, cell["model"]) for cell in cells)),
-        left_out=_left_out(cells),
+        left_out=left_out(
+            (reason, count)
+            for cell in cells
+            for stage, reason, count in cell["samples"]["dropped"]
+            if stage != NOT_SAMPLED
+        ),
     )
     return rendered(config, about, cells)
 
@@ -156,13 +161,11 @@ def _prompt(config: Config, model: str) -> str:
     return config.models[config.models[model].answers_of or model].prompt
 
 
-def _left_out(cells: Iterable[Summary]) -> dict[str, int]:
-    """Return the number of sampled questions that were left out of some cells, by reason."""
+def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the number of sampled questions that were left out, by reason, the largest first."""
     counts = Counter[str]()
-    for cell in cells:
-        for stage, reason, count in cell["samples"]["dropped"]:
-            if stage != NOT_SAMPLED:
-                counts[reason.removeprefix("no answer: ")] += count
+    for reason, count in dropped:
+        counts[reason.removeprefix("no answer: ")] += count
     return dict(counts.most_common())
 
 
