@@ -136,7 +136,7 @@ class Anchor:
 
 
 def locate(reply: str, question: str = "") -> Anchor | None:
-    """Find E_A in a reply; return None if nothing is left.
+    """Find E_A in a reply; return None if nothing is left after trimming.
 
     Without the question, a sentence that repeats it is kept whole.
     """

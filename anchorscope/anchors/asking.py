@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"\d")
 def kind_of(answer: str) -> str:
     """Return the kind of an answer, one of `KINDS`.
 
-    An answer with a digit is a "number", one with a capital a "name".
+    An answer with a digit is a "number". Any other answer with a capital letter is a "name".
     """
     if _NUMBER.search(answer):
         return "number"

@@ -1,4 +1,4 @@
-"""Names in a question: titles that its row carries, quoted text, capitalised runs."""
+"""Names in a question: titles given by the dataset, quoted text, runs of capitalised words."""
 
 import re
 from collections.abc import Iterator, Sequence

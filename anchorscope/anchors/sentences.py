@@ -50,7 +50,7 @@ def closer(text: str, start: int) -> int | None:
 
 
 def sentence_end(text: str, start: int) -> int:
-    """Return the place where the line or sentence at `start` ends: its mark, or the text's end."""
+    """Return the index of the end mark of the line or sentence at `start`, or the text's length."""
     return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
 
 

@@ -102,8 +102,8 @@ def char_spans(
     """Decode token by token; return the text of `ids` and the characters [start, end) of each.
 
     A character whose bytes lie in several tokens belongs to each of them. `context` holds the last
-    few tokens before `ids`. With it, the first token keeps its leading space, which decoders with
-    a dummy prefix drop at the start of a text.
+    few tokens before `ids`. With it, the first token keeps its leading space. Decoders that add a
+    dummy prefix would drop this space at the start of a text.
     """
     every = [*context, *ids]
     done = len(context)  # tokens up to here are decoded to complete characters

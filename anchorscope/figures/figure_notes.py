@@ -26,11 +26,11 @@ NO_MORE_THAN_TEXT = (
 )
 # a picture is a preview if a cell with fewer samples has thin groups
 ENOUGH = 300
-REFITTED = "bootstrap intervals, with the probe's own variance"
+REFITTED = "bootstrap intervals, widened by the variance of refitted probes"
 FIXED = "bootstrap intervals, probes held fixed"
 GREY = "Thin grey: layers without a signal"
 CLUSTERED = f"clustered {FIXED}"
-GROUPS = "groups formed at each layer by its own flips"
+GROUPS = "groups formed anew at each layer, by the flips there"
 Records = Mapping[str, Mapping[str, Any]]
 
 

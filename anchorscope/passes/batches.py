@@ -38,7 +38,7 @@ class Sample:
         return range(self.answer_start, self.positions["last_answer"] + 1)
 
     def under(self, one: Intervention) -> Sample:
-        """Return the sample with the prompt and the answer of an intervention."""
+        """Return the sample with the prompt and answer that an intervention passes."""
         return self if one.prompt is None else self.others[one.prompt]
 
 

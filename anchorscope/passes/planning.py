@@ -52,8 +52,8 @@ def plan(
             that is missing or None is not run. `clean` is always run.
         batch_tokens: See `arrange`.
         window: Number of tokens in the model's sliding window. Longer samples are dropped, because
-            our mask overrides the window. An answer fits behind its own prompt for the model that
-            gave it, but it may not fit behind another prompt or for another model.
+            our mask overrides the window. In the model that gave it, an answer fits the window
+            behind its own prompt. Behind another prompt, or in another model, it may not fit.
         max_positions: Number of the model's positions. Longer samples are dropped.
         seed: Seed of the random control.
         fold: Function that returns the outer fold of the probes for each measured sample (row of

@@ -191,7 +191,7 @@ def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, fi
 
 
 def first_passed(planned: Plan, batch: Batch, head: cache.Layers | None) -> int:
-    """Return the index of the first token to pass: behind the head, if it was passed earlier."""
+    """Return the index of the first token to pass: 0, or the end of the cached prefix `head`."""
     return planned.head if head and batch.masked else 0
 
 

@@ -131,7 +131,7 @@ class Means:
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
-        """Return the number of equal clusters that the members count as, [layers], mean of ways."""
+        """Return the effective number of clusters of the members, [layers], averaged over ways."""
         return effective_clusters(drawn.sums(self.members)).mean(0)
 
 
@@ -176,14 +176,14 @@ def with_edges(
     level: float,
     bounds: tuple[float, float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Widen bootstrap intervals of zero width to what their number of clusters leaves open.
+    """Widen bootstrap intervals of zero width, because clusters that were not seen may differ.
 
     If means over `clusters` (`effective_clusters`) did not vary, a share z² / (clusters + z²) of
     the clusters may differ unseen. This is the upper end of Wilson's interval (J. Am. Stat. Assoc.
     22, 1927) at 0. Such clusters may lie anywhere within the bounds of one sample's value. So a
-    share of 0 gets Wilson's interval, and a difference of shares of 0 gets its width to both sides.
-    Low and high have the shape of `clusters`. They stay if the bounds are not finite, since nothing
-    is then known of unseen values.
+    share of 0 gets Wilson's interval. If two shares differ by 0, their difference gets the width of
+    this interval on both sides. `low` and `high` have the shape of `clusters`. They are returned
+    unchanged if the bounds are not finite, since nothing is then known of unseen values.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():

@@ -37,9 +37,11 @@ class ClusterDraws:
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Average `each` [draws, ways, layers] over the ways, ignoring NaN, [draws, layers].
+        """Average over the ways to form a group, ignoring NaN.
 
-        Each draw also draws among the placements. The number of ways is a multiple of `placements`.
+        `each` is [draws, ways, layers], and the result [draws, layers]. Each bootstrap draw also
+        resamples the placements of the random control. The number of ways is a multiple of
+        `placements`.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -51,7 +53,7 @@ class ClusterDraws:
         return ratio(np.where(exists, weights * each, 0.0).sum(1), (weights * exists).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the AUC of scores s [layers, n], [1 + draws, layers]: all samples, then each draw.
+        """Return the AUC of s [layers, n] on all samples, then in each draw, [1 + draws, layers].
 
         It is NaN without both classes. A sample that is NaN at a layer is left out of that layer.
         """

@@ -1,10 +1,10 @@
-"""Strength: whether a probe knows more than models of the text that its state has read.
+"""Strength: whether a probe knows more than text models that read the same text.
 
 A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and
-significantly above the AUC of every floor that applies (`floors`). It is significantly above if the
-lower end of a clustered bootstrap interval is. Differences are paired. The interval of a difference
-is widened by the variance that the training of probe and floor adds (`bands`). Otherwise chance in
-what each has learned would pass for knowledge.
+significantly above the AUC of every floor that applies (`floors`). An AUC is significantly above a
+value if the lower end of the clustered bootstrap interval of their difference is above 0.
+Differences are paired. The interval of a difference is widened by the variance that the training
+of probe and floor adds (`bands`). Without this, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class About:
         models: Labels of the models, with the format that weights were dequantised from.
         datasets: Labels of the datasets.
         given: Labels of datasets that bring answers of their own.
-        labelled: Labels of datasets that bring labels of these answers.
+        labelled: Labels of datasets that say whether each answer is right.
         prompts: Names of the models' prompt styles, if known.
         left_out: Reason → number of sampled questions that were left out for it, if known.
     """

@@ -60,7 +60,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
-    """Choose at most `most` places, evenly over the groups; all of a small group."""
+    """Choose at most `most` places, evenly over the groups; a small group is chosen whole."""
     order = np.random.default_rng(seed).permutation(len(groups))
     places = pd.DataFrame({"group": [groups[i] for i in order], "place": order})
     places["turn"] = places.groupby("group").cumcount()

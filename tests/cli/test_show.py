@@ -138,7 +138,7 @@ def test_what_cannot_be_judged_of_swapped_answers_is_said_with_its_reason(run, b
     said = " ".join(run("show", "near", "rows").out.split())
     for claim, why in (
         ("truth", "too few: 12 of 50 pairs"),
-        ("through_eq", "by design: the questions differ in nothing else"),
+        ("through_eq", "by design: the questions differ only in the exact question tokens"),
     ):
         assert f"Cannot be judged: whether {SAYS[claim]} ({why})." in said
     write_csv(judged(table, "not measured", *ON_PAIRS), built / "rows.claims.csv")

@@ -389,9 +389,14 @@ def test_caption_states_readout_groups_n_and_interval() -> None:
     table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
     spec = draw(table)
     text, more = caption(spec), details(spec)
-    assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
+    assert text.startswith(
+        "Read-out mlp/final; groups formed anew at each layer, by the flips there; "
+    )
     assert "n = 812 to 1,000 samples per cell; 95 % intervals." in text
-    assert "Intervals: pointwise 95 % bootstrap intervals, with the probe's own variance." in more
+    assert (
+        "Intervals: pointwise 95 % bootstrap intervals, widened by the variance of refitted probes."
+        in more
+    )
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, 8), (4, 2), (5, 1)])
@@ -502,7 +507,9 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
     assert len(ranges) == 1
-    assert caption(spec).startswith("4 read-outs; groups formed at each layer by its own flips;")
+    assert caption(spec).startswith(
+        "4 read-outs; groups formed anew at each layer, by the flips there;"
+    )
     said = details(spec)
     assert "No signal (thin grey): Model at home at attn/final on Alpha; " in said
     assert said.endswith("Model at home at mlp/last_answer on Alpha.")

@@ -67,8 +67,8 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        "Flips and −ΔP when the question is left out, and when all of it is blocked, of Q- and "
-        "A-Anchored answers at the headline layer",
+        "Flips and −ΔP of Q- and A-Anchored answers at the headline layer, when the question is "
+        "left out and when all of it is blocked",
         f"{notes.size_note(rows['n_paired'])} samples per group",
         ["Points: single datasets; bars: their means." if several else ""],
         [notes.left_out(rows, "group")],

@@ -39,7 +39,7 @@ SAYS = {
     "were given to",
     "truth": "the probe scores right answers that the model did not give above the wrong ones that "
     "it gave, behind the questions they belong to, beyond the model's log-probability",
-    "through_eq": "blocking the exact question tokens takes more than a fifth of this comparison, "
+    "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
     "beyond general damage as judged by the answer term",
 }
 """Claim → its statement in words."""
@@ -59,10 +59,10 @@ POWERS = (1, 2, 3)
 NOTHING = Estimate(*np.full(5, np.nan))
 """Missing estimate: pairs are too few, or it has no meaning."""
 NOT_OWN = "the answers are not the model's own"
-NOTHING_ELSE = "the questions differ in nothing else"
+NOTHING_ELSE = "the questions differ only in the exact question tokens"
 NOT_READ = "with tokens blocked the score no longer reads the answer"
 REVERSED = "reversed: own wrong answers score lower behind their own question"
-ONE_OF_TWO = "not significant once p is doubled for right and wrong answers"
+ONE_OF_TWO = "not significant once p is doubled, because right and wrong answers are both tested"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",

@@ -65,9 +65,9 @@ def _within(values: np.ndarray, kind: np.ndarray) -> np.ndarray:
 def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
     """Return surface features of each question with its answer, float64 [n, features].
 
-    The features are lengths with their products and differences, shared runs of 1 to 4 letters,
-    shared words, shared initials, whether both begin alike, and the question word, the answer's
-    kind, and both together.
+    The features are: lengths, with their products and differences; shared runs of 1 to 4 letters;
+    shared words; shared initials; whether question and answer begin alike; the question word; the
+    answer's kind; and each combination of question word and kind.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 

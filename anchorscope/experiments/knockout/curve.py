@@ -52,8 +52,8 @@ CURVE = {
 def curve(analysis: Analysis) -> pd.DataFrame:
     """Compute ΔP, flips and probe strength of every condition and anchor, by layer.
 
-    The numbers of a random control are averaged over its draws. The bootstrap draws among them,
-    too. An empty group has n = 0, share = 0 and blanks.
+    The numbers of a random control are averaged over its draws. The bootstrap resamples these
+    draws, too. An empty group has n = 0, share = 0 and blanks.
 
     Args:
         analysis: The read-out. Its answers have `<control>_complete` for each measured control, and

@@ -62,7 +62,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
 
     Args:
         table: Rows of `results/tables/<figure>.controls.csv`.
-        curve: Rows of `results/tables/<figure>.csv`, which know the signal.
+        curve: Rows of `results/tables/<figure>.csv`, which have the column `signal`.
         request: See `figure_picture.as_chart`.
 
     Raises:

@@ -38,8 +38,8 @@ CIRCULAR = (
     "Grouping by the same probe's flips is nearly circular: a gradient is a first-order knockout."
 )
 CROSS_ENTROPY = (
-    "The loss is the probe's cross-entropy: its gradient carries the factor 1 − p, so that any "
-    "token, random ones too, tells an unsure sample from a sure one."
+    "The loss is the probe's cross-entropy. Its gradient has the factor 1 − p, so the saliency of "
+    "any token, even a random one, is larger in samples of which the probe is unsure."
 )
 
 
@@ -77,8 +77,8 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     auc = data.in_runs(points, ["tokens", "condition"])
     panel = Panel("auc", auc, partial(auc_axis, title="AUC for Q", least=0.5), LAYER_TIPS)
     what = (
-        "How well what flows from the exact question tokens to the exact answer tokens tells Q "
-        "from A; dotted: from random ones"
+        "AUC with which saliency from the exact question tokens to the exact answer tokens "
+        "separates Q- from A-Anchored; dotted: from random question tokens"
     )
     series = draw.dataset_series(request.datasets)
     return Picture(by_model(request), series, [panel], _caption(rows, what, request))
@@ -153,7 +153,7 @@ def _verdict(sums: pd.DataFrame) -> str:
     text = f"AUC for the group: {_range(known['auc'])}, random {_range(known['random_auc'])}."
     crossed = sums["crossed_auc"].dropna()
     if len(crossed):
-        text += f" AUC for which right answers flip after another question: {_range(crossed)}."
+        text += f" AUC for whether right answers flip behind another question: {_range(crossed)}."
     return text
 
 

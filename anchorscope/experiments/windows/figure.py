@@ -110,7 +110,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Write the caption: the drawn quantity, the windows' width, n and the marks."""
     what = (
         "Flips when attention to the exact question tokens is blocked in a window of layers, minus "
-        "those when equally many other tokens are blocked"
+        "flips when as many other tokens are blocked"
     )
     headline = rows[rows["headline"]]
     wide = (rows["last"] - rows["first"]).groupby([rows["model"], rows["dataset"]]).max() + 1

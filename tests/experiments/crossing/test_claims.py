@@ -416,7 +416,10 @@ def test_one_of_two_claims_is_enough_at_twice_its_p() -> None:
     close = replace(yes, p=0.04)
     _, lost = claims.either({"right": close, "wrong": no})
     assert (lost.verdict, lost.p) == (claims.NO, 0.08)
-    assert lost.reason == "not significant once p is doubled for right and wrong answers"
+    assert (
+        lost.reason
+        == "not significant once p is doubled, because right and wrong answers are both tested"
+    )
     _, neither = claims.either({"right": few, "wrong": no})
     assert neither == no, "of one that is judged p is not doubled, and the reason stays"
 
