@@ -144,4 +144,7 @@ def test_what_cannot_be_judged_of_swapped_answers_is_said_with_its_reason(run, b
     write_csv(judged(table, "not measured", *ON_PAIRS), built / "rows.claims.csv")
     write_csv(read_csv(built / "rows.crossing.csv").head(0), built / "rows.crossing.csv")
     assert run("show", "near", "rows", "--json").json["crossing"] is None
-    assert "No answers were swapped, or no pair could be." in run("show", "near", "rows").out
+    assert (
+        "No answers were swapped, or no two samples could form a pair."
+        in run("show", "near", "rows").out
+    )

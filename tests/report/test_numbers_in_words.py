@@ -89,7 +89,11 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     published = of(".contrasts", model, layer=layer, quantity="share")
     beside, under, n = published["beside"], published["under"], figures(published["n"])
     expected.append(
-        (f"{beside:.1f} % flip of {n} samples with as many other tokens, {under:.1f} %", [n])
+        (
+            f"{beside:.1f} % of {n} samples with as many other tokens flip; under the knockout, "
+            f"{under:.1f} % of these",
+            [n],
+        )
     )
     for anchor in "QA":
         row = of("", model, layer=layer, condition="knockout", anchor=anchor)
