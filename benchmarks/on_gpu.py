@@ -9,7 +9,6 @@ results/rehearsal/tokenizers exists, see `tools/real_tokenizers.py`.
 """
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
@@ -19,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+
+from anchorscope.storage.files import read_json, write_json
 
 DONE, NOT_RUN = "done", "not run"
 PYTHON = shlex.quote(sys.executable)
@@ -72,13 +73,13 @@ def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dic
     kept = out / "steps.json"
     found: dict[str, dict[str, object]] = {name: {"outcome": NOT_RUN} for name in commands}
     if kept.is_file():
-        found |= json.loads(kept.read_text(encoding="utf-8"))
+        found |= read_json(kept)
     end = time.monotonic() + seconds
     for name, command in commands.items():
         if found[name]["outcome"] != DONE and (left := end - time.monotonic()) > 1:
             found[name] = one(command, out / f"{name.replace(' ', '-')}.log", left)
             print(f"{name}: {found[name]}", flush=True)
-        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(found, kept)
     return found
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.cli import cli_like
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
@@ -207,11 +206,10 @@ def times(
         cells = counted(len(of_model))
         what = f"{name}: {cells} take{'s' * (len(of_model) == 1)} about {time} on {trial.card}"
         yield Finding("ok", "time", what)
-        largest = trial.largest_batch_tokens
         wanted = families.batch_tokens(config.batch_tokens, "cuda")
-        if largest is not None and largest < min(wanted, cli_like.MOST * trial.batch_tokens):
+        if trial.limit is not None and trial.limit < wanted:
             what = f"{name}: batches of {wanted:,} tokens do not fit, so they are halved"
-            yield Finding("warning", "gpu", what, f"set `batch_tokens: {largest}`")
+            yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:

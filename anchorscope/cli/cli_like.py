@@ -43,8 +43,8 @@ SPARE = 1.1
 """Least free memory of a device, as a multiple of the weights."""
 SOUGHT_ON = ("cuda",)
 """Devices whose largest batch is searched for. Full main memory would end the whole process."""
-MOST, LEAST = 4, 256
-"""Largest batch tried, as a multiple of the usual one; smallest step of the search, in tokens."""
+LEAST = 256
+"""Smallest step of the search for the largest batch, in tokens."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,9 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
     if trial.largest_batch_tokens is None:
         yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
     else:
-        largest = f"{trial.largest_batch_tokens:,} fits, no more was tried"
         wanted = families.batch_tokens(config.batch_tokens, "cuda")
-        if trial.largest_batch_tokens < MOST * wanted:
-            largest = f"{trial.largest_batch_tokens:,} is about the largest that fits"
+        how = "fits, no more was tried" if trial.limit is None else "is about the largest that fits"
+        largest = f"{trial.largest_batch_tokens:,} {how}"
         yield f"batch_tokens   {largest}; {wanted:,} are used, or fewer if they do not fit"
     n = samples(config)
     hours = ", ".join(
@@ -179,7 +178,7 @@ def _measure_model(
     work, largest = _work(config, entry.prompt, loaded), None
     if device.type in SOUGHT_ON:
         fits = partial(_fits, loaded, work)
-        largest = largest_batch(fits, start=tokens, most=MOST * tokens)
+        largest = largest_batch(fits, start=tokens, most=trials.MOST * tokens)
         if not largest:
             what = "one sample does not fit beside the weights"
             do = "use a larger GPU, or fewer conditions"

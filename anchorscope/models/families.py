@@ -75,7 +75,7 @@ class Loaded:
 
 
 def batch_tokens(wanted: int | None, device: str) -> int:
-    """Return the limit of a pass in tokens, by default that of a kind of device (`cpu`, …)."""
+    """Return the limit of a pass in tokens: `wanted`, or the default of a type of device."""
     return wanted or (GPU_BATCH_TOKENS if device == "cuda" else BATCH_TOKENS)
 
 

@@ -19,7 +19,6 @@ from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.crossing.claims import SAYS, YES
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
-from anchorscope.report.run_facts import dequantised_from
 
 REFERENCES = RESOURCES / "references.bib"
 ALWAYS = ("luo2026pathways", "anchorscope", "wolf2020transformers", "paszke2019pytorch")
@@ -37,8 +36,6 @@ OF_MODEL = {
     r"HuggingFaceTB/SmolLM2": "allal2025smollm2",
 }
 """Pattern at the start of a hub model's name → key of its reference."""
-
-
 NOT_SAMPLED = run_facts.STAGES["dataset"]
 """Stage before questions are sampled."""
 
@@ -171,7 +168,7 @@ def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _described(config: Config, model: str) -> str:
     """Return a model's label, and the format that its weights were dequantised from."""
-    label, before = config.models[model].label, dequantised_from(config, model)
+    label, before = config.models[model].label, run_facts.dequantised_from(config, model)
     return f"{label} (weights dequantised from {before})" if before else label
 
 

@@ -1,6 +1,6 @@
 """End a run on Ctrl-C, and continue it after a crash (`make resume`).
 
-After a crash, the lock of the last run is cleared, unless a process of it still works.
+After a crash, the lock of the last run is cleared, unless a process of it still runs.
 Snakemake's lock does not name its owner. The owner is therefore searched among this machine's
 processes: any Snakemake, or job of one, that works in the same folder. A killed Snakemake also
 leaves its jobs in the cluster's queue, and neither Snakemake nor its SLURM plugin finds them again.

@@ -23,6 +23,8 @@ FILE = Path("selftest.json")
 LIKE = "like"
 Stage = Literal["answers", "activations", "scores"]
 CPU_NAMES = Path("/proc/cpuinfo")
+MOST = 4
+"""Largest batch that a trial tries, as a multiple of the usual one."""
 
 
 class Trial(BaseModel):
@@ -37,6 +39,12 @@ class Trial(BaseModel):
     weights_gb: float
     memory_gb: dict[Stage, float]  # peak memory of the device per stage, including weights
     seconds: dict[Stage, float]  # seconds per sample
+
+    @property
+    def limit(self) -> int | None:
+        """Largest batch that fits, in tokens; None if every batch that was tried fits."""
+        largest = self.largest_batch_tokens
+        return None if largest is None or largest >= MOST * self.batch_tokens else largest
 
     def hours(self, samples: int) -> float:
         """Return the hours for a cell of so many samples, without loading, tables and pictures."""

@@ -238,6 +238,10 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
     assert time[1].startswith("near: 1 cell takes about 30 s on ")
     assert ("warning", "near: batches of 32,768 tokens do not fit, so they are halved; set "
             "`batch_tokens: 4096`") in said.about("gpu")  # fmt: skip
+    trials.keep(made(config, batch_tokens=1024))
+    assert run("check", "mine", "remote").about("gpu") == said.about("gpu")[:-1], (
+        "all that was tried"
+    )
     trials.keep(made(config, settings="other"))
     assert run("check", "mine").about("time") == []
     trials.keep(made(config, card="another card"))

@@ -155,15 +155,12 @@ def test_the_samples_of_a_cell_are_those_of_its_config():
 
 @pytest.mark.parametrize(("name", "end"), [("rows.jsonl", "\n"), ("rows.csv", "\r")])
 def test_a_file_of_few_rows_is_not_taken_for_a_full_sample(tmp_path, name, end):
+    chosen = config(datasets={"popqa": {"local": name, "hub": None}})
     (tmp_path / name).write_text(end.join(f"row {n}" for n in range(30)), newline="")
-    assert (
-        resources.samples(config(datasets={"popqa": {"local": name, "hub": None}}), "popqa") == 30
-    )
+    assert resources.samples(chosen, "popqa") == 30
     with (tmp_path / name).open("a", newline="") as more:
         more.write(end * 5)
-    assert (
-        resources.samples(config(datasets={"popqa": {"local": name, "hub": None}}), "popqa") == 35
-    )
+    assert resources.samples(chosen, "popqa") == 35
 
 
 def test_the_rows_of_another_file_of_that_name_do_not_count(tmp_path):
