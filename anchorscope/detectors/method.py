@@ -138,7 +138,6 @@ class Method:
 
     name: str  # in tables
     label: str  # in figures
-    about: str  # description in one phrase
     source: str  # function that fits it: `<module of methods/>:<function>`
     needs: tuple[Need, ...] = ()
 

@@ -107,7 +107,7 @@ class Made(Method):
 
 
 def made(name: str, function: Callable[..., object], *needs: str) -> Method:
-    return Made(name, name, "", "", needs, function)  # type: ignore[arg-type]
+    return Made(name, name, "", needs, function)  # type: ignore[arg-type]
 
 
 def with_labels(cell: DetectionCell, z: np.ndarray) -> DetectionCell:
