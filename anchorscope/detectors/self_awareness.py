@@ -14,6 +14,7 @@ import torch
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.cell import DetectionCell
+from anchorscope.detectors.evaluation import with_ends
 from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import Samples, Training
 from anchorscope.detectors.methods import probe, text
@@ -27,9 +28,7 @@ the probe's logit, its size and the predicted class, which largely determine wha
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""
 COLUMNS = (
-    "predictor", "auc", "auc_low", "auc_high",
-    *(f"vs_{name}{end}" for name in ("text", "score") for end in ("", "_low", "_high")),
-    "n", "n_flips", "n_clusters", "thin", "site", "position",
+    "predictor", *with_ends("auc", "vs_text", "vs_score"), "n", "n_flips", "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
@@ -101,7 +100,7 @@ def table(
         seed: Seed of the bootstrap draws.
 
     Returns:
-        One row per predictor: `COLUMNS`.
+        One row per predictor: `COLUMNS`. The gains over text and score are in the row of `states`.
 
     Raises:
         AnchorscopeError: Rows and answers have different samples.
@@ -112,35 +111,20 @@ def table(
     drawn = samples.bootstrap(ordered, bootstrap.draws, seed)
     by_name = {str(name): part for name, part in rows.groupby("predictor", sort=False)}
     where = f"pathways at {readout}"
-    ranks = np.stack(
-        [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
-    )
+    ranks = [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
     flips = samples.aligned(by_name["states"], ordered, "flips", where).astype(np.int64)
-    aucs = drawn.aucs(ranks, flips)
-    few = min(flips.sum(), (1 - flips).sum())
+    aucs = drawn.aucs(np.stack(ranks), flips)  # [1 + draws, predictors]
     clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
-    return pd.DataFrame(
-        {
-            "predictor": PREDICTORS,
-            **intervals.estimate("auc", aucs, bootstrap.level),
-            **_gains(aucs, bootstrap.level),
-            "n": len(flips),
-            "n_flips": int(flips.sum()),
-            "n_clusters": clusters,
-            "thin": intervals.thin(few, clusters, bootstrap),
-            **Pair.of(readout)._asdict(),
-        }
-    )[list(COLUMNS)]
-
-
-def _gains(aucs: np.ndarray, level: float) -> dict[str, object]:
-    """Return how far the states are ahead of text and score; blank in the rows of these two.
-
-    `aucs` are the AUCs of `PREDICTORS`, [1 + draws, predictors].
-    """
-    columns: dict[str, object] = {}
-    for name in ("text", "score"):
-        gains = aucs[:, 0] - aucs[:, PREDICTORS.index(name)]
-        for column, value in intervals.estimate(f"vs_{name}", gains, level).items():
-            columns[column] = [value, np.nan, np.nan]
-    return columns
+    columns = {
+        "predictor": PREDICTORS,
+        **intervals.estimate("auc", aucs, bootstrap.level),
+        "n": len(flips),
+        "n_flips": int(flips.sum()),
+        "n_clusters": clusters,
+        "thin": intervals.thin(min(flips.sum(), (1 - flips).sum()), clusters, bootstrap),
+        **Pair.of(readout)._asdict(),
+    }
+    for number, name in enumerate(PREDICTORS[1:], start=1):
+        gains = intervals.estimate(f"vs_{name}", aucs[:, 0] - aucs[:, number], bootstrap.level)
+        columns |= {column: [gain, np.nan, np.nan] for column, gain in gains.items()}
+    return pd.DataFrame(columns)[list(COLUMNS)]
