@@ -51,41 +51,32 @@ def scores(
     """Calibrate given scores of a cell's samples, each fold on the other folds.
 
     Returns:
-        The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, matched a
-        sample, and matched none.
+        The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, and that
+        matched no sample.
 
     Raises:
-        AnchorscopeError: No row matches, or the scores of a detector are all equal or leave only
-            one class outside a fold.
+        AnchorscopeError: No row matches, or the scored answers are of one class outside a fold.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
     matching = rows.assign(place=places)[places >= 0]
     if matching.empty:
-        first = rows["id"].iloc[0] if len(rows) else ""
-        what, do = f"none of the {len(rows)} ids is a sample's: {first}", "give those of answers"
-        raise AnchorscopeError(what, where, do, see="given-scores")
+        raise _broken(f"none of the {len(rows)} ids is a sample's", where)
     frames = [
         _calibrated(cell, str(detector), of_detector, where)
         for detector, of_detector in matching.groupby("detector", sort=False)
     ]
-    counts = {
-        "given scores": len(rows),
-        "given scores, matched": len(matching),
-        "given scores, of no sample": len(rows) - len(matching),
-    }
+    counts = {"given scores": len(rows), "given scores, of no sample": int((places < 0).sum())}
     return pd.concat(frames, ignore_index=True), counts
 
 
 def _calibrated(cell: DetectionCell, detector: str, rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Calibrate the scores of one detector. `place` is the sample's index in the design."""
     places, score = rows["place"].to_numpy(), rows["score"].to_numpy(dtype=np.float64)
-    if np.ptp(score) == 0:
-        raise _broken(f"all scores of the detector {detector} are {score[0]:g}", where)
     fold, z = cell.design.fold[places], cell.design.z[places]
     s = np.empty(len(score))
     for number in np.unique(fold):
         train = fold != number
-        if len(np.unique(z[train])) < 2:
+        if len({*z[train]}) < 2:
             what = f"the answers scored by {detector} are all right or all wrong outside a fold"
             raise _broken(what, where)
         slope, offset = platt.calibrate(score[None, train], z[train])

@@ -28,7 +28,8 @@ the probe's logit, its size and the predicted class, which largely determine wha
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""
 COLUMNS = (
-    "predictor", *with_ends("auc", "vs_text", "vs_score"), "n", "n_flips", "n_clusters", "thin", "site", "position",
+    "predictor", *with_ends("auc", "vs_text", "vs_score"), "n", "n_flips",
+    "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 

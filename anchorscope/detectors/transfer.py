@@ -21,8 +21,8 @@ from anchorscope.questions import folds
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
-    "dataset", "trained_on", "detector", *with_ends("auroc", "vs_own"), "n", "n_shared", "n_clusters", "thin",
-    "site", "position",
+    "dataset", "trained_on", "detector", *with_ends("auroc", "vs_own"), "n", "n_shared",
+    "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
