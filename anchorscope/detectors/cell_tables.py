@@ -37,12 +37,9 @@ def tables(
     """
     parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
     for readout, rows in detection.groupby("readout", sort=False, observed=True):
-        name = str(readout)
-        cell = evaluation.scored(rows, answers)
-        parts["detection"].append(evaluation.table(cell, name, bootstrap, seed))
-        parts["detection-reads"].append(reads.table(rows, answers, name, bootstrap, seed))
-        of_pathways = predicted[predicted["readout"] == name]
-        parts["self-awareness"].append(
-            self_awareness.table(of_pathways, answers, name, bootstrap, seed)
-        )
+        how = str(readout), bootstrap, seed
+        pathways = predicted[predicted["readout"] == readout]
+        parts["detection"].append(evaluation.table(evaluation.scored(rows, answers), *how))
+        parts["detection-reads"].append(reads.table(rows, answers, *how))
+        parts["self-awareness"].append(self_awareness.table(pathways, answers, *how))
     return {name: stacked(frames, COLUMNS[name]) for name, frames in parts.items()}
