@@ -11,8 +11,9 @@ import pandas as pd
 import torch
 
 from anchorscope.config.readouts import before_answer
-from anchorscope.detectors.method import Method, Samples, Training, text_columns
+from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
+from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features, Reordered
 from anchorscope.probes import fitting

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from anchorscope.detectors.linear import as_array
+from anchorscope.detectors.method import as_array
 from anchorscope.models import families, loading
 from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
 from anchorscope.passes import planning, runner

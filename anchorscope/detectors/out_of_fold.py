@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.method import Method, Training, Unsupervised
+from anchorscope.detectors.method import Training, Unsupervised
 from anchorscope.detectors.methods.probe import with_probes
+from anchorscope.detectors.registry import Method
 from anchorscope.experiments.analysis import stacked
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.progress import Progress

@@ -1,10 +1,40 @@
 """Methods, tables and pictures of detection, by name. Snakemake reads them at every start."""
 
-from collections.abc import Collection, Iterable
+from __future__ import annotations
 
-from anchorscope.detectors.method import Method
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
 from anchorscope.figures.figure_view import View
 from anchorscope.storage.errors import AnchorscopeError, nearest
+
+if TYPE_CHECKING:
+    from anchorscope.detectors.method import Fit
+
+Need = Literal["before", "knockout", "p-true"]
+"""Measurements that some cells lack: the clean states at the prompt's end, the states under the
+knockout, the model's own verdict on its answer.
+"""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A record of a detection method."""
+
+    name: str  # in tables
+    label: str  # in figures
+    source: str  # function that fits it: `<module of methods/>:<function>`
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def fit(self) -> Fit:
+        """The function that fits the method."""
+        module, _, function = self.source.partition(":")
+        fit: Fit = getattr(import_module(f"anchorscope.detectors.methods.{module}"), function)
+        return fit
+
 
 RECORDS = (
     Method("text", "text", "text:fit_text"),

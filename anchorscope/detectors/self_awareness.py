@@ -15,8 +15,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.evaluation import with_ends
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe, text
 from anchorscope.experiments.analysis import stacked
 from anchorscope.probes import intervals, samples

@@ -9,8 +9,9 @@ import pandas as pd
 import torch
 
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.method import Fit, Method, Samples, text_columns
+from anchorscope.detectors.method import Fit, Samples, text_columns
 from anchorscope.detectors.methods.output import FEATURES, P_TRUE
+from anchorscope.detectors.registry import Method
 from anchorscope.probes import fitting
 
 READOUT, BEFORE = "mlp/final", "mlp/prompt_end"

@@ -10,10 +10,9 @@ from planted import Planted, made, planted, with_labels
 
 from anchorscope.detectors import out_of_fold, self_awareness
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Method, Samples, Training
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import mixture, probe
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.registry import METHODS, Method
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ from planted import BEFORE, READOUT, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, out_of_fold
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, text_columns
+from anchorscope.detectors.method import TEXT_COLUMNS, LinearScorer, Samples, Training, text_columns
 from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.methods.text import TextScorer

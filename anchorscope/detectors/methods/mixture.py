@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe
 from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import sigmoid

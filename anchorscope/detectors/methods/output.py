@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe
 
 SPANS = ("exact", "answer")

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Training
+from anchorscope.detectors.method import LinearScorer, Training
 from anchorscope.passes.features import Features, at
 from anchorscope.probes import fitting, platt, probes
 from anchorscope.probes.fitting import Design, Fitted
