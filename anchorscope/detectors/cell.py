@@ -83,7 +83,7 @@ def read(
         probes: Stored probes of the clean pass. Every method uses their folds.
         settings: Settings of the probes.
         readout: Read-out, such as `mlp/final`.
-        outputs: Table of token probabilities with `id` and `condition` first, or None.
+        outputs: Token probabilities, with `id`, `condition` and columns of `output`; or None.
         device: Device on which methods are fitted.
 
     Raises:
@@ -95,13 +95,13 @@ def read(
     rows = design.in_order(kept(answers))
     if not calibrated:  # the same outer folds, with the inner ones that such probes lack
         design = fitting.design(rows, settings, where)
-    names = dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))
+    names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]
     cut = not rows["n_blocked_knockout"].isna().all()
     return DetectionCell(
         design,
         rows,
-        _samples(folder, text_columns(rows), "clean", [*names], outputs),
-        _samples(folder, _crossed(rows), "crossed", [*names], outputs),
+        _samples(folder, text_columns(rows), "clean", names, outputs),
+        _samples(folder, _crossed(rows), "crossed", names, outputs),
         _states(folder, readout, "knockout", design.ids) if cut else None,
         {name: probes.fitted[name] for name in names} if calibrated else {},
         device,

@@ -30,7 +30,7 @@ def tables(
         predicted: Rows of `self_awareness.predictions`.
         answers: Answers of the cell. Answers without scores were not measured.
         bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+        seed: Seed of the draws.
 
     Raises:
         AnchorscopeError: The tables have different samples.

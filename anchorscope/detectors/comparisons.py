@@ -38,8 +38,6 @@ COLOURS = (
     *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),
     *("#8c564b", "#222222"),
 )
-ROW_HEIGHT = 1.5
-"""Height of a method's row, in label sizes."""
 TERMS = ("pair", "answer", "question")
 """Order of the stacked bars. The pair's bar starts at 0, as its whisker requires."""
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
@@ -68,7 +66,7 @@ def methods_axis(detectors: Iterable[str]) -> Axis:
 def height_of(names: Axis, layout: Layout) -> float:
     """Return the height of a panel with one row per name, as a multiple of the look's height."""
     look, rows = layout.look, max(1, len(names.names or ()))
-    return ROW_HEIGHT * look.label_size * rows / look.panel_height
+    return 1.5 * look.label_size * rows / look.panel_height
 
 
 @as_chart

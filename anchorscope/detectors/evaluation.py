@@ -50,9 +50,7 @@ class DetectionScores:
 def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     """Return the clean scores of one read-out, in the order of `samples.in_order`.
 
-    Args:
-        rows: Rows of one read-out, see `out_of_fold.COLUMNS`.
-        answers: Answers of the cell. Answers without scores were not measured.
+    `rows` have `out_of_fold.COLUMNS`. Answers without scores were not measured.
 
     Raises:
         AnchorscopeError: The rows have other samples than the answers.

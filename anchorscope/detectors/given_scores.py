@@ -18,30 +18,27 @@ FIELDS = ("id", "detector", "score")
 
 
 def read(path: str, taken: Collection[str]) -> pd.DataFrame:
-    """Read given scores from a file in any format of a dataset.
+    """Read given scores, with `FIELDS`, from a file in any format of a dataset.
 
-    Args:
-        path: The file. Its rows have the fields `FIELDS`. Scores are higher for *wrong*.
-        taken: Names of the methods, which no given detector may have.
+    Scores are higher for *wrong*. `taken` are the names that no detector may have.
 
     Raises:
         AnchorscopeError: The file cannot be read, a field is missing, a score is no number, a
-            detector has two scores for one answer or the name of a method.
+            detector has two scores for one answer or a name that is taken.
     """
     rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:
         raise _broken(f"the rows have no field `{missing[0]}`", path)
     rows = rows[list(FIELDS)].astype({"id": str, "detector": str})
-    score = pd.to_numeric(rows["score"], errors="coerce")
+    score = pd.to_numeric(rows["score"], errors="coerce").astype(np.float64)
     for what, bad in (
-        ("a score is no number", ~np.isfinite(score.to_numpy(dtype=np.float64))),
-        ("an answer has two scores", rows.duplicated(["id", "detector"]).to_numpy()),
-        ("the detector's name is one of the methods'", rows["detector"].isin(taken).to_numpy()),
+        ("a score is no number", ~np.isfinite(score)),
+        ("an answer has two scores", rows.duplicated(["id", "detector"])),
+        ("the detector's name is one of the methods'", rows["detector"].isin(taken)),
     ):
         if bad.any():
             line = int(bad.argmax())
-            where = f"{path}, row {line + 1}, id {rows['id'].iloc[line]}"
-            raise _broken(f"{what}: {rows['detector'].iloc[line]}", where)
+            raise _broken(f"{what}: {rows['detector'][line]}", f"{path}, row {line + 1}")
     return rows.assign(score=score)
 
 

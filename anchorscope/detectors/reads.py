@@ -33,12 +33,7 @@ def table(
     The shares are shares of the mean squares of the terms over right answers in pairs. They add up
     to 1. Intervals hold the detectors fixed.
 
-    Args:
-        rows: Rows of this read-out, see `out_of_fold.COLUMNS`.
-        answers: Answers of the cell. Answers without scores were not measured.
-        readout: The read-out.
-        bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+    `rows` are those of `out_of_fold.scores` at this read-out.
 
     Returns:
         One row per detector: `COLUMNS`. There are no rows without pairs.

@@ -45,9 +45,7 @@ def predictions(cell: DetectionCell) -> pd.DataFrame:
     for fold in range(len(cell.design.inner)):
         train = probe.with_probes(cell.training(fold))
         here = np.flatnonzero(cell.design.fold == fold)
-        test = cell.clean.rows(here)
-        scorer = probe.fit_probe(train)
-        limit = probe.threshold(train)
+        test, scorer, limit = cell.clean.rows(here), probe.fit_probe(train), probe.threshold(train)
         (layer,) = scorer.layers
         cut = cell.knockout[layer : layer + 1][0][torch.as_tensor(here)]
         flips = (scorer.score(test) > limit) != (scorer.of_states([cut]) > limit)
@@ -70,8 +68,7 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
     if not probe.fittable(pathway, train.inner):
         return dict.fromkeys(PREDICTORS, np.zeros(len(test)))
     relabelled = train.labelled(pathway)
-    readout = train.samples.readout
-    limit = probe.threshold(train)
+    readout, limit = train.samples.readout, probe.threshold(train)
     logits = probe.held_out(train, readout, [*scorer.layers])[0] - limit
     of_score = probe.of_numbers(relabelled, _decided_by(logits))
     ranks = {
@@ -92,12 +89,7 @@ def table(
 ) -> pd.DataFrame:
     """Estimate how well each predictor tells the pathway, and how much better the states are.
 
-    Args:
-        rows: Rows of `predictions` at one read-out.
-        answers: Answers of the cell.
-        readout: The read-out.
-        bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+    `rows` are those of `predictions` at this read-out.
 
     Returns:
         One row per predictor: `COLUMNS`. The gains over text and score are in the row of `states`.

@@ -38,11 +38,8 @@ def table(
     samples that share their question or subject with it are left out and counted. `vs_own` is the
     AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
 
-    Args:
-        cells: Dataset → cell, all of one model and read-out.
-        out_of_fold: Dataset → rows of `out_of_fold.scores` at that read-out.
-        bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+    `cells` are all of one model and read-out, and `out_of_fold` the rows of `out_of_fold.scores`
+    there, by dataset.
 
     Returns:
         One row per pair of datasets and detector: `COLUMNS`.
