@@ -150,9 +150,13 @@ class Detector:
         """
         try:
             return TypeAdapter(cls).validate_json((Path(folder) / FILE).read_bytes())
-        except (OSError, ValidationError) as error:
-            what, do = f"this is no detector: {error}", "name a folder that `detectors` has made"
-            raise AnchorscopeError(what, folder, do, see="detector") from None
+        except OSError as error:
+            why = str(error)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = " ".join([*map(str, first["loc"]), first["msg"]])
+        what, do = f"this is no detector: {why}", "name a folder that `detectors` has made"
+        raise AnchorscopeError(what, folder, do, see="detector")
 
     def _check_model(self, loaded: Loaded) -> None:
         """Refuse a model, tokenizer or chat template that gives the references other logits."""
