@@ -2,7 +2,7 @@
 the truth."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -109,8 +109,3 @@ class Made(Method):
 
 def made(name: str, function: Callable[..., object], *needs: str) -> Method:
     return Made(name, name, "", needs, function)  # type: ignore[arg-type]
-
-
-def with_labels(cell: DetectionCell, z: np.ndarray) -> DetectionCell:
-    """The cell with other labels."""
-    return replace(cell, design=replace(cell.design, z=z), answers=cell.answers.assign(label=z))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from planted import Planted, made, planted, with_labels
+from planted import Planted, made
 
 from anchorscope.detectors import out_of_fold, self_awareness
 from anchorscope.detectors.cell import DetectionCell
@@ -15,20 +15,15 @@ from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS, Method
 
 
-@pytest.fixture(scope="module")
-def small() -> Planted:
-    return planted(n=240)
-
-
 def corrupted(cell: DetectionCell, fold: int) -> DetectionCell:
     """The cell with the labels of an outer fold turned round, and its knocked-out states lost."""
     here = cell.design.fold == fold
     assert cell.knockout is not None
     cut = cell.knockout[:].clone()
     cut[:, torch.as_tensor(here)] = 100.0
-    return replace(
-        with_labels(cell, np.where(here, 1 - cell.design.z, cell.design.z)), knockout=cut
-    )
+    z = np.where(here, 1 - cell.design.z, cell.design.z)
+    answers = cell.answers.assign(label=z)
+    return replace(cell, design=replace(cell.design, z=z), answers=answers, knockout=cut)
 
 
 def leaks(make: Callable[[DetectionCell], Method], cell: DetectionCell, fold: int = 0) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import BEFORE, READOUT, Planted, made, planted
+from planted import BEFORE, READOUT, Planted, made
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, out_of_fold
@@ -15,11 +15,6 @@ from anchorscope.detectors.registry import METHODS, named
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
-
-
-@pytest.fixture(scope="module")
-def small() -> Planted:
-    return planted(n=240)
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +55,12 @@ def test_the_stored_probes_are_what_the_method_would_fit(small: Planted) -> None
     assert np.allclose(rows["rank"], at_own, atol=1e-5)
 
 
-@pytest.mark.parametrize("wanted", [0.3, 0.7])
-def test_a_planted_auc_is_reported_as_it_is(small: Planted, wanted: float) -> None:
+def test_an_auc_below_one_half_is_reported_as_it_is(small: Planted) -> None:
     """Neither a fixed score nor P(True) is turned round."""
     z = small.cell.design.z
-    generator = np.random.default_rng(0)
-    ranks = generator.normal(size=len(z)) + (2 * z - 1) * (0.37 if wanted > 0.5 else -0.37)
+    ranks = np.random.default_rng(0).normal(size=len(z)) - 0.74 * z
     exact = auc(ranks, z)
-    assert abs(exact - wanted) < 0.05
+    assert exact < 0.4
     places = {id_: place for place, id_ in enumerate(small.cell.design.ids)}
 
     class Fixed:
