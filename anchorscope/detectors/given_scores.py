@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.out_of_fold import COLUMNS
+from anchorscope.detectors.registry import METHODS
 from anchorscope.probes import platt
 from anchorscope.questions.reading import file_rows
 from anchorscope.storage.errors import AnchorscopeError
@@ -17,14 +18,14 @@ from anchorscope.storage.errors import AnchorscopeError
 FIELDS = ("id", "detector", "score")
 
 
-def read(path: str, taken: Collection[str]) -> pd.DataFrame:
+def read(path: str) -> pd.DataFrame:
     """Read given scores, with `FIELDS`, from a file in any format of a dataset.
 
-    Scores are higher for *wrong*. `taken` are the names that no detector may have.
+    Scores are higher for *wrong*.
 
     Raises:
         AnchorscopeError: The file cannot be read, a field is missing, a score is no number, a
-            detector has two scores for one answer or a name that is taken.
+            detector has two scores for one answer or the name of a method.
     """
     rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:
@@ -34,7 +35,7 @@ def read(path: str, taken: Collection[str]) -> pd.DataFrame:
     for what, bad in (
         ("a score is no number", ~np.isfinite(score)),
         ("an answer has two scores", rows.duplicated(["id", "detector"])),
-        ("the detector's name is one of the methods'", rows["detector"].isin(taken)),
+        ("the detector's name is one of the methods'", rows["detector"].isin(METHODS)),
     ):
         if bad.any():
             line = int(bad.argmax())

@@ -123,7 +123,7 @@ def test_files_of_scores_that_cannot_be_used(tmp_path: Path, text: str, message:
     path = tmp_path / "scores.jsonl"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(AnchorscopeError, match=message):
-        given_scores.read(str(path), METHODS)
+        given_scores.read(str(path))
 
 
 def test_scores_of_other_samples_or_of_one_class_are_refused(small: Planted) -> None:
