@@ -24,6 +24,11 @@ MODELS, DATASETS = [("one", "Model One")], [("a", "Alpha"), ("b", "Beta")]
 
 
 @pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
+
+
+@pytest.fixture(scope="module")
 def scores(small: Planted) -> pd.DataFrame:
     return out_of_fold.scores(small.cell, [METHODS[name] for name in NAMES])
 

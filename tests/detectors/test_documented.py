@@ -6,7 +6,7 @@ import documented as page
 import pytest
 import test_leaks
 import test_methods
-from planted import Planted
+from planted import Planted, planted
 
 from anchorscope.detectors import methods
 from anchorscope.detectors.methods import probe
@@ -23,6 +23,11 @@ def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield method.name
     del METHODS[method.name]
     methods.__path__.remove(str(folder))
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
 
 
 def test_it_scores_each_sample_by_itself(name: str, small: Planted) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import BEFORE, READOUT, Planted, made
+from planted import BEFORE, READOUT, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, out_of_fold
@@ -15,6 +15,11 @@ from anchorscope.detectors.registry import METHODS, named
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
+
+
+@pytest.fixture(scope="module")
+def small() -> Planted:
+    return planted(n=240)
 
 
 @pytest.fixture(scope="module")
