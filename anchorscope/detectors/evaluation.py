@@ -26,10 +26,10 @@ def with_ends(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
-DIFFERENCES = with_ends(*(f"vs_{name}" for name in REFERENCES))
+VERSUS = [f"vs_{name}" for name in REFERENCES]
 COLUMNS = (
-    "detector", "metric", "estimate", "ci_low", "ci_high", *DIFFERENCES[:9], "n",
-    *DIFFERENCES[9:], "n_wrong", "n_clusters", "thin", "site", "position",
+    "detector", "metric", "estimate", "ci_low", "ci_high", *with_ends(*VERSUS[:3]), "n",
+    *with_ends(*VERSUS[3:]), "n_wrong", "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
