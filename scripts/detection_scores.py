@@ -12,7 +12,7 @@ with stage(snakemake):
         self_awareness,
         token_probabilities,
     )
-    from anchorscope.detectors.registry import METHODS, named
+    from anchorscope.detectors.registry import named
     from anchorscope.experiments.analysis import stacked
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
@@ -21,20 +21,17 @@ with stage(snakemake):
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     device = jobs.device_of(snakemake)
     settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
-    answers, probes = (
-        activations.measured(read_parquet(given.answers), given.activations),
-        stored.read(given.probes),
-    )
+    answers = activations.measured(read_parquet(given.answers), given.activations)
+    probes = stored.read(given.probes)
     outputs = token_probabilities.features(activations.outputs(given.activations))
     if given.p_true:
         outputs = outputs.merge(read_parquet(given.p_true), on=["id", "condition"], how="left")
-    methods, taken = named(chosen.methods), set(METHODS)
-    scored, predicted, notes = [], [], {}
+    methods, scored, predicted, notes = named(chosen.methods), [], [], {}
     for readout in chosen.readouts:
         of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)
         scored.append(out_of_fold.scores(of_cell, methods))
         for path in given.given:
-            frame, counted = given_scores.scores(of_cell, given_scores.read(path, taken), path)
+            frame, counted = given_scores.scores(of_cell, given_scores.read(path), path)
             scored.append(frame)
             notes |= counted
         predicted.append(self_awareness.predictions(of_cell))

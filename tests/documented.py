@@ -5,7 +5,7 @@ from pathlib import Path
 
 from workflow import PROJECT
 
-from anchorscope.detectors.method import Method
+from anchorscope.detectors.registry import Method
 
 PAGE = (PROJECT / "docs/architecture.md").read_text(encoding="utf-8")
 NAME = "early"

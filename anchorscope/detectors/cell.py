@@ -11,18 +11,15 @@ import pandas as pd
 import torch
 
 from anchorscope.config.readouts import before_answer
-from anchorscope.detectors.method import Method, Samples, Training, text_columns
+from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
+from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features, Reordered
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.samples import kept, mismatch
 from anchorscope.probes.stored import Stored
-from anchorscope.storage.errors import AnchorscopeError
-
-LEAST_SAMPLES = 50
-"""Smallest number of samples with which a detector is evaluated."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +35,19 @@ class DetectionCell:
     """Read-out → the stored probes, [layers, folds]; empty if the probes are not calibrated."""
     device: str = "cpu"
 
-    def __len__(self) -> int:
-        """Return the number of samples."""
-        return len(self.clean)
-
-    def lacks(self, method: Method) -> str | None:
-        """Return a message that names what a method needs and was not measured, or None."""
+    def lacks(self, method: Method) -> list[str]:
+        """Return what a method needs and was not measured."""
         measured = {
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
             "p-true": self.clean.outputs is not None and P_TRUE in self.clean.outputs,
         }
-        missing = [need for need in method.needs if not measured[need]]
-        return f"`{missing[0]}` was not measured" if missing else None
+        return [need for need in method.needs if not measured[need]]
 
     def training(self, fold: int) -> Training:
         """Return the samples outside an outer fold, with the probes that were fitted to them."""
         train = self._training(self.design.inner[fold])
-        fitted = {name: of_fold(one, fold) for name, one in self.fitted.items()}
+        fitted = {name: _of_fold(one, fold) for name, one in self.fitted.items()}
         return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
     def whole(self) -> Training:
@@ -68,7 +60,7 @@ class DetectionCell:
         return Training(self.clean, z, inner, settings, knockout=cut, device=self.device)
 
 
-def of_fold(fitted: Fitted, fold: int) -> Fitted:
+def _of_fold(fitted: Fitted, fold: int) -> Fitted:
     """Return the probes of one outer fold, [layers, 1]."""
     arrays = (getattr(fitted, name)[:, [fold]] for name in fitting.ARRAYS)
     return Fitted(fitted.probes.part(slice(None), slice(fold, fold + 1)), *arrays)
@@ -91,27 +83,19 @@ def read(
         probes: Stored probes of the clean pass. Every method uses their folds.
         settings: Settings of the probes.
         readout: Read-out, such as `mlp/final`.
-        outputs: Table of token probabilities with `id` and `condition` first, or None.
+        outputs: Token probabilities, with `id`, `condition` and columns of `output`; or None.
         device: Device on which methods are fitted.
 
     Raises:
-        AnchorscopeError: The products have different samples, the read-out was not measured, or
-            there are too few samples.
+        AnchorscopeError: The products have different samples, or the read-out was not measured.
     """
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
     design = probes.design(kept(answers), settings, where)
-    if not calibrated:  # the same outer folds, with the inner ones that such probes lack
-        design = fitting.design(design.in_order(kept(answers)), settings, where)
-    both = dict.fromkeys((readout, before_answer(readout)))
-    names = [name for name in both if name in probes.fitted]
-    if readout not in probes.fitted:
-        do = "add it to `readouts` and run snakemake again"
-        raise AnchorscopeError(f"`{readout}` was not measured", str(folder), do, see="not-measured")
     rows = design.in_order(kept(answers))
-    if len(rows) < LEAST_SAMPLES:
-        what = f"{len(rows)} samples are too few for a detector: {LEAST_SAMPLES} at least"
-        raise AnchorscopeError(what, str(folder), "sample more questions", see="too-few-samples")
+    if not calibrated:  # the same outer folds, with the inner ones that such probes lack
+        design = fitting.design(rows, settings, where)
+    names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]
     cut = not rows["n_blocked_knockout"].isna().all()
     return DetectionCell(
         design,
@@ -134,23 +118,20 @@ def _samples(
     """Return what was measured of these samples under a condition."""
     ids = text["id"].astype(str).to_numpy(dtype=object)
     states = {name: _states(folder, name, condition, ids) for name in readouts if len(ids)}
-    return Samples(text, readouts[0], states, _outputs(outputs, condition, ids))
+    if outputs is not None:
+        rows = outputs[outputs["condition"] == condition]
+        places = _places(rows["id"], ids, f"{condition} token probabilities", folder)
+        outputs = rows.iloc[places].reset_index(drop=True)
+    return Samples(text, readouts[0], states, outputs)
 
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
-    """Return the states of these samples under a condition, in their order.
-
-    Raises:
-        AnchorscopeError: Some of the samples were not measured.
-    """
+    """Return the states of these samples under a condition, in their order."""
     measured, states = activations.read(folder, readout, condition)
-    places = _places(measured, ids, f"{condition} states", folder, "folder of activations")
-    return Reordered(states, torch.as_tensor(places))
+    return Reordered(states, torch.as_tensor(_places(measured, ids, f"{condition} states", folder)))
 
 
-def _places(
-    measured: Iterable[object], ids: np.ndarray, what: str, where: object, product: str
-) -> np.ndarray:
+def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:
     """Return the places of samples among the measured ids, int64 [ids].
 
     Raises:
@@ -160,18 +141,8 @@ def _places(
     if (places < 0).any():
         missing = ids[places < 0]
         said = f"{len(missing)} samples have no {what}, id {missing[0]} first"
-        raise mismatch(said, where, product)
+        raise mismatch(said, where, "folder of activations")
     return places
-
-
-def _outputs(outputs: pd.DataFrame | None, condition: str, ids: np.ndarray) -> pd.DataFrame | None:
-    """Return the token probabilities under a condition, in the order of the samples."""
-    if outputs is None:
-        return None
-    rows = outputs[outputs["condition"] == condition]
-    where = f"outputs, {condition}"
-    places = _places(rows["id"], ids, "token probabilities", where, "outputs")
-    return rows.iloc[places].reset_index(drop=True)
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:

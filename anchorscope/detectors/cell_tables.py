@@ -30,19 +30,16 @@ def tables(
         predicted: Rows of `self_awareness.predictions`.
         answers: Answers of the cell. Answers without scores were not measured.
         bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+        seed: Seed of the draws.
 
     Raises:
         AnchorscopeError: The tables have different samples.
     """
     parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
     for readout, rows in detection.groupby("readout", sort=False, observed=True):
-        name = str(readout)
-        cell = evaluation.scored(rows, answers)
-        parts["detection"].append(evaluation.table(cell, name, bootstrap, seed))
-        parts["detection-reads"].append(reads.table(rows, answers, name, bootstrap, seed))
-        of_pathways = predicted[predicted["readout"] == name]
-        parts["self-awareness"].append(
-            self_awareness.table(of_pathways, answers, name, bootstrap, seed)
-        )
+        how = str(readout), bootstrap, seed
+        pathways = predicted[predicted["readout"] == readout]
+        parts["detection"].append(evaluation.table(evaluation.scored(rows, answers), *how))
+        parts["detection-reads"].append(reads.table(rows, answers, *how))
+        parts["self-awareness"].append(self_awareness.table(pathways, answers, *how))
     return {name: stacked(frames, COLUMNS[name]) for name, frames in parts.items()}

@@ -6,8 +6,12 @@ from functools import partial
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors import transfer as transfer_table, verdict
-from anchorscope.detectors.cell_tables import COLUMNS
+from anchorscope.detectors import (
+    evaluation,
+    reads as reads_table,
+    transfer as transfer_table,
+    verdict,
+)
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.figures import (
     figure_data as data,
@@ -34,10 +38,6 @@ COLOURS = (
     *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),
     *("#8c564b", "#222222"),
 )
-TABLES = {**COLUMNS, "transfer": transfer_table.COLUMNS}
-"""Suffix of a table's file name → its columns."""
-ROW_HEIGHT = 1.5
-"""Height of a method's row, in label sizes."""
 TERMS = ("pair", "answer", "question")
 """Order of the stacked bars. The pair's bar starts at 0, as its whisker requires."""
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
@@ -51,13 +51,9 @@ TRANSFER_TIPS = {
 }  # fmt: skip
 
 
-def rows_of(table: pd.DataFrame, request: Request, name: str) -> pd.DataFrame:
-    """Return the rows of one of `TABLES` at the figure's read-out, with the methods' labels.
-
-    Raises:
-        AnchorscopeError: A column is missing.
-    """
-    rows = data.shown(table, request, TABLES[name])
+def rows_of(table: pd.DataFrame, request: Request, columns: Iterable[str]) -> pd.DataFrame:
+    """Return the rows at the figure's read-out, labelled as by `data.shown`, methods too."""
+    rows = data.shown(table, request, columns)
     return rows.assign(label=rows["detector"].map(label_of))
 
 
@@ -70,13 +66,13 @@ def methods_axis(detectors: Iterable[str]) -> Axis:
 def height_of(names: Axis, layout: Layout) -> float:
     """Return the height of a panel with one row per name, as a multiple of the look's height."""
     look, rows = layout.look, max(1, len(names.names or ()))
-    return ROW_HEIGHT * look.label_size * rows / look.panel_height
+    return 1.5 * look.label_size * rows / look.panel_height
 
 
 @as_chart
 def forest(table: pd.DataFrame, request: Request) -> Picture:
     """Draw the AUC of every method: one panel per dataset, one colour per model."""
-    rows = rows_of(table, request, "detection")
+    rows = rows_of(table, request, evaluation.COLUMNS)
     rows = rows[rows["metric"] == "auroc"]
     series = {
         label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], draw.marker_of(i), line=False)
@@ -106,7 +102,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows,
         f"{request.where}; AUC of wrong against right answers, out of fold",
         f"{notes.size_note(rows['n'])} samples per cell",
-        verdict.of_picture(rows),
+        verdict.beating(rows, verdict.IN_CAPTION),
         ["No method, penalty, layer, gate or sign was selected on the samples it scores."],
         intervals="clustered bootstrap intervals, methods held fixed",
         thin="",
@@ -117,7 +113,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 def reads(table: pd.DataFrame, request: Request) -> Picture:
     """Draw one bar per method: what it reads of question, answer and pair, by cell."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
-    rows = rows_of(table, request, "detection-reads")
+    rows = rows_of(table, request, reads_table.COLUMNS)
     bars = data.stacked(rows, shares)
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     names, layout = methods_axis(rows["detector"]), by_cell(request)
@@ -160,7 +156,7 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
 @as_chart
 def transfer(table: pd.DataFrame, request: Request) -> Picture:
     """Draw the AUC on each dataset of the detectors fitted to each other dataset, by model."""
-    rows = rows_of(table, request, "transfer")
+    rows = rows_of(table, request, transfer_table.COLUMNS)
     detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
     cells = data.numbered(rows, "auroc", n="n")
     cells = cells.assign(trained=cells["trained_on"].map(lambda key: names.get(key, key)))
@@ -183,12 +179,11 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
 def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Write what the cells are, and how much is lost."""
     labels = dict(request.datasets)
-    said = verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels)))
     return notes.caption(
         request,
         rows,
         f"{request.where}; AUC; on the diagonal out of fold",
-        sentences=[f"{said}." if said else ""],
+        sentences=verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels))),
         details=[
             "Layer, penalty and calibration are learned from the dataset that is trained on. "
             "Answers that share question or subject with it are left out."

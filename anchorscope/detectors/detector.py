@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from anchorscope.detectors.linear import as_array
+from anchorscope.detectors.method import as_array
 from anchorscope.models import families, loading
 from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
 from anchorscope.passes import planning, runner
@@ -59,19 +59,11 @@ class Origin:
 
     @classmethod
     def of(cls, loaded: Loaded, *asked: Any) -> Self:
-        """Describe a model in memory.
-
-        Args:
-            loaded: The model.
-            *asked: The last three fields: `style`, `around` and `settings`.
-        """
-        model = loaded.model
-        name, commit = (
-            getattr(model, "name_or_path", None),
-            getattr(model.config, "_commit_hash", None),
-        )
-        dtype = str(model.dtype).removeprefix("torch.")
-        return cls(name or None, commit, dtype, shape_of(model.config.to_dict(), "model"), *asked)
+        """Describe a model in memory, with the last three fields as given in `asked`."""
+        model, config = loaded.model, loaded.model.config
+        shape = shape_of(config.to_dict(), "model")
+        name, commit = model.name_or_path or None, getattr(config, "_commit_hash", None)
+        return cls(name, commit, str(model.dtype).removeprefix("torch."), shape, *asked)
 
 
 @dataclass(frozen=True)
@@ -99,19 +91,10 @@ class Detector:
     n_wrong: int
     references: tuple[Reference, ...]
 
-    def __post_init__(self) -> None:
-        """Refuse weights or a layer that do not fit the model's shape."""
-        _, layers, width = self.origin.shape
-        if len(self.weights) != width or not 0 <= self.layer < layers:
-            what = f"{len(self.weights)} weights of layer {self.layer}"
-            raise ValueError(f"{what} do not fit {_named(self.origin.shape)}")
-
     def __repr__(self) -> str:
-        """Name the model, the read-out, the layer and the number of fitted answers."""
-        return (
-            f"Detector of {self.origin.model or self.origin.shape[0]}: {self.readout}, "
-            f"layer {self.layer}, fitted to {self.n:,} answers"
-        )
+        """Name the model, the read-out and the layer."""
+        model = self.origin.model or self.origin.shape[0]
+        return f"Detector of {model}: {self.readout}, layer {self.layer}"
 
     def logits(self, states: np.ndarray | torch.Tensor) -> np.ndarray:
         """Score hidden states [n, width] of the read-out and layer, float64 [n]."""
@@ -179,18 +162,18 @@ class Detector:
         """Refuse a model, tokenizer or chat template that gives the references other logits."""
         shape = shape_of(loaded.model.config.to_dict(), "the model")
         if shape != self.origin.shape:
-            raise self._other_model(f"{_named(shape)}, not {_named(self.origin.shape)}")
-        rows = [reference.row for reference in self.references]
-        found = self._scored(loaded, rows, "the detector's references")["logit"]
-        wanted = np.array([reference.logit for reference in self.references])
-        change = np.abs(found - wanted).median()  # NaN, and refused, if no reference can be read
-        if not change <= TOLERANCE * wanted.std():
-            raise self._other_model("answers that the detector was fitted to get other scores")
-
-    def _other_model(self, why: str) -> AnchorscopeError:
+            why = f"{_named(shape)}, not {_named(self.origin.shape)}"
+        else:
+            rows = [reference.row for reference in self.references]
+            found = self._scored(loaded, rows, "the detector's references")["logit"]
+            wanted = np.array([reference.logit for reference in self.references])
+            # The median is NaN, and refused, if no reference can be read.
+            if np.abs(found - wanted).median() <= TOLERANCE * wanted.std():
+                return
+            why = "answers that the detector was fitted to get other scores"
         what = f"this is not the model, tokenizer or chat template of the detector: {why}"
         do = f"use its own ({self.origin.model}), or make a detector for this model"
-        return AnchorscopeError(what, "model", do, see="detector")
+        raise AnchorscopeError(what, "model", do, see="detector")
 
     def _scored(
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object

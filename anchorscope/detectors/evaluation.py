@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -17,20 +18,18 @@ from anchorscope.probes.samples import sigmoid
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
 """Detectors that the others are compared with, in pairs."""
-ESTIMATE = ("estimate", "ci_low", "ci_high")
-Values = dict[str, np.ndarray]
-"""Metric → its value in each draw, float64 [draws]; NaN if a draw has one class."""
+METRICS = ("auroc", "auprc", "brier", "ece")
 
 
-def ends(name: str) -> tuple[str, str, str]:
-    """Return the columns of a paired difference."""
-    return f"vs_{name}", f"vs_{name}_low", f"vs_{name}_high"
+def with_ends(*names: str) -> tuple[str, ...]:
+    """Return the column of each statistic, followed by those of its interval ends."""
+    return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
+VERSUS = [f"vs_{name}" for name in REFERENCES]
 COLUMNS = (
-    "detector", "metric", *ESTIMATE, *ends("probe"), *ends("text"), *ends("output"), "n",
-    *(column for name in REFERENCES[3:] for column in ends(name)),
-    "n_wrong", "n_clusters", "thin", "site", "position",
+    "detector", "metric", "estimate", "ci_low", "ci_high", *with_ends(*VERSUS[:3]), "n",
+    *with_ends(*VERSUS[3:]), "n_wrong", "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
@@ -47,17 +46,11 @@ class DetectionScores:
         """Labels, int64 [n]."""
         return self.answers["label"].to_numpy(dtype=np.int64)
 
-    def scored_by(self, detector: str) -> np.ndarray:
-        """Return which samples a detector has scored, bool [n]."""
-        return ~np.isnan(self.s[detector])
-
 
 def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     """Return the clean scores of one read-out, in the order of `samples.in_order`.
 
-    Args:
-        rows: Rows of one read-out, see `out_of_fold.COLUMNS`.
-        answers: Answers of the cell. Answers without scores were not measured.
+    `rows` have `out_of_fold.COLUMNS`. Answers without scores were not measured.
 
     Raises:
         AnchorscopeError: The rows have other samples than the answers.
@@ -83,69 +76,41 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
     Returns:
         One row per detector and metric: `COLUMNS`.
     """
-    drawn = samples.bootstrap(cell.answers, bootstrap.draws, seed)
-    computed: dict[tuple[str, bytes], Values] = {}
+    drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 
-    def of(detector: str, counted: np.ndarray) -> Values:
-        """Return the metrics of a detector on some samples; row 0 is the estimate."""
-        key = detector, counted.tobytes()
-        if key not in computed:
-            computed[key] = metrics(
-                cell.rank[detector][counted],
-                cell.s[detector][counted],
-                cell.z[counted],
-                drawn.with_all[:, counted],
-            )
-        return computed[key]
+    @cache
+    def of(detector: str, counted: bytes) -> np.ndarray:
+        """Return the metrics on some samples, bool [n] as bytes: [1 + draws, metrics]."""
+        some = np.frombuffer(counted, dtype=bool)
+        rank, s = cell.rank[detector][some], cell.s[detector][some]
+        return metrics(rank, s, cell.z[some], drawn.with_all[:, some])
 
+    has = {name: ~np.isnan(s) for name, s in cell.s.items()}
     frames = []
-    for detector in cell.s:
-        counted = cell.scored_by(detector)
-        n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
-        values = of(detector, counted)
-        columns = _with_interval(values, ESTIMATE, bootstrap.level)
-        columns |= _differences(cell, detector, of, bootstrap.level)
-        frames.append(
-            pd.DataFrame(
-                columns
-                | {
-                    "detector": detector,
-                    "metric": list(values),
-                    "n": n,
-                    "n_wrong": int(cell.z[counted].sum()),
-                    "n_clusters": clusters,
-                    "thin": intervals.thin(n, clusters, bootstrap),
-                    **Pair.of(readout)._asdict(),
-                }
+    for detector, counted in has.items():
+        values = of(detector, counted.tobytes())
+        columns = {"estimate": values[0], **intervals.ends("ci", values[1:], level)}
+        for other in has.keys() & {*REFERENCES} - {detector}:
+            both = (counted & has[other]).tobytes()
+            columns |= intervals.estimate(
+                f"vs_{other}", of(detector, both) - of(other, both), level
             )
-        )
+        n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
+        columns |= {
+            "detector": detector,
+            "metric": METRICS,
+            "n": n,
+            "n_wrong": int(cell.z[counted].sum()),
+            "n_clusters": clusters,
+            "thin": intervals.thin(n, clusters, bootstrap),
+            **Pair.of(readout)._asdict(),
+        }
+        frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def _differences(
-    cell: DetectionScores, detector: str, of: Callable[[str, np.ndarray], Values], level: float
-) -> dict[str, np.ndarray]:
-    """Return the paired differences of all metrics from each other reference, [metrics] each.
-
-    `of` returns the metrics of a detector on some samples.
-    """
-    columns: dict[str, np.ndarray] = {}
-    for reference in [name for name in REFERENCES if name in cell.s and name != detector]:
-        both = cell.scored_by(detector) & cell.scored_by(reference)
-        values, others = of(detector, both), of(reference, both)
-        differences = {name: values[name] - others[name] for name in values}
-        columns |= _with_interval(differences, ends(reference), level)
-    return columns
-
-
-def _with_interval(values: Values, names: Sequence[str], level: float) -> dict[str, np.ndarray]:
-    """Return estimate and interval ends of every metric, [metrics] each."""
-    every = np.stack([*values.values()], axis=1)
-    return dict(zip(names, intervals.estimate("metric", every, level).values(), strict=True))
-
-
-def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> Values:
-    """Compute every metric in every draw.
+def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute `METRICS` in every draw, [draws, metrics]; NaN in draws of one class.
 
     - `auroc`: area under the ROC curve of wrong against right answers.
     - `auprc`: average precision at finding wrong answers.
@@ -161,20 +126,9 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)
     p = sigmoid(s)
-    values = {
-        "auroc": intervals.aucs(rank, z, weights),
-        "auprc": _average_precision(rank, z, weights, both_classes),
-        "brier": ratio(weights @ (p - z) ** 2, everyone),
-        "ece": platt.ece(p, z, weights),
-    }
-    return {name: np.where(both_classes, of_draws, np.nan) for name, of_draws in values.items()}
-
-
-def _average_precision(
-    rank: np.ndarray, z: np.ndarray, weights: np.ndarray, usable: np.ndarray
-) -> np.ndarray:
-    """Return the average precision in each draw, [draws]; NaN in draws that are not `usable`."""
-    values = np.full(len(weights), np.nan)
-    for draw in np.flatnonzero(usable):
-        values[draw] = average_precision_score(z, rank, sample_weight=weights[draw])
-    return values
+    precision = np.full(len(weights), np.nan)
+    for draw in np.flatnonzero(both_classes):
+        precision[draw] = average_precision_score(z, rank, sample_weight=weights[draw])
+    brier = ratio(weights @ (p - z) ** 2, everyone)
+    found = [intervals.aucs(rank, z, weights), precision, brier, platt.ece(p, z, weights)]
+    return np.where(both_classes[:, None], np.stack(found, axis=1), np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.out_of_fold import COLUMNS
+from anchorscope.detectors.registry import METHODS
 from anchorscope.probes import platt
 from anchorscope.questions.reading import file_rows
 from anchorscope.storage.errors import AnchorscopeError
@@ -17,12 +18,10 @@ from anchorscope.storage.errors import AnchorscopeError
 FIELDS = ("id", "detector", "score")
 
 
-def read(path: str, taken: Collection[str]) -> pd.DataFrame:
-    """Read given scores from a file in any format of a dataset.
+def read(path: str) -> pd.DataFrame:
+    """Read given scores, with `FIELDS`, from a file in any format of a dataset.
 
-    Args:
-        path: The file. Its rows have the fields `FIELDS`. Scores are higher for *wrong*.
-        taken: Names of the methods, which no given detector may have.
+    Scores are higher for *wrong*.
 
     Raises:
         AnchorscopeError: The file cannot be read, a field is missing, a score is no number, a
@@ -32,16 +31,15 @@ def read(path: str, taken: Collection[str]) -> pd.DataFrame:
     if missing := [name for name in FIELDS if name not in rows]:
         raise _broken(f"the rows have no field `{missing[0]}`", path)
     rows = rows[list(FIELDS)].astype({"id": str, "detector": str})
-    score = pd.to_numeric(rows["score"], errors="coerce")
+    score = pd.to_numeric(rows["score"], errors="coerce").astype(np.float64)
     for what, bad in (
-        ("a score is no number", ~np.isfinite(score.to_numpy(dtype=np.float64))),
-        ("an answer has two scores", rows.duplicated(["id", "detector"]).to_numpy()),
-        ("the detector's name is one of the methods'", rows["detector"].isin(taken).to_numpy()),
+        ("a score is no number", ~np.isfinite(score)),
+        ("an answer has two scores", rows.duplicated(["id", "detector"])),
+        ("the detector's name is one of the methods'", rows["detector"].isin(METHODS)),
     ):
         if bad.any():
             line = int(bad.argmax())
-            where = f"{path}, row {line + 1}, id {rows['id'].iloc[line]}"
-            raise _broken(f"{what}: {rows['detector'].iloc[line]}", where)
+            raise _broken(f"{what}: {rows['detector'][line]}", f"{path}, row {line + 1}")
     return rows.assign(score=score)
 
 
@@ -51,41 +49,32 @@ def scores(
     """Calibrate given scores of a cell's samples, each fold on the other folds.
 
     Returns:
-        The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, matched a
-        sample, and matched none.
+        The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, and that
+        matched no sample.
 
     Raises:
-        AnchorscopeError: No row matches, or the scores of a detector are all equal or leave only
-            one class outside a fold.
+        AnchorscopeError: No row matches, or the scored answers are of one class outside a fold.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
     matching = rows.assign(place=places)[places >= 0]
     if matching.empty:
-        first = rows["id"].iloc[0] if len(rows) else ""
-        what, do = f"none of the {len(rows)} ids is a sample's: {first}", "give those of answers"
-        raise AnchorscopeError(what, where, do, see="given-scores")
+        raise _broken(f"none of the {len(rows)} ids is a sample's", where)
     frames = [
         _calibrated(cell, str(detector), of_detector, where)
         for detector, of_detector in matching.groupby("detector", sort=False)
     ]
-    counts = {
-        "given scores": len(rows),
-        "given scores, matched": len(matching),
-        "given scores, of no sample": len(rows) - len(matching),
-    }
+    counts = {"given scores": len(rows), "given scores, of no sample": int((places < 0).sum())}
     return pd.concat(frames, ignore_index=True), counts
 
 
 def _calibrated(cell: DetectionCell, detector: str, rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Calibrate the scores of one detector. `place` is the sample's index in the design."""
     places, score = rows["place"].to_numpy(), rows["score"].to_numpy(dtype=np.float64)
-    if np.ptp(score) == 0:
-        raise _broken(f"all scores of the detector {detector} are {score[0]:g}", where)
     fold, z = cell.design.fold[places], cell.design.z[places]
     s = np.empty(len(score))
     for number in np.unique(fold):
         train = fold != number
-        if len(np.unique(z[train])) < 2:
+        if len({*z[train]}) < 2:
             what = f"the answers scored by {detector} are all right or all wrong outside a fold"
             raise _broken(what, where)
         slope, offset = platt.calibrate(score[None, train], z[train])

@@ -5,28 +5,19 @@ A scorer never sees a label, so its scores cannot depend on the label of an answ
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+import torch
 
 from anchorscope.config.readouts import before_answer
+from anchorscope.passes.features import Features, Reordered
+from anchorscope.probes.fitting import Fitted, ProbeSettings
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
-    from anchorscope.passes.features import Features
-    from anchorscope.probes.fitting import Fitted, ProbeSettings
-
-Need = Literal["before", "knockout", "p-true"]
-"""Measurements that a method may need and that some cells lack:
-
-- `before`: the clean states at the same site at the prompt's end.
-- `knockout`: the training answers' states of the read-out under the knockout.
-- `p-true`: the model's own verdict on its answer.
-"""
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
 """Columns of an answer that a method may see. They exclude labels and all that decides them."""
 
@@ -53,12 +44,12 @@ class Samples:
 
     def rows(self, places: np.ndarray) -> Samples:
         """Return some of the samples, given their indices, int64 [rows]."""
-        outputs = None if self.outputs is None else self.outputs.iloc[places]
+        outputs = self.outputs
         return Samples(
             self.answers.iloc[places].reset_index(drop=True),
             self.readout,
             {name: _of_rows(states, places) for name, states in self.states.items()},
-            None if outputs is None else outputs.reset_index(drop=True),
+            None if outputs is None else outputs.iloc[places].reset_index(drop=True),
         )
 
 
@@ -105,11 +96,12 @@ class Training:
 
 def _of_rows(states: Features, places: np.ndarray) -> Features:
     """Return the states of some samples."""
-    import torch
-
-    from anchorscope.passes.features import Reordered
-
     return Reordered(states, torch.as_tensor(places))
+
+
+def text_columns(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the `TEXT_COLUMNS` of a table of answers, null where unknown."""
+    return answers.reindex(columns=list(TEXT_COLUMNS)).reset_index(drop=True)
 
 
 class Scorer(Protocol):
@@ -133,25 +125,25 @@ Fit = Callable[[Training], Scorer]
 
 
 @dataclass(frozen=True)
-class Method:
-    """A record of a detection method. Snakemake reads it at every start, so it loads no library."""
+class LinearScorer:
+    """A logit that is linear in the states of some layers of a read-out."""
 
-    name: str  # in tables
-    label: str  # in figures
-    about: str  # description in one phrase
-    source: str  # function that fits it: `<module of methods/>:<function>`
-    needs: tuple[Need, ...] = ()
+    readout: str
+    layers: tuple[int, ...]
+    weights: np.ndarray  # float64 [layers, width]
+    bias: float
 
-    @property
-    def fit(self) -> Fit:
-        """The function that fits the method."""
-        module, _, function = self.source.partition(":")
-        fit: Fit = getattr(
-            importlib.import_module(f"anchorscope.detectors.methods.{module}"), function
-        )
-        return fit
+    def score(self, samples: Samples) -> np.ndarray:
+        """Return the logits of *wrong*, float64 [n]."""
+        states = samples.states[self.readout]
+        return self.of_states([states[layer : layer + 1][0] for layer in self.layers])
+
+    def of_states(self, states: Sequence[np.ndarray | torch.Tensor]) -> np.ndarray:
+        """Return the logits from the states of each layer, [n, width] each."""
+        terms = [as_array(x) @ weights for x, weights in zip(states, self.weights, strict=True)]
+        return np.sum(terms, axis=0) + self.bias
 
 
-def text_columns(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the `TEXT_COLUMNS` of a table of answers, null where unknown."""
-    return answers.reindex(columns=list(TEXT_COLUMNS)).reset_index(drop=True)
+def as_array(states: np.ndarray | torch.Tensor) -> np.ndarray:
+    """Return states as a float64 array; a tensor may be bfloat16 on a GPU."""
+    return torch.as_tensor(states).detach().double().cpu().numpy()

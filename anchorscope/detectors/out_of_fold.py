@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.method import Method, Training, Unsupervised
+from anchorscope.detectors.method import Training, Unsupervised
 from anchorscope.detectors.methods.probe import with_probes
+from anchorscope.detectors.registry import Method
 from anchorscope.experiments.analysis import stacked
 from anchorscope.probes.samples import mismatch
 from anchorscope.storage.progress import Progress
@@ -37,17 +38,15 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     Returns:
         One row per sample, method and condition, in the order of the samples: `COLUMNS`.
     """
-    able = []
     for method in methods:
-        if why := cell.lacks(method):
-            log.warning("%s is left out: %s", method.name, why)
-        else:
-            able.append(method)
+        if missing := cell.lacks(method):
+            log.warning("%s is left out: %s was not measured", method.name, missing[0])
     frames: list[pd.DataFrame] = []
     for fold in Progress(range(len(cell.design.inner)), unit="folds"):
         train = with_probes(cell.training(fold))
-        for method in able:
-            frames += _scored(cell, fold, method, train)
+        for method in methods:
+            if not cell.lacks(method):
+                frames += _scored(cell, fold, method, train)
     table = stacked(frames, COLUMNS)
     places = pd.Index(cell.design.ids).get_indexer(table["id"])
     table = table.iloc[places.argsort(kind="stable")].reset_index(drop=True)
@@ -82,8 +81,7 @@ def _scored(
             "s": s,
             "rank": rank,
         }
-        rows = pd.DataFrame(columns)
-        if len(strange := rows["id"][~np.isfinite(s + rank)]):
-            where = f"{method.name}, {condition}, id {strange.iloc[0]}"
-            raise mismatch("a detector's score is not finite", where, "scores")
-        yield rows
+        if not np.isfinite(s + rank).all():
+            what, where = "a detector's score is not finite", f"{method.name}, {condition}"
+            raise mismatch(what, where)
+        yield pd.DataFrame(columns)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors.evaluation import with_ends
 from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.crossing.estimates import term
@@ -18,10 +17,9 @@ from anchorscope.probes import intervals
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
 """Quantities of `crossing` that are reported with their intervals."""
 JUDGED = ("interaction", "own_answer")
-SHARES = tuple(f"share_{term}{end}" for term in crossing.TERMS for end in ("", "_low", "_high"))
 COLUMNS = (
-    "detector", *SHARES, "n_right", "n_wrong",
-    *(f"{name}{end}" for name in ESTIMATES for end in ("", "_low", "_high")),
+    "detector", *with_ends(*(f"share_{term}" for term in crossing.TERMS)), "n_right", "n_wrong",
+    *with_ends(*ESTIMATES),
     *(f"{claim}{end}" for claim in JUDGED for end in ("", "_p")),
     "n_unlike", "clusters_right", "clusters_wrong", "source", "site", "position",
 )  # fmt: skip
@@ -35,61 +33,42 @@ def table(
     The shares are shares of the mean squares of the terms over right answers in pairs. They add up
     to 1. Intervals hold the detectors fixed.
 
-    Args:
-        rows: Rows of one read-out, see `out_of_fold.COLUMNS`.
-        answers: Answers of the cell. Answers without scores were not measured.
-        readout: The read-out.
-        bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+    `rows` are those of `out_of_fold.scores` at this read-out.
 
     Returns:
-        One row per detector: `COLUMNS`.
+        One row per detector: `COLUMNS`. There are no rows without pairs.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.
     """
     crossed = rows[rows["condition"] == "crossed"]
-    detectors = list(dict.fromkeys(crossed["detector"]))
-    if not detectors:
+    if crossed.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    analysis = _analysis(
-        rows[rows["detector"].isin(detectors)], detectors, answers, bootstrap, seed
-    )
+    detectors = list(dict.fromkeys(crossed["detector"]))
+    analysis = _analysis(rows, detectors, answers, bootstrap, seed)
     pairs = Swapped.of(analysis)
     if not pairs.members.size:
         return pd.DataFrame(columns=list(COLUMNS))
     groups = crossing.groups_of(pairs)
-    rows_by_layer = list(crossing.by_layer(groups, pairs, analysis.level))
-    made = [
-        _row(groups, rows_by_layer, pairs, number, analysis.level)
-        for number in range(len(detectors))
-    ]
-    facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
-    facts["n_unlike"] = int(crossing.unlike(pairs).sum())
-    facts["source"] = analysis.answers["partner_source"].iloc[0]
-    return facts.assign(**_shares(analysis))[list(COLUMNS)]
-
-
-def _row(
-    groups: crossing.Groups,
-    estimated: Sequence[crossing.QuantityRow],
-    pairs: Swapped,
-    number: int,
-    level: float,
-) -> dict[str, object]:
-    """Return the pair terms and claims of one detector."""
-    row: dict[str, object] = {}
-    for one in estimated:
-        if one.quantity in ESTIMATES:
-            for end, values in (("", "value"), ("_low", "low"), ("_high", "high")):
-                row[f"{one.quantity}{end}"] = getattr(one.estimate, values)[number]
-            if one.quantity in ("pair_right", "pair_wrong"):
-                row[one.quantity.replace("pair", "n")] = one.n
-    found = crossing.judge(groups, pairs, number, level)
+    columns = {
+        "detector": detectors,
+        "n_unlike": int(crossing.unlike(pairs).sum()),
+        "source": analysis.answers["partner_source"].iloc[0],
+        **Pair.of(readout)._asdict(),
+        **_shares(pairs, analysis),
+    }
+    for row in crossing.by_layer(groups, pairs, analysis.level):
+        if row.quantity in ESTIMATES:
+            ends = {"": row.estimate.value, "_low": row.estimate.low, "_high": row.estimate.high}
+            columns |= {f"{row.quantity}{end}": values for end, values in ends.items()}
+            if row.quantity.startswith("pair"):
+                columns[row.quantity.replace("pair", "n")] = row.n
+    found = [crossing.judge(groups, pairs, at, analysis.level) for at in range(len(detectors))]
     for claim, side in zip(JUDGED, crossing.SIDES, strict=True):
-        row |= {claim: found[claim].verdict, f"{claim}_p": found[claim].p}
-        row[f"clusters_{side}"] = found[claim].clusters
-    return row
+        columns[claim] = [one[claim].verdict for one in found]
+        columns[f"{claim}_p"] = [one[claim].p for one in found]
+        columns[f"clusters_{side}"] = [one[claim].clusters for one in found]
+    return pd.DataFrame(columns)[list(COLUMNS)]
 
 
 def _analysis(
@@ -97,6 +76,7 @@ def _analysis(
 ) -> Analysis:
     """Return an analysis for `crossing` with the detectors in place of a read-out's layers."""
     layers = {name: number for number, name in enumerate(detectors)}
+    rows = rows[rows["detector"].isin(detectors)]
     as_layers = rows.assign(layer=rows["detector"].map(layers).astype(np.int64), draw=0)
     pairs = rows[rows["condition"] == "crossed"].drop_duplicates("id")
     partner = dict(zip(pairs["id"].astype(str), pairs["partner"].astype(str), strict=True))
@@ -109,21 +89,20 @@ def _analysis(
     return analysis
 
 
-def _shares(analysis: Analysis) -> dict[str, np.ndarray]:
+def _shares(pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
     """Return the share of each term, and the ends of its interval, [detectors] each."""
-    pairs = Swapped.of(analysis)
     four = pairs.scores(OWN)[:, 0][..., pairs.right]  # [4, detectors, pairs]
     squares = np.stack([term(which, four) ** 2 for which in crossing.TERMS.values()])
     # Both samples of a pair lie in one cluster.
     clusters = linked(analysis).drawn.clusters[pairs.members[0, pairs.right]]
-    among = np.unique(clusters, return_inverse=True)[1]
-    drawn = intervals.bootstrap(among, len(analysis.drawn.weights), analysis.drawn.seed)
+    whole = squares.mean(-1)[None]
+    drawn = np.full_like(whole, np.nan)
+    if len(clusters):
+        draws = intervals.bootstrap(clusters, len(analysis.drawn.weights), analysis.drawn.seed)
+        drawn = draws.totals(squares)
+    every = np.concatenate([whole, drawn])
+    shares = intervals.ratio(every, every.sum(1, keepdims=True))
     columns: dict[str, np.ndarray] = {}
-    whole = squares.mean(-1)
-    share = intervals.ratio(whole, whole.sum(0))
-    sums = drawn.totals(squares) if len(among) else np.full((1, *whole.shape), np.nan)
-    of_draws = intervals.ratio(sums, sums.sum(1, keepdims=True))
     for number, name in enumerate(crossing.TERMS):
-        columns[f"share_{name}"] = share[number]
-        columns |= intervals.ends(f"share_{name}", of_draws[:, number], analysis.level)
+        columns |= intervals.estimate(f"share_{name}", shares[:, number], analysis.level)
     return columns

@@ -1,82 +1,62 @@
 """Methods, tables and pictures of detection, by name. Snakemake reads them at every start."""
 
-from collections.abc import Collection, Iterable
+from __future__ import annotations
 
-from anchorscope.detectors.method import Method
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
 from anchorscope.figures.figure_view import View
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
+if TYPE_CHECKING:
+    from anchorscope.detectors.method import Fit
+
+Need = Literal["before", "knockout", "p-true"]
+"""Measurements that some cells lack: the clean states at the prompt's end, the states under the
+knockout, the model's own verdict on its answer.
+"""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A record of a detection method."""
+
+    name: str  # in tables
+    label: str  # in figures
+    source: str  # function that fits it: `<module of methods/>:<function>`
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def fit(self) -> Fit:
+        """The function that fits the method."""
+        module, _, function = self.source.partition(":")
+        fit: Fit = getattr(import_module(f"anchorscope.detectors.methods.{module}"), function)
+        return fit
+
+
 RECORDS = (
+    Method("text", "text", "text:fit_text"),
+    Method("question", "question's text", "text:fit_question"),
+    Method("answer", "answer's text", "text:fit_answer"),
+    Method("response", "response's text", "text:fit_response"),
+    Method("output", "token probabilities", "output:fit_output"),
+    Method("output+probe", "token probabilities and probe", "output:fit_output_and_probe"),
+    Method("p-true", "P(True)", "output:fit_p_true", ("p-true",)),
+    Method("before", "probe before the answer", "probe:fit_before", ("before",)),
+    Method("probe", "probe", "probe:fit_probe"),
+    Method("layer-ensemble", "probes of all layers", "probe:fit_ensemble"),
+    Method("mass-mean", "mass-mean", "mass_mean:fit"),
+    Method("saplma", "SAPLMA", "saplma:fit"),
+    Method("mixture-of-probes", "mixture of probes", "mixture:fit_mixture", ("knockout",)),
+    Method("random-gate", "mixture: random gate", "mixture:fit_random_gate", ("knockout",)),
     Method(
-        "text", "text", "a model of the words of question and answer, added up", "text:fit_text"
-    ),
-    Method("question", "question's text", "a model of the question's words", "text:fit_question"),
-    Method("answer", "answer's text", "a model of the exact answer's words", "text:fit_answer"),
-    Method("response", "response's text", "a model of the response's words", "text:fit_response"),
-    Method(
-        "output",
-        "token probabilities",
-        "a regression on the probabilities of the answer's tokens: the model's own confidence",
-        "output:fit_output",
-    ),
-    Method(
-        "output+probe",
-        "token probabilities and probe",
-        "a regression on the token probabilities and the probe's logit",
-        "output:fit_output_and_probe",
-    ),
-    Method(
-        "p-true",
-        "P(True)",
-        "the probability that the model calls its answer true when asked",
-        "output:fit_p_true",
-        ("p-true",),
-    ),
-    Method(
-        "before",
-        "probe before the answer",
-        "the probe at the prompt's end: how hard the question looks",
-        "probe:fit_before",
-        ("before",),
-    ),
-    Method("probe", "probe", "the read-out's probe at the headline layer", "probe:fit_probe"),
-    Method(
-        "layer-ensemble",
-        "probes of all layers",
-        "the mean logit of the probes of all layers that have a signal",
-        "probe:fit_ensemble",
-    ),
-    Method(
-        "mass-mean", "mass-mean", "the difference of the classes' means, whitened", "mass_mean:fit"
-    ),
-    Method("saplma", "SAPLMA", "a network of three hidden layers on the states", "saplma:fit"),
-    Method(
-        "mixture-of-probes",
-        "mixture of probes",
-        "probes of the Q- and of the A-Anchored answers, weighted by the predicted pathway",
-        "mixture:fit_mixture",
-        ("knockout",),
-    ),
-    Method(
-        "random-gate",
-        "mixture: random gate",
-        "the same two probes, weighted at random",
-        "mixture:fit_random_gate",
-        ("knockout",),
-    ),
-    Method(
-        "vanilla-experts",
-        "mixture: like experts",
-        "two probes fitted to draws of all answers, weighted by the predicted pathway",
-        "mixture:fit_vanilla_experts",
-        ("knockout",),
+        "vanilla-experts", "mixture: like experts", "mixture:fit_vanilla_experts", ("knockout",)
     ),
 )
-"""Records of all methods, in the order of tables and figures. A new method takes a module and its
-record here.
-"""
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
-"""Name → record."""
+"""Name → record, in the order of tables and figures."""
 TABLES = ("detection", "detection-reads", "self-awareness")
 """Suffixes of the file names of tables that are joined from cells."""
 COMPARISONS = "detectors.comparisons"
@@ -107,7 +87,7 @@ def named(names: Collection[str] | None) -> list[Method]:
 
 def label_of(detector: str) -> str:
     """Return the label of a method in pictures; a given detector keeps its own name."""
-    return METHODS[detector].label if detector in METHODS else str(detector)
+    return METHODS[detector].label if detector in METHODS else detector
 
 
 def in_order(detectors: Iterable[str]) -> list[str]:

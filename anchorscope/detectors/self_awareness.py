@@ -14,8 +14,8 @@ import torch
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.evaluation import with_ends
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe, text
 from anchorscope.experiments.analysis import stacked
 from anchorscope.probes import intervals, samples
@@ -27,9 +27,8 @@ the probe's logit, its size and the predicted class, which largely determine wha
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""
 COLUMNS = (
-    "predictor", "auc", "auc_low", "auc_high",
-    *(f"vs_{name}{end}" for name in ("text", "score") for end in ("", "_low", "_high")),
-    "n", "n_flips", "n_clusters", "thin", "site", "position",
+    "predictor", *with_ends("auc", "vs_text", "vs_score"), "n", "n_flips",
+    "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
@@ -46,9 +45,7 @@ def predictions(cell: DetectionCell) -> pd.DataFrame:
     for fold in range(len(cell.design.inner)):
         train = probe.with_probes(cell.training(fold))
         here = np.flatnonzero(cell.design.fold == fold)
-        test = cell.clean.rows(here)
-        scorer = probe.fit_probe(train)
-        limit = probe.threshold(train)
+        test, scorer, limit = cell.clean.rows(here), probe.fit_probe(train), probe.threshold(train)
         (layer,) = scorer.layers
         cut = cell.knockout[layer : layer + 1][0][torch.as_tensor(here)]
         flips = (scorer.score(test) > limit) != (scorer.of_states([cut]) > limit)
@@ -71,8 +68,7 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
     if not probe.fittable(pathway, train.inner):
         return dict.fromkeys(PREDICTORS, np.zeros(len(test)))
     relabelled = train.labelled(pathway)
-    readout = train.samples.readout
-    limit = probe.threshold(train)
+    readout, limit = train.samples.readout, probe.threshold(train)
     logits = probe.held_out(train, readout, [*scorer.layers])[0] - limit
     of_score = probe.of_numbers(relabelled, _decided_by(logits))
     ranks = {
@@ -93,15 +89,10 @@ def table(
 ) -> pd.DataFrame:
     """Estimate how well each predictor tells the pathway, and how much better the states are.
 
-    Args:
-        rows: Rows of `predictions` at one read-out.
-        answers: Answers of the cell.
-        readout: The read-out.
-        bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+    `rows` are those of `predictions` at this read-out.
 
     Returns:
-        One row per predictor: `COLUMNS`.
+        One row per predictor: `COLUMNS`. The gains over text and score are in the row of `states`.
 
     Raises:
         AnchorscopeError: Rows and answers have different samples.
@@ -112,35 +103,20 @@ def table(
     drawn = samples.bootstrap(ordered, bootstrap.draws, seed)
     by_name = {str(name): part for name, part in rows.groupby("predictor", sort=False)}
     where = f"pathways at {readout}"
-    ranks = np.stack(
-        [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
-    )
+    ranks = [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
     flips = samples.aligned(by_name["states"], ordered, "flips", where).astype(np.int64)
-    aucs = drawn.aucs(ranks, flips)
-    few = min(flips.sum(), (1 - flips).sum())
+    aucs = drawn.aucs(np.stack(ranks), flips)  # [1 + draws, predictors]
     clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
-    return pd.DataFrame(
-        {
-            "predictor": PREDICTORS,
-            **intervals.estimate("auc", aucs, bootstrap.level),
-            **_gains(aucs, bootstrap.level),
-            "n": len(flips),
-            "n_flips": int(flips.sum()),
-            "n_clusters": clusters,
-            "thin": intervals.thin(few, clusters, bootstrap),
-            **Pair.of(readout)._asdict(),
-        }
-    )[list(COLUMNS)]
-
-
-def _gains(aucs: np.ndarray, level: float) -> dict[str, object]:
-    """Return how far the states are ahead of text and score; blank in the rows of these two.
-
-    `aucs` are the AUCs of `PREDICTORS`, [1 + draws, predictors].
-    """
-    columns: dict[str, object] = {}
-    for name in ("text", "score"):
-        gains = aucs[:, 0] - aucs[:, PREDICTORS.index(name)]
-        for column, value in intervals.estimate(f"vs_{name}", gains, level).items():
-            columns[column] = [value, np.nan, np.nan]
-    return columns
+    columns = {
+        "predictor": PREDICTORS,
+        **intervals.estimate("auc", aucs, bootstrap.level),
+        "n": len(flips),
+        "n_flips": int(flips.sum()),
+        "n_clusters": clusters,
+        "thin": intervals.thin(min(flips.sum(), (1 - flips).sum()), clusters, bootstrap),
+        **Pair.of(readout)._asdict(),
+    }
+    for number, name in enumerate(PREDICTORS[1:], start=1):
+        gains = intervals.estimate(f"vs_{name}", aucs[:, 0] - aucs[:, number], bootstrap.level)
+        columns |= {column: [gain, np.nan, np.nan] for column, gain in gains.items()}
+    return pd.DataFrame(columns)[list(COLUMNS)]

@@ -43,10 +43,7 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
 def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
     """Ask the model whether its answers are true, behind their own and their partners' questions.
 
-    Args:
-        loaded: The model.
-        answers: Answers, see `activations.measured`.
-        style: Style of the prompts. A chat style asks through the model's template.
+    A chat style asks through the model's template.
 
     Returns:
         One `clean` row per answer, and one `crossed` row per answer with a partner: `COLUMNS`.
@@ -55,12 +52,9 @@ def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame
         AnchorscopeError: Logits are not finite, or a single row does not fit in memory.
     """
     questions = answers.set_index("id")["question"]
-    crossed = answers[answers["crossed_partner"].notna()]
     frames = []
-    for condition, rows, asked in (
-        ("clean", answers, "id"),
-        ("crossed", crossed, "crossed_partner"),
-    ):
+    for condition, asked in (("clean", "id"), ("crossed", "crossed_partner")):
+        rows = answers[answers[asked].notna()]
         pairs = [*zip(questions.loc[rows[asked]], rows["ea_text"], strict=True)]
         said = {"id": rows["id"], "condition": condition, P_TRUE: ask(loaded, pairs, style)}
         frames.append(pd.DataFrame(said))

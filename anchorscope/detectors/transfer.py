@@ -11,7 +11,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.evaluation import DetectionScores
+from anchorscope.detectors.evaluation import DetectionScores, with_ends
 from anchorscope.detectors.method import Scorer
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import METHODS
@@ -21,9 +21,8 @@ from anchorscope.questions import folds
 
 DETECTORS = ("text", "probe", "mass-mean")
 COLUMNS = (
-    "dataset", "trained_on", "detector", "auroc", "auroc_low", "auroc_high",
-    "vs_own", "vs_own_low", "vs_own_high", "n", "n_shared", "n_clusters", "thin",
-    "site", "position",
+    "dataset", "trained_on", "detector", *with_ends("auroc", "vs_own"), "n", "n_shared",
+    "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
@@ -39,26 +38,23 @@ def table(
     samples that share their question or subject with it are left out and counted. `vs_own` is the
     AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
 
-    Args:
-        cells: Dataset → cell, all of one model and read-out.
-        out_of_fold: Dataset → rows of `out_of_fold.scores` at that read-out.
-        bootstrap: Settings of the bootstrap.
-        seed: Seed of the bootstrap draws.
+    `cells` are all of one model and read-out, and `out_of_fold` the rows of `out_of_fold.scores`
+    there, by dataset.
 
     Returns:
         One row per pair of datasets and detector: `COLUMNS`.
     """
-    fitted = {name: _fitted(one) for name, one in cells.items()}
+    fitted = {name: _fitted(cell) for name, cell in cells.items()}
     rows = []
     for tested, target in cells.items():
         scored = evaluation.scored(out_of_fold[tested], target.answers)
         drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
+        order = pd.Index(target.design.ids).get_indexer(scored.answers["id"].astype(str))
         for source, scorers in fitted.items():
-            shared = folds.linked(scored.answers, cells[source].answers)
-            if source == tested:
-                shared, ranks = np.zeros_like(shared), scored.rank
-            else:
-                ranks = _ranks(scorers, target, scored.answers)
+            shared, ranks = np.zeros(len(order), dtype=bool), scored.rank
+            if source != tested:
+                shared = folds.linked(scored.answers, cells[source].answers)
+                ranks = {name: one.score(target.clean)[order] for name, one in scorers.items()}
             for row in _rows(scored, ranks, ~shared, drawn, bootstrap):
                 names = {"dataset": tested, "trained_on": source}
                 rows.append(names | row | {"n_shared": int(shared.sum())})
@@ -72,15 +68,6 @@ def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
     return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 
-def _ranks(
-    scorers: Mapping[str, Scorer], cell: DetectionCell, answers: pd.DataFrame
-) -> dict[str, np.ndarray]:
-    """Score a cell with detectors that were fitted to another, in the order of the answers."""
-    ids = pd.Index(answers["id"].astype(str), dtype=object)
-    order = pd.Index(cell.design.ids).get_indexer(ids)
-    return {name: scorer.score(cell.clean)[order] for name, scorer in scorers.items()}
-
-
 def _rows(
     scored: DetectionScores,
     ranks: Mapping[str, np.ndarray],
@@ -90,15 +77,11 @@ def _rows(
 ) -> Iterator[dict[str, object]]:
     """Yield one row per detector on one dataset, without the names of the datasets.
 
-    Args:
-        scored: The tested dataset, scored out of fold by its own detectors.
-        ranks: Detector → its scores, float64 [n].
-        counted: Mask of the samples that may be tested, bool [n].
-        drawn: The bootstrap draws.
-        bootstrap: Settings of the bootstrap.
+    `ranks` are the scores of each detector, float64 [n]; those in `scored` are of the dataset's own
+    detectors, out of fold. `counted` says which samples may be tested, bool [n].
     """
     few = min((counted & (scored.z == one)).sum() for one in (0, 1))
-    n_clusters = len(np.unique(drawn.clusters[counted]))
+    n_clusters = int(drawn.clusters_in(counted))
     for name in DETECTORS:
         both = np.where(counted, [ranks[name], scored.rank[name]], np.nan)
         aucs, out_of_fold = drawn.aucs(both, scored.z).T

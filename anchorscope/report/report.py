@@ -134,8 +134,7 @@ def _detection(config: Config, figure: str) -> list[str]:
     if not all(path.is_file() for path in paths):
         return []
     detection, reads, transfer = (rows_at(read_csv(path), readout) for path in paths)
-    labels = config.labels_of(config.cells(figure))
-    return verdict.in_words(detection, reads, transfer, labels["models"], labels["datasets"])
+    return verdict.in_words(detection, reads, transfer)
 
 
 def _pictures(config: Config, cells: Sequence[Summary]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 BEYOND_LIMIT = "beyond the limit of this run"
 OUTSIDE_SAMPLE = "outside the sample"
@@ -30,8 +30,7 @@ class Counts:
     total: int
     kept: int
     dropped: Mapping[str, int] = field(default_factory=dict)  # reason → samples
-    # Counts of events without a loss, such as rebuilt spans.
-    notes: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)  # events without a loss
 
     def __post_init__(self) -> None:
         """Check that the counts add up."""
@@ -45,16 +44,12 @@ class Counts:
 
     def noted(self, what: str, n: int) -> Counts:
         """Return the counts with one more note."""
-        return Counts(self.total, self.kept, self.dropped, {**self.notes, what: n})
+        return replace(self, notes={**self.notes, what: n})
 
     def as_dict(self) -> dict[str, int | dict[str, int]]:
         """Return the counts in the form of a product's record."""
-        return {
-            "in": self.total,
-            "kept": self.kept,
-            "dropped": dict(self.dropped),
-            "notes": dict(self.notes),
-        }
+        dropped, notes = dict(self.dropped), dict(self.notes)
+        return {"in": self.total, "kept": self.kept, "dropped": dropped, "notes": notes}
 
 
 def in_words(dropped: Mapping[str, int]) -> str:

@@ -63,12 +63,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Turn errors of the block on reading `path` into an AnchorscopeError.
-
-    Args:
-        path: The file that is read.
-        what: Its content, for the message.
-    """
+    """Turn errors on reading `path`, whose content is `what`, into an AnchorscopeError."""
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:

@@ -34,17 +34,10 @@ log = logging.getLogger(__name__)
 
 
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
-    """Make the folder for a job's batches.
+    """Make the folder for the batches of a job's product, and return its path.
 
-    Args:
-        snakemake: The job.
-        product: The path of its product.
-        device: The device of the job. Numbers differ a little between devices.
-        batches: An object whose `repr` describes the batches of samples, and any content that is
-            not part of the job's identity.
-
-    Returns:
-        The path of the folder.
+    Numbers differ a little between devices. The `repr` of `batches` describes the batches of
+    samples, and any content that is not part of the job's identity.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -131,15 +124,9 @@ def finished(path: Path, samples: str) -> bool:
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """Read the batch of `samples` if an earlier job finished it, else make and keep it.
+    """Return the tensors of a batch: those that an earlier job finished, else make and keep them.
 
-    Args:
-        path: The path of the batch; None keeps nothing.
-        make: The function that makes the tensors.
-        samples: The signature of the samples, see `signature`.
-
-    Returns:
-        The tensors by name.
+    `samples` is the batch's `signature`. A path of None keeps nothing.
     """
     if path is None:
         return make()

@@ -75,10 +75,8 @@ class Progress(tqdm):
 def shown(job: str) -> Iterator[None]:
     """Show the log of the block on the terminal or in the notebook, as a workflow job does.
 
-    If the caller has set up the log of `anchorscope`, it is left unchanged.
-
-    Args:
-        job: Name of the work, the beginning of every line of progress.
+    If the caller has set up the log of `anchorscope`, it is left unchanged. Every line of progress
+    begins with the name of the job.
     """
     top, handler = logging.getLogger("anchorscope"), Lines(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))

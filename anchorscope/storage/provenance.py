@@ -68,11 +68,7 @@ def of_stage(
 ) -> None:
     """Write the record of a job's product, with the records of all products it was made from.
 
-    Args:
-        snakemake: The job.
-        product: The path of its product.
-        content: Revisions or digests of inputs that have no record.
-        facts: Further entries.
+    `content` are revisions or digests of inputs that have no record, and `facts` further entries.
     """
     upstream = _upstream(snakemake)
     record(

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, NO_ANSWER
+from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.provenance import beside, read
 
@@ -49,11 +49,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield the settings of each record of a product and its inputs.
-
-    Yields:
-        Rule, settings by dotted key (without `PER_CELL`), and path of the product.
-    """
+    """Yield rule, settings by dotted key (no `PER_CELL`) and path of a product and its inputs."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -90,8 +86,7 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
     Raises:
         AnchorscopeError: A larger share was lost.
     """
-    share_left, lost_at_all = 1.0, Counter[str]()
-    losses: list[str] = []
+    share_left, losses = 1.0, []
     for stage in stages:
         dropped = stage["dropped"].items()
         lost = Counter({reason: n for reason, n in dropped if reason not in BY_CHOICE and n})
@@ -99,7 +94,6 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
             continue
         looked_at = stage["in"] - stage["dropped"].get(BEYOND_LIMIT, 0)
         share_left *= 1 - lost.total() / looked_at
-        lost_at_all += lost
         reasons = ", ".join(f"{reason} {n}" for reason, n in lost.most_common())
         losses.append(f"{lost.total()} of {looked_at} at {stage['rule']} ({reasons})")
     if share_left < 1 - most - 1e-9:
@@ -107,18 +101,11 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
             f"{1 - share_left:.1%} of the samples are lost, more than {most:.0%}: "
             f"{'; '.join(losses)}"
         )
-        raise AnchorscopeError(what, where, _mended(lost_at_all), see="too-many-dropped")
-
-
-def _mended(lost: Counter[str]) -> str:
-    """Return advice on lost samples by their reasons."""
-    no_answers = sum(n for reason, n in lost.items() if reason.startswith(f"{NO_ANSWER}: "))
-    if 2 * no_answers <= lost.total():
-        return "mend the reasons, or raise `most_dropped` if this is what you expect"
-    return (
-        "the model often does not answer: raise `most_dropped` to measure the answers that there "
-        "are, set `no_answer: wrong` to measure every response, or try another `prompt`"
-    )
+        do = (
+            "mend the reasons (for no answers, try another `prompt` or set `no_answer: wrong`), "
+            "or raise `most_dropped` if this is what you expect"
+        )
+        raise AnchorscopeError(what, where, do, see="too-many-dropped")
 
 
 def funnel(product: str | Path) -> list[dict[str, Any]]:
@@ -162,9 +149,8 @@ def _newly_dropped(stage: dict[str, Any], before: Mapping[str, Any] | None) -> d
     if before is None or stage["in"] == before["kept"]:
         return stage
     dropped = Counter(stage["dropped"])
-    passed_on = Counter(
-        {reason: n for reason, n in before["dropped"].items() if dropped[reason] >= n}
-    )
+    again = {reason: n for reason, n in before["dropped"].items() if dropped[reason] >= n}
+    passed_on = Counter(again)
     if stage["in"] != before["kept"] + passed_on.total():
         what = f"{stage['in']} samples came in where {before['kept']} were kept before"
         raise stale(what, beside(stage["product"]), "the product")

@@ -33,13 +33,8 @@ class Room:
     ) -> list[Result]:
         """Do the work for a batch, halved until its parts fit.
 
-        Args:
-            samples: Numbers of the batch's samples.
-            tokens: The function that counts the tokens of a batch, padding included.
-            work: The function that does the work for a batch.
-
-        Returns:
-            The results of the parts, in the order of the samples.
+        `tokens` counts the tokens of a batch, padding included. The results of the parts are in the
+        order of the samples.
 
         Raises:
             AnchorscopeError: A single sample does not fit.
@@ -52,10 +47,7 @@ class Room:
             self.too_much = min(self.too_much, size)
             if len(samples) == 1:
                 what = f"one sample of {size} tokens does not fit by itself"
-                do = (
-                    "use a larger GPU or several, fewer draws and conditions, or lower "
-                    "`max_prompt_tokens`"
-                )
+                do = "use a larger GPU, fewer draws and conditions, or lower `max_prompt_tokens`"
                 raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
             log.warning("a batch of %d tokens does not fit in memory: it is halved", size)
         self.halved += 1

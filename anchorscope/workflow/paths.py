@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.method import Need as DetectionNeed
-from anchorscope.detectors.registry import named
+from anchorscope.detectors.registry import Need as DetectionNeed, named
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.registry import RunConfig

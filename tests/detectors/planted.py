@@ -2,15 +2,16 @@
 the truth."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
 
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.method import Fit, Method, Samples, text_columns
+from anchorscope.detectors.method import Fit, Samples, text_columns
 from anchorscope.detectors.methods.output import FEATURES, P_TRUE
+from anchorscope.detectors.registry import Method
 from anchorscope.probes import fitting
 
 READOUT, BEFORE = "mlp/final", "mlp/prompt_end"
@@ -107,9 +108,4 @@ class Made(Method):
 
 
 def made(name: str, function: Callable[..., object], *needs: str) -> Method:
-    return Made(name, name, "", "", needs, function)  # type: ignore[arg-type]
-
-
-def with_labels(cell: DetectionCell, z: np.ndarray) -> DetectionCell:
-    """The cell with other labels."""
-    return replace(cell, design=replace(cell.design, z=z), answers=cell.answers.assign(label=z))
+    return Made(name, name, "", needs, function)  # type: ignore[arg-type]

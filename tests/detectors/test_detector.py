@@ -1,6 +1,5 @@
 """A detector: what it scores, what it refuses, and that its folder gives it back."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,13 +68,6 @@ def test_a_row_comes_back_for_each_row_given_in_its_order(
     assert table["response"].tolist()[:2] == table["ea_text"].tolist()[:2] == ["Oslo", "Rome"]
 
 
-def test_rows_without_any_question_get_no_score_and_no_error(
-    detector: Detector, llama: Loaded
-) -> None:
-    with pytest.raises(AnchorscopeError, match="no question can be used: 2 no question"):
-        score(detector, llama, [{"question": None}, {"question": " "}])
-
-
 def test_labels_and_gold_answers_change_no_score(detector: Detector, llama: Loaded) -> None:
     given = rows(6, first=100)
     bare = [{key: row[key] for key in row if key not in ("id", "answers")} for row in given]
@@ -88,7 +80,9 @@ def test_the_model_answers_rows_without_a_response(detector: Detector, llama: Lo
     assert table["response"][0] and (table["p_wrong"].notna() | table["dropped"].notna()).all()
 
 
-def test_an_empty_response_is_refused_by_its_row(detector: Detector, llama: Loaded) -> None:
+def test_rows_that_cannot_be_read_are_refused(detector: Detector, llama: Loaded) -> None:
+    with pytest.raises(AnchorscopeError, match="no question can be used: 2 no question"):
+        score(detector, llama, [{"question": None}, {"question": " "}])
     given = rows(5, first=100)
     given[3]["response"] = ""
     with pytest.raises(AnchorscopeError, match="1 of 5 responses are empty") as raised:
@@ -108,38 +102,16 @@ def test_a_folder_gives_back_the_detector(detector: Detector, tmp_path: Path) ->
     detector.save(tmp_path / "d")
     assert anchorscope.load(tmp_path / "d") == detector
     assert [path.name for path in (tmp_path / "d").iterdir()] == [FILE]
-    assert f"mlp/final, layer {detector.layer}, fitted to 60 answers" in repr(detector)
-
-
-def cut(text: str) -> str:
-    return text[: len(text) // 2]
-
-
-def changed(**keys: Any) -> Any:
-    return lambda text: json.dumps(json.loads(text) | keys)
+    assert f"mlp/final, layer {detector.layer}" in repr(detector)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (cut, "Invalid JSON"),
-        (lambda text: "[]", "Input should be an object"),
-        (lambda text: "{}", "origin Field required"),
-        (changed(weights=[1.0]), "1 weights of layer . do not fit a llama of 4 layers of width 32"),
-        (changed(layer=4), "of layer 4 do not fit a llama of 4 layers"),
-        (changed(bias="high"), "bias"),
-        (None, "detector.json"),
-    ],
+    ("text", "said"), [('{"bias": 1', "Invalid JSON"), ("{}", "origin Field required")]
 )
-def test_a_folder_that_holds_no_detector_is_refused(
-    detector: Detector, tmp_path: Path, change: Any, said: str
-) -> None:
-    detector.save(tmp_path)
-    path = tmp_path / FILE
-    if change is None:
-        path.unlink()
-    else:
-        path.write_text(change(path.read_text()))
+def test_a_folder_that_holds_no_detector_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(AnchorscopeError, match="this is no detector: .*detector.json"):
+        anchorscope.load(tmp_path)
+    (tmp_path / FILE).write_text(text)
     with pytest.raises(AnchorscopeError, match=f"this is no detector: .*{said}"):
         anchorscope.load(tmp_path)
 
@@ -147,9 +119,6 @@ def test_a_folder_that_holds_no_detector_is_refused(
 def test_a_model_of_another_family_or_size_is_refused(detector: Detector, load: Any) -> None:
     with pytest.raises(AnchorscopeError, match="a qwen3 of 4 layers of width 32, not a llama"):
         score(detector, load("qwen3"), rows(2))
-    larger = replace(detector.origin, shape=("llama", 5, 32))
-    with pytest.raises(AnchorscopeError, match="of 4 layers of width 32, not a llama of 5"):
-        score(replace(detector, origin=larger), load("llama"), rows(2))
 
 
 OTHER_SCORES = "answers that the detector was fitted to get other scores"
@@ -168,13 +137,6 @@ def test_other_weights_are_refused_and_another_number_format_is_not(
         parameter.data += parameter.std() * torch.randn(parameter.shape, generator=generator)
     with pytest.raises(AnchorscopeError, match=OTHER_SCORES):
         score(detector, other, rows(3))
-
-
-def test_another_tokenizer_is_refused(detector: Detector, load: Any) -> None:
-    loaded = load("llama")
-    other = load("llama", "metaspace").tokenizer
-    with pytest.raises(AnchorscopeError):
-        detector.score(loaded.model, other, rows(3))
 
 
 def test_worked_examples_are_shown_again_and_others_would_be_noticed(llama: Loaded) -> None:

@@ -1,19 +1,18 @@
 """No score depends on the label, the pathway or the folds of the sample that it scores."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from planted import Planted, made, planted, with_labels
+from planted import Planted, made, planted
 
 from anchorscope.detectors import out_of_fold, self_awareness
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Method, Samples, Training
+from anchorscope.detectors.method import Training
 from anchorscope.detectors.methods import mixture, probe
-from anchorscope.detectors.registry import METHODS
+from anchorscope.detectors.registry import METHODS, Method
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +26,9 @@ def corrupted(cell: DetectionCell, fold: int) -> DetectionCell:
     assert cell.knockout is not None
     cut = cell.knockout[:].clone()
     cut[:, torch.as_tensor(here)] = 100.0
-    return replace(
-        with_labels(cell, np.where(here, 1 - cell.design.z, cell.design.z)), knockout=cut
-    )
+    z = np.where(here, 1 - cell.design.z, cell.design.z)
+    answers = cell.answers.assign(label=z)
+    return replace(cell, design=replace(cell.design, z=z), answers=answers, knockout=cut)
 
 
 def leaks(make: Callable[[DetectionCell], Method], cell: DetectionCell, fold: int = 0) -> bool:
@@ -53,23 +52,12 @@ def test_no_pathway_is_predicted_from_the_knockout_of_its_own_sample(small: Plan
     assert np.array_equal(before["rank"][here], after["rank"][here])
 
 
-@dataclass(frozen=True)
-class Shifted:
-    """A scorer whose logits are changed by some function."""
-
-    scorer: LinearScorer
-    change: Callable[[np.ndarray], np.ndarray]
-
-    def score(self, samples: Samples) -> np.ndarray:
-        return self.change(self.scorer.score(samples))
-
-
 def leaky_threshold(cell: DetectionCell) -> Callable[[Training], object]:
     def moved(train: Training) -> object:
         here = np.flatnonzero(cell.design.fold == 0)
         scorer = probe.fit_probe(train)
         wrong = scorer.score(cell.clean.rows(here))[cell.design.z[here] == 1].mean()
-        return Shifted(scorer, lambda s: s - wrong)
+        return replace(scorer, bias=scorer.bias - wrong)
 
     return moved
 

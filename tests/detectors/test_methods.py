@@ -3,18 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from planted import BEFORE, READOUT, Planted, made, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, out_of_fold
-from anchorscope.detectors.linear import LinearScorer
 from anchorscope.detectors.method import TEXT_COLUMNS, Samples, Training, text_columns
 from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
-from anchorscope.detectors.methods.text import TextScorer
 from anchorscope.detectors.registry import METHODS, named
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.intervals import auc
@@ -64,14 +60,12 @@ def test_the_stored_probes_are_what_the_method_would_fit(small: Planted) -> None
     assert np.allclose(rows["rank"], at_own, atol=1e-5)
 
 
-@pytest.mark.parametrize("wanted", [0.3, 0.7])
-def test_a_planted_auc_is_reported_as_it_is(small: Planted, wanted: float) -> None:
+def test_an_auc_below_one_half_is_reported_as_it_is(small: Planted) -> None:
     """Neither a fixed score nor P(True) is turned round."""
     z = small.cell.design.z
-    generator = np.random.default_rng(0)
-    ranks = generator.normal(size=len(z)) + (2 * z - 1) * (0.37 if wanted > 0.5 else -0.37)
+    ranks = np.random.default_rng(0).normal(size=len(z)) - 0.74 * z
     exact = auc(ranks, z)
-    assert abs(exact - wanted) < 0.05
+    assert exact < 0.4
     places = {id_: place for place, id_ in enumerate(small.cell.design.ids)}
 
     class Fixed:
@@ -102,23 +96,6 @@ def test_a_floor_of_the_figures_is_nearly_the_method_of_its_name(small: Planted)
         assert np.corrcoef(mine["rank"], theirs["s"])[0, 1] > 0.98
 
 
-def test_words_of_the_test_fold_have_no_weight(small: Planted, train: Training) -> None:
-    scorer = METHODS["question"].fit(train)
-    learned = " ".join(train.samples.answers["question"]).lower()
-    assert isinstance(scorer, TextScorer)
-    words = [
-        word for part in scorer.model.parts if part.kind == "letters" for word in part.vocabulary
-    ]
-    assert words
-    assert all(word.lower() in learned for word in words)
-
-
-def test_an_unseen_text_is_scored(train: Training) -> None:
-    scorer = METHODS["text"].fit(train)
-    answers = pd.DataFrame({"id": ["new"], "question": ["Ωmega?"], "response": [""]})
-    assert np.isfinite(scorer.score(Samples(text_columns(answers), READOUT))).all()
-
-
 def test_methods_that_lack_something_are_left_out(small: Planted) -> None:
     states = {READOUT: small.cell.clean.states[READOUT]}
     clean = replace(small.cell.clean, states=states, outputs=None)
@@ -134,23 +111,10 @@ def test_an_unknown_method_is_named() -> None:
     assert [one.name for one in named(["saplma", "text"])] == ["text", "saplma"]
 
 
-def test_ensembles_are_of_layers_above_chance(train: Training) -> None:
-    scorer = METHODS["layer-ensemble"].fit(train)
-    assert isinstance(scorer, LinearScorer)
-    assert scorer.layers == (1,)
-
-
-def test_scores_of_a_tensor_and_of_a_view_agree(small: Planted, train: Training) -> None:
-    scorer = probe.fit_probe(train)
-    (layer,) = scorer.layers
-    states = torch.as_tensor(small.cell.clean.states[READOUT][layer : layer + 1][0])
-    for one in (states, states.numpy()):
-        assert np.allclose(scorer.of_states([one]), scorer.score(small.cell.clean))
-
-
 def test_an_ensemble_is_the_calibrated_mean_of_its_probes(
     small: Planted, train: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert probe.fit_ensemble(train).layers == (1,)  # the other layer is near chance
     monkeypatch.setattr(probe, "LEAST_AUC", 0.0)
     ensemble, fitted = probe.fit_ensemble(train), probe.learned(train, READOUT)
     assert ensemble.layers == (0, 1)

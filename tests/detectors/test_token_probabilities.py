@@ -12,8 +12,6 @@ from small_cell import answers_of
 from anchorscope.detectors import token_probabilities
 from anchorscope.detectors.methods.output import FEATURES, QUANTITIES
 from anchorscope.detectors.token_probabilities import ASKS, COLUMNS
-from anchorscope.models import loading
-from anchorscope.storage.errors import AnchorscopeError
 
 
 def test_features_are_statistics_of_the_exact_tokens_and_of_all_that_was_written() -> None:
@@ -76,14 +74,3 @@ def test_answers_are_asked_about_behind_their_own_and_their_partners_questions(
     assert own != pytest.approx(behind_partner, abs=1e-4)
     assert values["clean", "s00"] == pytest.approx(own, abs=1e-5)
     assert values["crossed", "s00"] == pytest.approx(behind_partner, abs=1e-5)
-
-
-def test_logits_that_are_not_finite_are_named(checkpoint: Callable[..., Any]) -> None:
-    loaded = loading.load(checkpoint("qwen2"))
-    loaded.model.get_output_embeddings().weight.data[:] = float("nan")
-    with pytest.raises(AnchorscopeError, match="logits of a choice are not finite"):
-        token_probabilities.ask(loaded, [("Who wrote it?", "Ann")], style="plain")
-
-
-def test_nobody_asked_says_nothing(load: Callable[..., Any]) -> None:
-    assert len(token_probabilities.ask(load("llama"), [], style="plain")) == 0

@@ -56,7 +56,6 @@ def test_a_lock_names_its_process_and_its_product(tmp_path, product):
         assert locks.holder(tmp_path, product.with_name("d2")) is None
         assert locks.product_of(locks.path_of(tmp_path, product)) == str(product)
     assert locks.holder(tmp_path, product) is None
-    assert not locks.path_of(tmp_path, product).exists()
     assert locks.product_of(product) is None
 
 

@@ -130,7 +130,6 @@ def test_shipping_copies_trained_checkpoints_of_the_present_recipe_alone(tmp_pat
         (models / name).mkdir(parents=True)
         files.write_json({"recipe": "abc"}, models / name / loading.RECIPE)
         (models / name / "model.safetensors").write_bytes(bytes(10))
-    (models / "hub-model.json").touch()
     (models / "small" / ".snakemake_timestamp").touch()
     with pytest.raises(AnchorscopeError, match="present recipe"):
         ship.ship(models, shipped, {"small": "abc", "old": "of today"})
@@ -140,12 +139,10 @@ def test_shipping_copies_trained_checkpoints_of_the_present_recipe_alone(tmp_pat
     assert names == {"model.safetensors", "recipe.json"}
 
 
-PROBE = {"folds": 10, "prior": "balanced"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "dataset": {"dataset": {"hub": "a/b"}, "local": None, "sample_size": 1000, "seed": 0},
-    "answers": {"style": "plain", "dtype": "float32", "max_new_tokens": 32, "batch_tokens": 8192},
     "activations": {"dtype": "float32", "conditions": {"knockout": {}, "question": None}},
-    "scores": {"probe": PROBE, "readouts": ["mlp/final"], "seed": 0},
+    "scores": {"probe": {"folds": 10, "prior": "balanced"}, "readouts": ["mlp/final"]},
     "delta_p": {"bootstrap": {"draws": 1000}, "seed": 0},
     "model": {"model": {"hub": "a/b"}, "recipe": None},
 }
@@ -163,9 +160,8 @@ def cell(curve: Path, **changed: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("rule", "changed", "named"),
     [
-        ("scores", {"probe": {**PROBE, "prior": "natural"}}, "`probe.prior` of scores"),
+        ("scores", {"probe": {"folds": 10, "prior": "natural"}}, "`probe.prior` of scores"),
         ("activations", {"conditions": {"question": {"draws": 1}}}, "`conditions.knockout"),
-        ("delta_p", {"bootstrap": {"draws": 20}}, "`bootstrap.draws` of delta_p"),
     ],
 )
 def test_cells_of_different_configs_are_not_put_into_one_table(
@@ -182,7 +178,6 @@ def test_cells_of_different_configs_are_not_put_into_one_table(
 def test_what_models_and_datasets_have_of_their_own_may_differ(tmp_path: Path) -> None:
     others = {
         "dataset": {"dataset": {"hub": "c/d"}, "local": "x.csv", "sample_size": 50},
-        "answers": {"style": "chat", "dtype": "bfloat16", "batch_tokens": 100},
         "activations": {"dtype": "bfloat16"},
         "model": {"model": {"local": "m"}, "recipe": "1"},
     }

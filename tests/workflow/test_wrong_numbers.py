@@ -104,20 +104,6 @@ def test_too_many_lost_samples_stop_the_run_with_the_reasons_and_a_choice_loses_
     check_drops([stage | {"dropped": dict.fromkeys(BY_CHOICE, 10)}], 0.0, "popqa")
 
 
-@pytest.mark.parametrize(
-    ("dropped", "cure"),
-    [
-        ({"no answer: refusal": 40, "too long": 20}, "set `no_answer: wrong`"),
-        ({"no answer anchor": 40, "no answer: refusal": 20}, "mend the reasons"),
-    ],
-)
-def test_a_model_that_does_not_answer_stops_the_run_with_its_own_cure(dropped, cure):
-    stage = {"rule": "answers", "in": 100, "kept": 40, "dropped": dropped}
-    with pytest.raises(AnchorscopeError) as caught:
-        check_drops([stage], 0.5, "popqa")
-    assert cure in caught.value.do and "`most_dropped`" in caught.value.do
-
-
 def test_losses_add_up_over_the_stages(tmp_path):
     """Each stage loses less than half, and together they lose 87 of 100."""
     steps = [("dataset", 100, 51), ("prompts", 51, 26), ("answers", 26, 13)]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Training
+from anchorscope.detectors.method import LinearScorer, Training
 from anchorscope.detectors.methods.probe import by_inner_folds, calibration, headline_layer
 
 

@@ -11,17 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe
 from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SAMPLES = 20
-"""Smallest number of samples to fit an expert of a pathway. With fewer, the probe of all samples
-serves as the expert.
-"""
-LEAST_ODDS = 1e-12
+"""Smallest number of samples to fit an expert to. With fewer, the probe of all samples serves."""
+LEAST = 1e-12
+"""Probabilities are clipped to at least this far from 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,7 @@ class MixtureScorer:
 
 
 def _log_odds(p: ArrayLike) -> np.ndarray:
-    """Return the log-odds of probabilities, clipped to at least `LEAST_ODDS` from 0 and 1."""
-    p = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
+    p = np.clip(p, LEAST, 1 - LEAST)
     return np.log(p / (1 - p))
 
 
@@ -70,8 +67,7 @@ def fit_random_gate(train: Training) -> MixtureScorer:
 def fit_vanilla_experts(train: Training) -> MixtureScorer:
     """Fit the gate of `fit_mixture` to experts that ignore the pathways.
 
-    Each expert learns from a bootstrap draw of all training samples. Fitted to all samples, both
-    would equal the probe.
+    Each expert learns from a bootstrap draw, as two fitted to all samples would equal the probe.
     """
     generator = np.random.default_rng(train.settings.seed)
     n = len(train)
@@ -108,9 +104,8 @@ def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)
-    inner = np.unique(some.inner, return_inverse=True)[1]
-    if len(rows) < LEAST_SAMPLES or not probe.fittable(some.label, inner):
+    some = replace(some, inner=np.unique(some.inner, return_inverse=True)[1])
+    if len(rows) < LEAST_SAMPLES or not probe.fittable(some.label, some.inner):
         return probe.headline(train, readout)
-    training = Training(some.samples, some.label, inner, some.settings, device=some.device)
-    fitted = probe.fit(training, some.samples.states[readout][layer : layer + 1])
+    fitted = probe.fit(some, some.samples.states[readout][layer : layer + 1])
     return replace(probe.linear(fitted, readout, 0), layers=(layer,))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Samples, Training
+from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe
 
 SPANS = ("exact", "answer")
@@ -34,7 +33,7 @@ class OutputScorer:
 
     def score(self, samples: Samples) -> np.ndarray:
         """Return the logits of *wrong*, float64 [n]."""
-        x = features(samples)
+        x = _outputs(samples, FEATURES)
         if self.probe is not None:
             x = np.column_stack([x, self.probe.score(samples)])
         return x @ self.weights + self.bias
@@ -59,7 +58,7 @@ class PTrueScorer:
 
 def fit_output(train: Training) -> OutputScorer:
     """Fit a regression on all features, with penalty and calibration chosen as for a probe."""
-    fitted = probe.of_numbers(train, features(train.samples))
+    fitted = probe.of_numbers(train, _outputs(train.samples, FEATURES))
     return OutputScorer(fitted.weights[0], fitted.bias)
 
 
@@ -67,7 +66,8 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
     """Fit a regression on all features and the probe's logit, held out for training samples."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
-    fitted = probe.of_numbers(train, np.column_stack([features(train.samples), logits]))
+    x = np.column_stack([_outputs(train.samples, FEATURES), logits])
+    fitted = probe.of_numbers(train, x)
     return OutputScorer(fitted.weights[0], fitted.bias, probe.headline(train, readout))
 
 
@@ -75,11 +75,6 @@ def fit_p_true(train: Training) -> PTrueScorer:
     """Calibrate the model's verdict. Only its scale is learned, not its direction."""
     raw = PTrueScorer(1.0, 0.0).raw(train.samples)
     return PTrueScorer(*probe.calibration(train, raw))
-
-
-def features(samples: Samples) -> np.ndarray:
-    """Return the features of the token probabilities, float64 [n, features]."""
-    return _outputs(samples, FEATURES)
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:

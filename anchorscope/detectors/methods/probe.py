@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from anchorscope.detectors.linear import LinearScorer
-from anchorscope.detectors.method import Training
+from anchorscope.detectors.method import LinearScorer, Training
 from anchorscope.passes.features import Features, at
 from anchorscope.probes import fitting, platt, probes
 from anchorscope.probes.fitting import Design, Fitted
@@ -94,10 +93,7 @@ def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
 def by_inner_folds(train: Training, held_out: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return logits of the training samples, each from a fit to the other inner folds.
 
-    Args:
-        train: The training samples.
-        held_out: Function that takes a mask of the samples in a fold, bool [n], and returns their
-            logits.
+    `held_out` takes a mask of the samples in a fold, bool [n], and returns their logits.
     """
     logits = np.empty(len(train))
     for fold in np.unique(train.inner):
@@ -120,23 +116,14 @@ def of_numbers(train: Training, x: np.ndarray) -> LinearScorer:
 def held_out(
     train: Training, readout: str, layers: list[int], states: Features | None = None
 ) -> np.ndarray:
-    """Score the training samples with probes of the other inner folds.
+    """Score the training samples with probes of the other inner folds, float64 [layers, n].
 
-    Penalty and calibration come from the probe of all training samples.
-
-    Args:
-        train: The training samples.
-        readout: Read-out, such as `mlp/final`.
-        layers: Layers at which to score.
-        states: States to score; by default the clean states that the probes learn from.
-
-    Returns:
-        Calibrated logits at the training prior, float64 [layers, n].
+    Penalty and calibration come from the probe of all training samples, and so the logits are at
+    the training prior. `states` are scored instead of the clean ones that the probes learn from.
     """
     fitted = learned(train, readout).at(layers)
     clean = at(train.samples.states[readout], layers)
-    numbers = range(int(train.inner.max()) + 1)
-    masks = np.stack([train.inner != number for number in numbers])
+    masks = train.inner != np.arange(train.inner.max() + 1)[:, None]
     penalties = np.repeat(fitted.c, len(masks), axis=1)
     inner = probes.fit(clean, train.label, masks, penalties, device=train.device)
     logits = inner.logits(clean if states is None else at(states, layers)).cpu().numpy()
@@ -156,12 +143,9 @@ def pathways(train: Training) -> np.ndarray:
     """
     assert train.knockout is not None, "see `needs` of the methods"
     readout = train.samples.readout
-    layers = [headline_layer(train, readout)]
-    limit = threshold(train)
-    clean, cut = (
-        held_out(train, readout, layers, states)[0] > limit for states in (None, train.knockout)
-    )
-    return (clean != cut).astype(np.int64)
+    layers, limit = [headline_layer(train, readout)], threshold(train)
+    clean, cut = (held_out(train, readout, layers, x)[0] for x in (None, train.knockout))
+    return ((clean > limit) != (cut > limit)).astype(np.int64)
 
 
 def fittable(label: np.ndarray, inner: np.ndarray) -> bool:

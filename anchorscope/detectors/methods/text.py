@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,28 +23,12 @@ class TextScorer:
         return self.model.logits(samples.answers)
 
 
-def fit_text(train: Training) -> TextScorer:
-    """Fit a model of question and response, added up."""
-    return _fit("text", train)
-
-
-def fit_question(train: Training) -> TextScorer:
-    """Fit a model of the question alone."""
-    return _fit("question", train)
-
-
-def fit_answer(train: Training) -> TextScorer:
-    """Fit a model of the exact answer, and the relation where known."""
-    return _fit("answer", train)
-
-
-def fit_response(train: Training) -> TextScorer:
-    """Fit a model of all that was fed after the prompt."""
-    return _fit("response", train)
-
-
-def _fit(floor: str, train: Training) -> TextScorer:
+def fit(floor: str, train: Training) -> TextScorer:
     """Fit one of `floors.FLOORS`, with penalty and calibration from the inner folds."""
     penalties = design(train).settings.penalties
     answers = train.samples.answers
     return TextScorer(floors.fit(floor, answers, train.label, train.inner, penalties))
+
+
+fit_text, fit_question = partial(fit, "text"), partial(fit, "question")
+fit_answer, fit_response = partial(fit, "answer"), partial(fit, "response")
