@@ -102,10 +102,7 @@ def _run_end(words: Sequence[Word], i: int) -> int:
 
 
 def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
-    """Return whether a name continues after small word j.
-
-    The word `and` joins single words, not two persons.
-    """
+    """Return whether a name continues after small word j. `and` joins words, not two persons."""
     lower = words[j].lower
     if lower in english.CONNECTORS:
         return True
