@@ -206,11 +206,9 @@ def _contains_unspaced(answer: str, gold: str) -> bool:
 
 def _word_ends(text: str, place: int) -> bool:
     """Return whether a word may end, or begin, between two characters of a normalised text."""
-    if place in (0, len(text)):
+    if place in (0, len(text)) or " " in text[place - 1 : place + 1]:
         return True
     before, after = text[place - 1], text[place]
-    if before == " " or after == " ":
-        return True
     scripts = [_script(before), _script(after)]
     if category(after).startswith("M") or scripts == [None, None]:
         return False
@@ -229,6 +227,5 @@ def _script(char: str) -> int | None:
 def repeats_subject(answer: str, subject: str | None) -> bool:
     """Return whether the answer repeats the subject as whole words; False without a subject."""
     name = squad_normalise(subject or "")
-    if not name:
-        return False
-    return _contains(squad_normalise(answer), name) or _contains_unspaced(answer, name)
+    said = squad_normalise(answer)
+    return bool(name) and (_contains(said, name) or _contains_unspaced(answer, name))

@@ -50,8 +50,7 @@ def _quoted(question: str) -> Iterator[Span]:
     if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
         text = text.replace('"', " ", 1)
         if stripped[1:].endswith('"') and text.count('"') % 2:
-            closing = text.rindex('"')
-            text = f"{text[:closing]} {text[closing + 1 :]}"
+            text = " ".join(text.rsplit('"', 1))
     for match in _QUOTES.finditer(text):
         start, end = trim(question, *match.span(match.lastindex or 0))
         if any(c.isalnum() for c in question[start:end]):

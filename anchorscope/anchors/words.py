@@ -149,9 +149,8 @@ def _abbreviated(text: str) -> bool:
 
 
 def _capital(text: str, mixed: bool) -> bool:
-    if any(c.isupper() or c.istitle() for c in text) or text[0].isdigit():
-        return True
-    return mixed and not any(c.islower() for c in text)
+    capital = any(c.isupper() or c.istitle() for c in text) or text[0].isdigit()
+    return capital or (mixed and not any(c.islower() for c in text))
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
