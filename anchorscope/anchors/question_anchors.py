@@ -182,9 +182,8 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
     has_property = any(candidate.role == PROPERTY for candidate in candidates)
     reserved = 1 if most_words > 2 and has_property else 0
     chosen: list[Span] = []
-    for span in sorted(candidates, key=_precedence):
-        if not is_free(span, chosen):
-            continue
+    by_place = sorted(candidates, key=lambda c: 0 if c.found_by == "query words" else c.start)
+    for span in sorted(by_place, key=lambda c: c.rank):  # phrases of a query are in order already
         is_query = span.found_by == "query words"
         n_chosen = len(words_in(chosen))
         words_left = most_words - n_chosen - (reserved if is_query else 0)
@@ -208,11 +207,6 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
         elif words_left > 0 and first_name:
             chosen += _thinned(question, span, words, words_left)
     return sorted(chosen)
-
-
-def _precedence(candidate: Span) -> tuple[int, int]:
-    """Return a sort key: the surest rule first, phrases of a query in their given order."""
-    return candidate.rank, 0 if candidate.found_by == "query words" else candidate.start
 
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:
