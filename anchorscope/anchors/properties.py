@@ -165,7 +165,8 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
 
 def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
     """Return the subject of a stretch, its other phrases and the verbs between them."""
-    opening = _opening(words, start, end)
+    before_title = range(start, _title(words, start, end))
+    opening = next((i for i in before_title if words[i].lower in english.AUXILIARIES), None)
     verb = None if opening is None else _main_verb(words, opening, end)
     if opening is not None and verb is not None:
         joined = verb + 2 < end and words[verb + 1].lower == "and"  # "when did it begin and end"
@@ -190,12 +191,6 @@ def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[
             if start < i:
                 yield start, i
             start = i + 1 if i in taken else i
-
-
-def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
-    """Return the index of a stretch's first auxiliary, if it stands before any title."""
-    title = _title(words, start, end)
-    return next((i for i in range(start, title) if words[i].lower in english.AUXILIARIES), None)
 
 
 def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:

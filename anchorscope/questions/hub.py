@@ -57,7 +57,10 @@ def errors(kind: str, where: str) -> Iterator[None]:
         # "Not in the cache" comes last, since another error of the chain may give the reason.
         chain = sorted(_chain(error), key=lambda e: isinstance(e, client.LocalEntryNotFoundError))
         translated = (_translated(cause, kind, where) for cause in chain)
-        raise next(filter(None, translated), _unexpected(error, kind, where)) from None
+        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
+        what, do = f"the {kind} cannot be read ({first_line})", "check hub, config, split, revision"
+        unknown = AnchorscopeError(what, where, do, see="hub-other")
+        raise next(filter(None, translated), unknown) from None
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -101,9 +104,3 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
     else:
         return None
     return AnchorscopeError(what, where, do, see=see)
-
-
-def _unexpected(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    first_line = f"{type(error).__name__}: {error}".splitlines()[0]
-    do = "check hub, config, split and revision"
-    return AnchorscopeError(f"the {kind} cannot be read ({first_line})", where, do, see="hub-other")
