@@ -24,7 +24,6 @@ from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
 MOST_WORDS = 8  # most words of an answer that the finder is sure of
 MOST_OPTION = 4  # the same for an answer that has only words of the question: "Poor Old Lu"
 MOST_CUT = 5  # a shorter last word may have been cut off by the length limit
-MOST_LEAD_INS = 8  # in a row: "Q: ...? A: The answer is: ..."
 REFUSAL, ECHO, UNFINISHED = REASONS = ("refusal", "echo of the question", "unfinished")
 
 # Openings of a model's thoughts. Some templates write an empty pair of tags, which is no thought.
@@ -166,16 +165,9 @@ def trimmed(gold: str, *, bracket: bool = True) -> tuple[int, int]:
 
 
 def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) -> str | None:
-    """Return the reason why a reply is no answer to its question, or None if it is one.
+    """Return the reason (`REASONS`) why a reply is no answer to its question, or None if it is one.
 
-    Args:
-        reply: The reply of the model.
-        question: The question.
-        anchor: The place of E_A in the reply, or None if nothing is left.
-        finished: Whether the reply ended by itself, not at the length limit.
-
-    Returns:
-        One of `REASONS`, or None.
+    `anchor` is the place of E_A. `finished` says whether the reply ended before the length limit.
     """
     text = "" if anchor is None else reply[anchor.start : anchor.end]
     if anchor is None or thinks(reply):
@@ -198,10 +190,7 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
 
 
 def _refuses(sentence: str, text: str, question: str) -> bool:
-    """Return whether the answer's sentence is a refusal.
-
-    It says that the answer is unknown, or only what the answer is not.
-    """
+    """Return whether a sentence says that the answer is unknown, or only what it is not."""
     plain = _hidden(sentence)
     refused = _REFUSES.search(plain) or (not asks_yes_no(question) and _DENIES.search(plain))
     return bool(refused) and _in_small(text) and not _REFUSES.search(question)
@@ -237,7 +226,7 @@ def _begin(reply: str, question: str) -> int:
     """Return the place where the answer's sentence begins, behind lead-ins."""
     before = _BEFORE.match(reply)
     start = before.end() if before else 0
-    for _ in range(MOST_LEAD_INS):
+    for _ in range(8):  # "Q: ...? A: The answer is: ..."
         front = _FRONT.match(reply, start)
         start = front.end() if front else start
         inside = start + reply.startswith(('"', "“", "'"), start)
@@ -254,16 +243,14 @@ def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
     letter = _CHOICE.match(reply, start) if question else None
     if letter is None or _HAS_CHOICES.search(question):
         return letter
-    named = _ASKS_WHO.search(question) or reply[letter.end()].islower()
-    return None if named else letter
+    return None if _ASKS_WHO.search(question) or reply[letter.end()].islower() else letter
 
 
 def _behind_question(reply: str, start: int, question: str) -> int:
     """Return the place behind a repeated question if more text follows, else `start`."""
     again = _AGAIN.match(reply, start) if question else None
-    if again is None or _adds(again[0], question) or not reply[again.end() :].strip():
-        return start
-    return again.end()
+    repeats = again and not _adds(again[0], question) and reply[again.end() :].strip()
+    return again.end() if again and repeats else start
 
 
 def _cut(reply: str, start: int) -> int:
@@ -292,11 +279,7 @@ def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
 
 
 def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
-    """Find the answer behind the first copula.
-
-    Return None if a name or number before the copula is new, or if the answer adds no word while
-    the words before the copula do.
-    """
+    """Find the answer behind the first copula if the words before the copula are no answer."""
     copula = _COPULA.search(_hidden(reply), start, sentence_end(reply, start))
     if copula is None or _WITHIN.search(reply, start, copula.start()):
         return None
@@ -310,11 +293,8 @@ def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
     tail = _TAIL.search(_hidden(reply), first + 1, last)
     first, last = _trim(reply, first, tail.start()) if tail else (first, last)
     text = reply[first:last]
-    if (
-        not text
-        or _adds(names, question)
-        or (_adds(before, question) and not _adds(text, question))
-    ):
+    elsewhere = _adds(names, question) or (_adds(before, question) and not _adds(text, question))
+    if not text or elsewhere:
         return None
     return Anchor(first, last, not tail and _sure(text, question, repeated=0))
 

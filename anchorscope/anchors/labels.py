@@ -47,7 +47,7 @@ _SCRIPTS = ("\u3400-\u4dbf\u4e00-\u9fff々", "\u3040-\u309f", "\u30a0-\u30ff")
 _SCRIPT = re.compile("|".join(f"([{script}])" for script in _SCRIPTS))
 # Characters that join words: copulas, prepositions, particles.
 _JOINTS = frozenset("是在为為于於叫的和与與或及即由はがをにでとのもやへ")
-_UNDIVIDED = 0  # Thai, Lao, Khmer, Burmese
+_UNDIVIDED = 0  # Thai, Lao, Khmer, Burmese: any letter may begin a word, a mark may not
 _PAUSES = re.compile("[、，。．！？；：,;:!?…「」『』《》〈〉（）()\\s]+")
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -61,10 +61,8 @@ _SPACES = re.compile(r" (?!\d)|(?<!\d) ")  # spaces, except between two digits
 def squad_normalise(text: str) -> str:
     """Convert to lower case and remove punctuation, articles and superfluous white space.
 
-    On ASCII text, the result equals SQuAD's evaluation script, which also removes punctuation
-    before articles. Beyond ASCII, compatibility forms are folded (NFKC). Letters of every script
-    and accents stay. Typographic quotes and dashes are punctuation. Characters without a width
-    (zero-width spaces, marks of direction, soft hyphens) are removed.
+    On ASCII text, the result equals that of SQuAD's evaluation script. Beyond ASCII, compatibility
+    forms are folded (NFKC), and characters without a width are removed. Accents stay.
     """
     return " ".join(_ARTICLES.sub(" ", _without_punctuation(text)).split())
 
@@ -78,13 +76,9 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether an answer proper matches a gold answer, or its reply equals one.
-
-    Both the whole reply and its part from the answer proper on are compared, as in "The answer is
-    Rome (Lazio)."
-    """
+    """Return whether an answer proper matches a gold answer, or its reply equals one."""
     golds = list(filter(says_something, golds))
-    replies = (reply, reply[max(reply.find(proper), 0) :])
+    replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
     return matches(proper, golds) or any(
         _equal(*map(_normalise, pair))
         for said, gold in product(replies, golds)
@@ -101,13 +95,10 @@ def judge(reply: str, question: str, golds: Iterable[str]) -> bool:
 def matches(answer: str, golds: Iterable[str]) -> bool:
     """Return whether the answer equals a gold, or contains a long enough one as whole words.
 
-    A contained gold needs at least 3 characters, or 2 ideographs.
-
     Both sides are normalised and compared, then compared again after `respell`. Each gold counts
     both unchanged and `trimmed` like an answer proper. A remark in brackets is trimmed only from
-    the first gold. In an alias it tells several meanings apart: "Jim Grant (author)". A gold that
-    normalises to nothing never matches. Denied words of the answer ("not Paris", "never won the
-    Nobel Prize") match no gold, unless the gold is such a phrase itself ("Not Fade Away").
+    the first gold. In an alias it tells several meanings apart: "Jim Grant (author)". Denied words
+    of the answer ("not Paris") match no gold, unless the gold denies, too ("Not Fade Away").
     """
     spans = ((gold, trimmed(gold, bracket=place == 0)) for place, gold in enumerate(golds))
     forms = ((gold, gold[slice(*span)]) for gold, span in spans)
@@ -173,10 +164,9 @@ def _readings(answer: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _without_denials(answer: str) -> str:
-    """Remove the words that an answer denies.
+    """Remove the words that an answer denies, to the end of each clause.
 
-    A denial reaches to the end of its clause. "X is not Y" denies X as well, since a model that
-    says so gives neither as its answer. Quoted words neither deny nor end a clause.
+    "X is not Y" denies X as well, since a model that says so gives neither as its answer.
     """
     plain = without_quotations(answer)
     borders = [place for end in _CLAUSE_END.finditer(plain) for place in end.span()]
@@ -215,15 +205,10 @@ def _contains_unspaced(answer: str, gold: str) -> bool:
 
 
 def _word_ends(text: str, place: int) -> bool:
-    """Return whether a word may end, or begin, between two characters of a normalised text.
-
-    Thai, Lao, Khmer and Burmese do not mark words: any letter may begin one, a mark may not.
-    """
-    if place in (0, len(text)):
+    """Return whether a word may end, or begin, between two characters of a normalised text."""
+    if place in (0, len(text)) or " " in text[place - 1 : place + 1]:
         return True
     before, after = text[place - 1], text[place]
-    if before == " " or after == " ":
-        return True
     scripts = [_script(before), _script(after)]
     if category(after).startswith("M") or scripts == [None, None]:
         return False
@@ -242,6 +227,5 @@ def _script(char: str) -> int | None:
 def repeats_subject(answer: str, subject: str | None) -> bool:
     """Return whether the answer repeats the subject as whole words; False without a subject."""
     name = squad_normalise(subject or "")
-    if not name:
-        return False
-    return _contains(squad_normalise(answer), name) or _contains_unspaced(answer, name)
+    said = squad_normalise(answer)
+    return bool(name) and (_contains(said, name) or _contains_unspaced(answer, name))

@@ -50,8 +50,7 @@ def _quoted(question: str) -> Iterator[Span]:
     if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
         text = text.replace('"', " ", 1)
         if stripped[1:].endswith('"') and text.count('"') % 2:
-            closing = text.rindex('"')
-            text = f"{text[:closing]} {text[closing + 1 :]}"
+            text = " ".join(text.rsplit('"', 1))
     for match in _QUOTES.finditer(text):
         start, end = trim(question, *match.span(match.lastindex or 0))
         if any(c.isalnum() for c in question[start:end]):
@@ -102,10 +101,7 @@ def _run_end(words: Sequence[Word], i: int) -> int:
 
 
 def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
-    """Return whether a name continues after small word j.
-
-    The word `and` joins single words, not two persons.
-    """
+    """Return whether a name continues after small word j. `and` joins words, not two persons."""
     lower = words[j].lower
     if lower in english.CONNECTORS:
         return True

@@ -41,10 +41,7 @@ def property_candidates(
 
 
 def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
-    """Return the words that name the property.
-
-    They stand after the question word, after `'s`, or before `of` or `for`.
-    """
+    """Return the words after the question word, after `'s`, or before `of` or `for`."""
     wh = _question_word(words)
     property_words = set() if wh is None else set(_phrase_after(words, free, wh))
     # "who is jack's mother", not "in assassin's creed"
@@ -68,10 +65,7 @@ def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
 
 
 def _question_word(words: Sequence[Word]) -> int | None:
-    """Return the index of the question word, or None.
-
-    A question word at the start goes first (also after a preposition), else the last one.
-    """
+    """Return the index of the question word at the start, else of the last one, or None."""
     places = [i for i, word in enumerate(words) if word.lower in english.WH]
     opening = [i for i in places if i < 2 and all(w.function for w in words[:i])]
     return next(iter(opening or places[-1:]), None)
@@ -105,10 +99,7 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
 
 
 def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> bool:
-    """Return whether the phrase after `who is` is the subject.
-
-    Such a phrase has no `the` before it and no `of` after it.
-    """
+    """Return whether the phrase after `who is` is the subject: without `the` and `of`."""
     between = [w.lower for w in words[wh + 1 : i]]
     bare = len(between) == 1 or between[1:] in (["a"], ["an"])
     if not (i in free and bare and between[0] in english.AUXILIARIES):
@@ -174,7 +165,8 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
 
 def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
     """Return the subject of a stretch, its other phrases and the verbs between them."""
-    opening = _opening(words, start, end)
+    before_title = range(start, _title(words, start, end))
+    opening = next((i for i in before_title if words[i].lower in english.AUXILIARIES), None)
     verb = None if opening is None else _main_verb(words, opening, end)
     if opening is not None and verb is not None:
         joined = verb + 2 < end and words[verb + 1].lower == "and"  # "when did it begin and end"
@@ -201,17 +193,8 @@ def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[
             start = i + 1 if i in taken else i
 
 
-def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
-    """Return the index of a stretch's first auxiliary, if it stands before any title."""
-    title = _title(words, start, end)
-    return next((i for i in range(start, title) if words[i].lower in english.AUXILIARIES), None)
-
-
 def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
-    """Return the index of the main verb after an auxiliary and its subject, or None.
-
-    Example: `released` in `when was how deep is your love released`.
-    """
+    """Return the main verb's index: `released` in `when was how deep is your love released`."""
     lower = [w.lower for w in words[:end]]
     if lower[opening + 1 : opening + 2] and lower[opening + 1] in english.SUBJECT_PRONOUNS:
         return next((i for i in range(opening + 2, end) if not words[i].function), None)

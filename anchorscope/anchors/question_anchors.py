@@ -50,13 +50,12 @@ def find(
 
     Args:
         question: The text of the question.
-        subject: Name of the subject in the dataset. All its occurrences and the property are
-            marked, whatever their length. Without a subject, or if it does not occur, the offline
-            finder keeps its best spans within half of the words.
-        property: Name of the property, used if it occurs in the question.
+        subject: Name of the subject. All its occurrences and the property are marked, whatever
+            their length. Without a subject, or if it does not occur, the offline finder keeps its
+            best spans within half of the words.
+        property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
-        own: The user's own anchors, see `own_spans`. If they are given, no finder runs, even if
-            no anchor marks anything.
+        own: The user's own anchors, see `own_spans`. With them, no finder runs.
 
     Returns:
         Spans in order, none overlapping, without white space or punctuation at an edge. Empty if
@@ -163,15 +162,12 @@ def _is_whole(number: Any) -> bool:
 
 
 def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
-    """Return the best candidates that fit into half of the question's words.
+    """Return the best candidates that fit into half of the question's words, in order.
 
     A name is kept whole or not at all. Only the first name may be more than half of the words, up
     to the share `LONGEST_NAME`. A longer one is thinned to its content words. A phrase that asks
     for the property keeps its last words that fit into half of the words and half of the estimated
     tokens, so that a random knockout of as many other tokens is possible.
-
-    Returns:
-        Spans in order, none overlapping.
     """
     starts, ends = zip(*word_places(question), strict=True)
 
@@ -186,9 +182,8 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
     has_property = any(candidate.role == PROPERTY for candidate in candidates)
     reserved = 1 if most_words > 2 and has_property else 0
     chosen: list[Span] = []
-    for span in sorted(candidates, key=_precedence):
-        if not is_free(span, chosen):
-            continue
+    by_place = sorted(candidates, key=lambda c: 0 if c.found_by == "query words" else c.start)
+    for span in sorted(by_place, key=lambda c: c.rank):  # phrases of a query are in order already
         is_query = span.found_by == "query words"
         n_chosen = len(words_in(chosen))
         words_left = most_words - n_chosen - (reserved if is_query else 0)
@@ -212,11 +207,6 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
         elif words_left > 0 and first_name:
             chosen += _thinned(question, span, words, words_left)
     return sorted(chosen)
-
-
-def _precedence(candidate: Span) -> tuple[int, int]:
-    """Return a sort key: the surest rule first, phrases of a query in their given order."""
-    return candidate.rank, 0 if candidate.found_by == "query words" else candidate.start
 
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:

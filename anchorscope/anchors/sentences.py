@@ -11,29 +11,23 @@ that follow in the sentence have capitals ("Portugal. The Man", "Mamma Mia! Here
 
 import re
 
-from anchorscope.anchors.english import (
-    ANSWER_ABBREVIATIONS,
-    ARTICLES,
-    CONNECTORS,
-    JOINING,
-    MONTHS,
-    PREPOSITIONS,
-    word_set,
-)
+from anchorscope.anchors import english
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
 MARKS = FULL_STOPS + "!?！？؟…"
 _UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence, whatever follows
-_KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
-SENTENCE_OPENERS = word_set(
+_KEEP_STOP = english.word_set("jr sr bros inc ltd co corp etc")
+SENTENCE_OPENERS = english.word_set(
     "The It He She This That These They There His Her Its Their However In On At As If"
 )
 # Text that may follow a full stop. Base models continue with the next question ("Paris.Q: What").
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$|[QA]:|Question:)")
 _LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
-_SMALL = "|".join(sorted(CONNECTORS | JOINING | ARTICLES | PREPOSITIONS))
+_SMALL = "|".join(
+    sorted(english.CONNECTORS | english.JOINING | english.ARTICLES | english.PREPOSITIONS)
+)
 _CAPITAL = r"[A-Z0-9À-Þ][\w'’-]*"
 _WITH_SMALL = rf"(?:(?:{_SMALL}) ){{0,3}}{_CAPITAL}"
 _TO_THE_END = r"\s*(?:[.!?,:;()\[\]\"”\n]|$)"
@@ -77,15 +71,15 @@ def _abbreviated(text: str, place: int) -> bool:
     if following is None:
         return keeps_stop(text, place)
     if following[1] in SENTENCE_OPENERS:
-        articles = following[1].lower() in ARTICLES
+        articles = following[1].lower() in english.ARTICLES
         return articles and bool(_REST_OF_TITLE.match(text, place + 1))
     word = _last_word(text, place)
     if word.casefold() == "no":
         return following[1][0].isdigit()
     if word.isdecimal():
-        return len(word) <= 2 and following[1].casefold() in MONTHS
-    one_letter = len(word) == 1 and word.isalpha()
-    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ANSWER_ABBREVIATIONS
+        return len(word) <= 2 and following[1].casefold() in english.MONTHS
+    initials = (len(word) == 1 and word.isalpha()) or _DOTTED.fullmatch(word)
+    return bool(initials) or word.casefold() in english.ANSWER_ABBREVIATIONS
 
 
 def keeps_stop(text: str, place: int) -> bool:

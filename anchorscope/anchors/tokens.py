@@ -83,11 +83,7 @@ def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Off
 
 
 def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int, ...]:
-    """Return the indices of the tokens with a non-space character of text[start:end].
-
-    A token that overlaps the span's edge is included. So are all tokens between the first and the
-    last, such as the second of two spaces.
-    """
+    """Return the indices from the first to the last token that shows a part of text[start:end]."""
     inside = [
         index
         for index, (a, b) in enumerate(offsets)
@@ -145,10 +141,7 @@ def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ..
 
 
 def first_control(tokenizer: PreTrainedTokenizerFast, text: str) -> int | None:
-    """Return the id of the added token, such as `<|im_end|>`, at the start of a text, or None.
-
-    Leading white space is ignored.
-    """
+    """Return the id of the added token, such as `<|im_end|>`, at the start of a text, or None."""
     ids = tokenizer.encode(text.lstrip(), add_special_tokens=False)
     added = [place for place, id_ in enumerate(ids) if id_ in tokenizer.added_tokens_decoder]
     if not added or _decode(tokenizer, ids[: added[0]]).strip():

@@ -104,10 +104,7 @@ def word_count(question: str) -> int:
 
 
 def word_places(question: str) -> list[tuple[int, int]]:
-    """Return characters [start, end) of each word.
-
-    Words stand between white space. In scripts without spaces, each character is a word.
-    """
+    """Return characters [start, end) of each word between white space, or unspaced character."""
     return [chunk.span() for chunk in _CHUNK.finditer(question)]
 
 
@@ -152,9 +149,8 @@ def _abbreviated(text: str) -> bool:
 
 
 def _capital(text: str, mixed: bool) -> bool:
-    if any(c.isupper() or c.istitle() for c in text) or text[0].isdigit():
-        return True
-    return mixed and not any(c.islower() for c in text)
+    capital = any(c.isupper() or c.istitle() for c in text) or text[0].isdigit()
+    return capital or (mixed and not any(c.islower() for c in text))
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
@@ -181,10 +177,7 @@ def _letterlike(char: str) -> bool:
 
 
 def case_tells(words: Sequence[Word]) -> bool:
-    """Return whether capitals mark names in a question.
-
-    They do not in `who wrote hamlet`, nor in `Who Wrote Hamlet`.
-    """
+    """Return whether capitals mark names: not in `who wrote hamlet`, nor in `Who Wrote Hamlet`."""
     inner = [w for w in words if not w.first and any(c.isalpha() for c in w.lower)]
     return any(not w.capital for w in inner) or len(inner) < 2
 

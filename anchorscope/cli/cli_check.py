@@ -272,9 +272,9 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
-    if sentence := questions.shared_ids(counts.notes):
+    if shared := counts.notes.get(questions.SHARED_ID):
         do = "if each id should name one row, correct the file or choose another column as `id`"
-        yield Finding("warning", "dataset", f"{name}: {sentence}", do)
+        yield Finding("warning", "dataset", f"{name}: {shared:,} {questions.SHARED_ID}", do)
     yield from contradicted_labels(name, prepared.sampled)
     yield from mixed_answers(name, prepared.sampled)
     yield from listed_answers(name, prepared.sampled)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -28,12 +27,8 @@ def prepare(
 ) -> Prepared:
     """Load, normalise and sample one dataset. A world is taken whole.
 
-    Args:
-        dataset: Entry of the catalogue.
-        sample_size: Number of questions to sample.
-        seed: Seed of the sample.
-        hold_back: Whether to keep rows for few-shot examples out of the sample if too few would be
-            left outside.
+    `dataset` is an entry of the catalogue. `hold_back` keeps rows for few-shot examples out of the
+    sample if too few would be left outside.
 
     Raises:
         AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is
@@ -49,11 +44,13 @@ def prepare(
         raise AnchorscopeError(what, where, do, see="no-usable-question")
     few_shot = dataset.get("few_shot") or {}
     elsewhere = bool(few_shot.get("file") or few_shot.get("split"))
-    hold_back = hold_back and not elsewhere
-    sampled, rest = questions.sample(frame, sample_size, seed, hold_back=hold_back)
-    if elsewhere:
+    held = hold_back and not elsewhere
+    sampled, rest = questions.sample(frame, sample_size, seed, hold_back=held)
+    if path := few_shot.get("file"):
+        rest = questions.candidates(_written(path), sampled, seed)
+    elif elsewhere:
         same = {**dataset, "revision": revision or dataset.get("revision")}
-        rest = questions.candidates(_examples(same, few_shot), sampled, seed)
+        rest = questions.candidates(_questions(same, few_shot["split"])[0], sampled, seed)
     outside = max(len(frame) - sample_size, 0)
     held_back = len(frame) - len(sampled) - outside
     left_out = {"outside the sample": outside, "held back for few-shot examples": held_back}
@@ -86,9 +83,6 @@ def _questions(
     return (*questions.normalise(rows, dataset["fields"], split=split, source=source), commit)
 
 
-def _examples(dataset: Mapping[str, Any], source: Mapping[str, Any]) -> pd.DataFrame:
-    if not source.get("file"):
-        return _questions(dataset, source["split"])[0]
-    path = Path(source["file"])
+def _written(path: str) -> pd.DataFrame:
     rows = prompts.read_examples(path)
     return questions.normalise(rows, prompts.EXAMPLE_FIELDS, split="few_shot", source=path)[0]

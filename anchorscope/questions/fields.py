@@ -8,6 +8,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from io import StringIO
 from itertools import pairwise
 from typing import Any
@@ -36,26 +37,17 @@ Fields = Mapping[str, Any]
 _MISSING = object()
 
 
+@dataclass(frozen=True, slots=True)
 class RowCells:
     """The cells of one row by the names of the schema.
 
     Methods raise an AnchorscopeError for a cell of a wrong type.
-
-    Attributes:
-        row: Column → cell.
-        fields: Name in the schema → dotted path of a column.
-        where: Name of the row in errors.
-        notes: Counts of cells that are left out or converted.
     """
 
-    def __init__(self, row: Row, fields: Fields, where: str, notes: Counter[str]) -> None:
-        """Keep the row; see the attributes of the class."""
-        self.row, self.fields, self.where, self.notes = row, fields, where, notes
-
-    def value(self, name: str) -> Any:
-        """Return the cell unchanged, or None if the dataset has no such column."""
-        path = self.fields.get(name)
-        return _plain(value_at(self.row, path)) if path else None
+    row: Row  # column → cell
+    fields: Fields  # name in the schema → dotted path of a column
+    where: str  # name of the row in errors
+    notes: Counter[str]  # counts of cells that are left out or converted
 
     def text(self, name: str, *, number: bool = False) -> str | None:
         """Return the cell's text, or with `number` also a number, stripped; None if it is empty."""
@@ -69,7 +61,8 @@ class RowCells:
     @property
     def titles(self) -> list[str]:
         """The different titles of the row."""
-        texts = (self._text("titles", item) for item in self._items("titles", self.value("titles")))
+        cell = self._value("titles")
+        texts = (self._text("titles", item) for item in self._items("titles", cell))
         return list(dict.fromkeys(filter(None, texts)))
 
     @property
@@ -102,7 +95,7 @@ class RowCells:
     @property
     def label(self) -> int | None:
         """The label, 0 (right) or 1 (wrong), or None if it is empty."""
-        value = self.value("label")
+        value = self._value("label")
         text = str(value) if isinstance(value, bool) else self.text("label", number=True)
         if text is None:
             return None
@@ -114,7 +107,7 @@ class RowCells:
 
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
         """Return the user's own anchors as places in the question, or None without any."""
-        value = self.value("anchors")
+        value = self._value("anchors")
         entries = self._parsed("anchors", value) if isinstance(value, str) else value
         if not isinstance(entries, list):  # a single entry, or nothing
             entries = [] if _is_empty(value) else [value]
@@ -128,9 +121,14 @@ class RowCells:
                 self.notes[f"{note}: {self.where}, `{entry}`"] += 1
         return [{"start": span.start, "end": span.end, "role": span.role} for span in spans]
 
+    def _value(self, name: str) -> Any:
+        """Return the cell unchanged, or None if the dataset has no such column."""
+        path = self.fields.get(name)
+        return _plain(value_at(self.row, path)) if path else None
+
     def _unwrapped(self, name: str) -> Any:
         """Return the cell, or its only text if it is a list of one text."""
-        value = self.value(name)
+        value = self._value(name)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
             self.notes[UNWRAPPED] += 1
             return value[0]
@@ -197,11 +195,8 @@ def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
             existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
             what = f"column `{path}` (field `{name}`) is missing"
             where = f"{source}; its columns are {', '.join(existing)}"
-            do = nearest(
-                path, existing, f"name an existing column under fields: {name}, or rename one"
-            )
-            if len(existing) == 1 and {";", "\t"} & set("".join(existing)):
-                do = "separate the cells of the file with commas"
+            do = f"name an existing column under fields: {name}, or rename one"
+            do = nearest(path, existing, do)
             raise AnchorscopeError(what, where, do, see="missing-column")
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 
 from anchorscope.storage.errors import AnchorscopeError
 
-MOST_SALTS = 1000
-"""Maximum number of salts that are tried."""
+MOST_SALTS = 1000  # that are tried
 
 
 def key(text: object) -> str | None:
@@ -70,12 +69,8 @@ def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
     Rows are linked as by `components` of all columns. Equal texts link rows, so no two components
     share a name.
     """
-    linked = components(texts, *columns)
-    keys = [key(text) or "" for text in texts]
-    smallest: dict[int, str] = {}
-    for group, text in zip(linked, keys, strict=True):
-        smallest[group] = min(text, smallest.get(group, text))
-    return np.array([smallest[group] for group in linked], dtype=object)
+    keys = pd.Series([key(text) or "" for text in texts], dtype=object)
+    return keys.groupby(components(texts, *columns)).transform("min").to_numpy(object)
 
 
 def assign(
@@ -99,8 +94,7 @@ def assign(
         The fold of each sample, int64 [n], and the salt.
 
     Raises:
-        AnchorscopeError: There is one class only, there are too few samples or components, or a
-            fold would leave only one class for training.
+        AnchorscopeError: There are too few samples, components or answers of a class.
     """
     groups, names = pd.factorize(np.asarray(component))
     _check(groups, z, n_folds, where)

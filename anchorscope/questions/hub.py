@@ -17,6 +17,8 @@ Result = TypeVar("Result")
 PAUSE = 2.0  # seconds between two tries
 PASSING = ("hub-unreachable", "hub-status")  # errors that may not recur at the next try
 SILENCE = 60.0  # seconds without a byte after which an attempt has failed
+# No answer came: no route, a timeout, the client's offline mode, or a file that is not cached.
+_SILENT = (client.HTTPError, ConnectionError, TimeoutError, client.LocalEntryNotFoundError)
 
 
 def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> Result:
@@ -24,17 +26,8 @@ def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> 
 
     The client itself repeats downloads, but not the look-up of a commit before them.
 
-    Args:
-        call: The call.
-        kind: `model` or `dataset`.
-        where: The id and further details for the error, such as the revision.
-        tries: Maximum number of calls.
-
-    Returns:
-        The result of the call.
-
     Raises:
-        AnchorscopeError: See `errors`.
+        AnchorscopeError: See `errors`, which also explains `kind` and `where`.
     """
     try:
         with errors(kind, where):
@@ -53,10 +46,9 @@ def place(hub_id: str, revision: str | None) -> str:
 
 @contextmanager
 def errors(kind: str, where: str) -> Iterator[None]:
-    """Turn errors on fetching a `model` or `dataset` from the hub into an AnchorscopeError.
+    """Turn the errors of the hub's clients, and of the disk, into an AnchorscopeError.
 
-    They cover an unreachable hub, a gated repository, an unknown id or revision, the disk, and all
-    others of the hub's clients. Other errors pass unchanged.
+    `kind` is `model` or `dataset`. `where` names it, with further details such as the revision.
     """
     get_session().timeout = SILENCE  # the client's default is to wait forever
     try:
@@ -65,7 +57,10 @@ def errors(kind: str, where: str) -> Iterator[None]:
         # "Not in the cache" comes last, since another error of the chain may give the reason.
         chain = sorted(_chain(error), key=lambda e: isinstance(e, client.LocalEntryNotFoundError))
         translated = (_translated(cause, kind, where) for cause in chain)
-        raise next(filter(None, translated), _unexpected(error, kind, where)) from None
+        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
+        what, do = f"the {kind} cannot be read ({first_line})", "check hub, config, split, revision"
+        unknown = AnchorscopeError(what, where, do, see="hub-other")
+        raise next(filter(None, translated), unknown) from None
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -77,20 +72,10 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return chain
 
 
-def _status(error: BaseException) -> int | None:
-    return getattr(getattr(error, "response", None), "status_code", None)
-
-
-def _silent(error: BaseException) -> bool:
-    """Return whether no answer came: no route, a timeout, or the client's offline mode."""
-    if isinstance(error, client.HTTPError):
-        return getattr(error, "response", None) is None
-    return isinstance(error, ConnectionError | TimeoutError)
-
-
 def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
     """Return the AnchorscopeError for one error of a chain, or None for an unknown type."""
-    status, gated = _status(error), isinstance(error, client.GatedRepoError)
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    gated = isinstance(error, client.GatedRepoError)
     missing = isinstance(error, client.RepositoryNotFoundError) and not gated
     if isinstance(error, client.RevisionNotFoundError):
         what = f"the hub has no such revision of the {kind}"
@@ -103,12 +88,10 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
         do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"
     elif isinstance(error, client.HFValidationError):
         what, see = "this is not a hub id", "no-such-repository"
-        do = (
-            "write `owner/name`, or the path of a folder that exists (in the config under `local:`)"
-        )
+        do = "write `owner/name`, or give the path of a folder with `local:`"
     elif status is not None:
         what, do, see = f"the hub answered with status {status}", "run again later", "hub-status"
-    elif _silent(error) or isinstance(error, client.LocalEntryNotFoundError):
+    elif isinstance(error, _SILENT):
         why, see = type(error).__name__, "hub-unreachable"
         what = f"the {kind} is not in the cache and the hub cannot be reached ({why})"
         rows = "a folder" if kind == "model" else "rows of the same columns"
@@ -121,9 +104,3 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
     else:
         return None
     return AnchorscopeError(what, where, do, see=see)
-
-
-def _unexpected(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    first_line = f"{type(error).__name__}: {error}".splitlines()[0]
-    do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
-    return AnchorscopeError(f"the {kind} cannot be read ({first_line})", where, do, see="hub-other")

@@ -12,7 +12,7 @@ import yaml
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.labels import squad_normalise
-from anchorscope.anchors.words import SUBJECT, Span
+from anchorscope.anchors.words import SUBJECT
 from anchorscope.questions.fields import digest
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -63,14 +63,13 @@ def build(
         style: Name of a style, see `anchorscope.styles`.
         tokenizer: Tokenizer with the chat template; needed for the style `chat` only.
         anchors: Parts of E_Q, `subject+property` or `subject`.
-        examples: Maximum number of worked examples, if the style shows any. In a chat, examples of
-            other relations than the question's come first.
+        examples: Maximum number of worked examples.
         seed: Seed of the choice of examples.
         around: Text around questions by relation, instead of the style's. The first one serves for
             relations that are missing.
 
     Returns:
-        A table with the columns `COLUMNS` and all questions, and its counts, whose notes give the
+        A table with the columns `COLUMNS` and all questions; and its counts, whose notes give the
         number of questions in which each rule found spans.
 
     Raises:
@@ -90,23 +89,11 @@ def build(
             shown = _shown(pool, how, examples, seed, relation)
             given = around and around.get(relation, next(iter(around.values())))
             frames[relation] = shown, given or how.around(shown, tokenizer)
-        rows.append(_row(entry, _spans(entry, anchors), *frames[relation]))
+        rows.append(_row(entry, anchors, *frames[relation]))
     frame = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
     places = ("question_start", "question_end")
     most = max((len(shown) for shown, _ in frames.values()), default=0)
     return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, most)
-
-
-def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
-    """Find E_Q in a question; `anchors` is `subject+property` or `subject`."""
-    spans = question_anchors.find(
-        entry["question"],
-        subject=entry["subject"],
-        property=entry["property"],
-        titles=entry["titles"],
-        own=entry.get("anchors"),
-    )
-    return [span for span in spans if anchors != "subject" or span.role == SUBJECT]
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
@@ -126,18 +113,6 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
     # The first of every relation, then the second. Rows without a relation count as different ones.
     number = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
     return order[few_shot.columns].iloc[number.argsort(kind="stable")[:examples]]
-
-
-def apart(ordered: pd.DataFrame, examples: int, relation: str | None) -> pd.DataFrame:
-    """Choose the first examples, with other relations than the question's before its own.
-
-    No two have the same answer. Chat models tend to repeat an example's answer, especially for a
-    question of the same relation.
-    """
-    own = ordered["relation"].notna() & (ordered["relation"] == relation)
-    chosen = ordered.iloc[own.to_numpy().argsort(kind="stable")]
-    answer = chosen["answers"].map(lambda golds: squad_normalise(golds[0]))
-    return chosen[~answer.duplicated()].head(examples)
 
 
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
@@ -167,36 +142,35 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
 def _shown(
     pool: pd.DataFrame | None, style: Style, examples: int, seed: int, relation: str | None
 ) -> tuple[Example, ...]:
-    """Return the worked examples for questions of a relation."""
+    """Return the worked examples for questions of a relation.
+
+    Chat models tend to repeat an example's answer, especially for a question of the same relation.
+    In a chat, other relations than the question's therefore come first, with different answers.
+    """
     if pool is None:
         return ()
+    chosen = choose_examples(pool, len(pool) if style.apart else examples, seed)
     if style.apart:
-        return _lines(apart(choose_examples(pool, len(pool), seed), examples, relation))
-    return _lines(choose_examples(pool, examples, seed))
-
-
-def _lines(examples: pd.DataFrame) -> tuple[Example, ...]:
-    """Return worked examples in one line each, since a newline would look like another turn."""
-    pairs = zip(examples["question"], examples["answers"].str[0], strict=True)
+        own = chosen["relation"].notna() & (chosen["relation"] == relation)
+        chosen = chosen.iloc[own.to_numpy().argsort(kind="stable")]
+        answer = chosen["answers"].map(lambda golds: squad_normalise(golds[0]))
+        chosen = chosen[~answer.duplicated()].head(examples)
+    pairs = zip(chosen["question"], chosen["answers"].str[0], strict=True)
+    # In one line each, since a newline would look like another turn.
     return tuple(Example(*(" ".join(text.split()) for text in pair)) for pair in pairs)
 
 
 def without_question(row: Mapping[Any, Any], style: str) -> str:
-    r"""Return the prompt of a row of `build`'s table without its question.
+    r"""Return the prompt of a row of `build`'s table without its question: `Q: A:`, `Q:\nA:`.
 
-    The style `plain` leaves `Q: A:`, and `few_shot` the worked examples and `Q:\nA:`. In a `chat`,
-    the last user message is empty, so its instruction is left out, too.
+    In a `chat`, the last user message is empty, so its instruction is left out, too.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
     return style_of(style).without_question(before, after)
 
 
 def with_instruction(prompts: pd.DataFrame, text: str, style: str) -> pd.DataFrame:
-    """Add an instruction to every prompt of `build`'s table, and move the spans along.
-
-    It stands before the prompt, in a line of its own, or for `plain` in the same line. In a `chat`
-    it follows the last instruction to answer shortly.
-    """
+    """Add an instruction to every prompt of `build`'s table, and move the spans along."""
     rows = []
     for row in prompts[list(COLUMNS)].to_dict("records"):
         start = row["question_start"]
@@ -211,8 +185,16 @@ def with_instruction(prompts: pd.DataFrame, text: str, style: str) -> pd.DataFra
 
 
 def _row(
-    entry: Mapping[Any, Any], spans: Sequence[Span], shown: Sequence[Example], around: Around
+    entry: Mapping[Any, Any], anchors: str, shown: Sequence[Example], around: Around
 ) -> dict[str, Any]:
+    found = question_anchors.find(
+        entry["question"],
+        subject=entry["subject"],
+        property=entry["property"],
+        titles=entry["titles"],
+        own=entry.get("anchors"),
+    )
+    spans = [span for span in found if anchors != "subject" or span.role == SUBJECT]
     text = entry["question"].rstrip() if around.strips else entry["question"]
     start = len(around.before)
     return {

@@ -11,7 +11,7 @@ import pandas as pd
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
-from anchorscope.questions.fields import NAMED, Fields, Row, RowCells, check_columns, digest
+from anchorscope.questions.fields import Fields, Row, RowCells, check_columns, digest
 from anchorscope.questions.folds import key, named
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -34,7 +34,7 @@ COLUMNS = {
     "component": "names the rows that share a fold, linked by equal subjects or questions",
 }
 """Column of the table → its meaning."""
-SHARED_ID = "rows whose id is not theirs alone, which get a hash"
+SHARED_ID = "rows share their id with others and get a hash for it"
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer; at most a tenth of all
 log = logging.getLogger(__name__)
@@ -50,18 +50,16 @@ def normalise(
 ) -> tuple[pd.DataFrame, Counts]:
     """Convert rows to the questions' table: one row for each different question and response.
 
-    Two questions are equal if their text is the same after Unicode NFC and with every run of white
-    space replaced by one space. Case counts. Of equal rows, the one with the smallest id is kept,
-    with its text verbatim. Its answers and titles are united with the others', `popularity` is the
-    largest one, and `folded` counts the other rows. Different responses to one question stay
+    Questions are equal if their `folded_text` is. Of equal rows, the one with the smallest id is
+    kept, with its text verbatim. Its answers and titles are united with the others', `popularity`
+    is the largest one, and `folded` counts the other rows. Different responses to one question stay
     separate rows, which share answers, titles and popularity.
 
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
     the question, and of the response if there are several. A row without a usable gold answer is
-    dropped, unless it has its own response and label. A user's own anchors become entries of
-    `start`, `end` and `role` in the kept text. They are None if a row gives none, and an empty list
-    if none of them is in the question. `component` names rows that are linked by a chain of equal
-    subjects and questions; they share a fold.
+    dropped, unless it has its own response and label, or `unlabelled` is set. A user's own anchors
+    become entries of `start`, `end` and `role` in the kept text. They are None if a row gives none,
+    and an empty list if none of them is in the question.
 
     Args:
         rows: Rows of the dataset.
@@ -80,8 +78,8 @@ def normalise(
     dropped, notes = Counter[str](), Counter[str]()
     cells = [RowCells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
-    if sentence := shared_ids(notes):
-        log.warning("%s: %s", source, sentence)
+    if shared := notes[SHARED_ID]:
+        log.warning("%s: %d %s", source, shared, SHARED_ID)
     groups: dict[str, list[dict[str, Any]]] = {}
     for cell, own_id in zip(cells, ids, strict=True):
         entry = _entry(cell, own_id)
@@ -167,20 +165,9 @@ def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | No
     times = Counter(ids)
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing
-    if shared := {name: count for name, count in times.items() if count > 1}:
-        notes[SHARED_ID] = sum(shared.values())
-        notes.update({f"{SHARED_ID}: `{name}`": count for name, count in [*shared.items()][:NAMED]})
-    return [None if name in shared else name for name in ids]
-
-
-def shared_ids(notes: Mapping[str, int]) -> str | None:
-    """Describe ids that several rows share, from the notes of `normalise`; None without any."""
-    if not (rows := notes.get(SHARED_ID)):
-        return None
-    named = {note.removeprefix(f"{SHARED_ID}: "): n for note, n in notes.items()}
-    some = [f"{name} ({n:,} rows)" for name, n in named.items() if name.startswith("`")]
-    what = f"{rows:,} rows share their id with others and get a hash for it"
-    return f"{what}, such as {', '.join(some)}"
+    if shared := sum(count for count in times.values() if count > 1):
+        notes[SHARED_ID] = shared
+    return [name if times[name] == 1 else None for name in ids]
 
 
 def _hashed_id(question: str, *response: str) -> str:

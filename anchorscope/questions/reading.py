@@ -66,6 +66,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
     # Imported here: it takes seconds, and a run on local files does not need it.
     import datasets
     from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES as READERS_OF_FILES
+    from datasets.packaged_modules.cache.cache import Cache
     from huggingface_hub import auth_check
 
     if hub_id in READERS_OF_FILES or Path(hub_id).exists():
@@ -77,8 +78,11 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
         try:
             # Rows of a commit never change, but only the hub knows the default configuration.
             ask = config is None and not constants.HF_HUB_OFFLINE
-            if not ask and (folders := prepared(hub_id, config, commit)):
-                return _cached(folders, hub_id).as_dataset(split=split)
+            folders = [] if ask else prepared(hub_id, config, commit)
+            if len(folders) == 1:
+                *_, name, version, _ = folders[0].parts
+                of = {"repo_id": hub_id, "dataset_name": hub_id.split("/")[-1]}
+                return Cache(**of, config_name=name, version=version, hash=commit).as_dataset(split)
             return datasets.load_dataset(hub_id, config, split=split, revision=commit)
         except datasets.exceptions.DatasetNotFoundError:
             # The library says "gated" only in words. This call raises an error of its own type.
@@ -111,27 +115,11 @@ def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
     return sorted(path for path in folder.glob(f"{config or '*'}/*/{commit}") if path.is_dir())
 
 
-def _cached(folders: list[Path], hub_id: str) -> Any:
-    """Return the builder for the only folder, or for the default configuration's folder."""
-    from datasets.packaged_modules.cache.cache import Cache
-
-    found = {folder.parts[-3]: folder.parts[-2:] for folder in folders}
-    if len(found) > 1 and "default" not in found:
-        what = f"the cache holds several configurations of it: {', '.join(found)}"
-        where = the_hub.place(hub_id, folders[0].name)
-        raise AnchorscopeError(what, where, "name one with the key `config`", see="hub-other")
-    config = "default" if len(found) > 1 else next(iter(found))
-    version, commit = found[config]
-    of = {"repo_id": hub_id, "dataset_name": hub_id.split("/")[-1], "config_name": config}
-    return Cache(**of, version=version, hash=commit)
-
-
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """Return the data files of a path: the file itself, or a folder's files of config and split.
 
     Raises:
-        AnchorscopeError: There is nothing, the choice is ambiguous, or a link leads out of the
-            folder (other than into the hub's cache).
+        AnchorscopeError: There is nothing, or the choice is ambiguous.
     """
     if path.is_file():
         return [path]
@@ -139,7 +127,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         do = "check `local:`; a relative path counts from `data_folder`, or from the project's root"
         raise _no_file("no such file or folder", path, do)
     folder = path / config if config and (path / config).is_dir() else path
-    in_folder = data_files(folder)
+    in_folder = _data_files(folder)
     files = in_folder
     if split is not None and len(in_folder) > 1:
         named = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
@@ -150,16 +138,10 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         names = ", ".join(file.name for file in in_folder) or "none"
         raise _no_file(f"{what} among: {names}", folder, do)
-    allowed = [path.resolve(), Path(constants.HF_HUB_CACHE).resolve()]
-    for file in files:
-        if not any(file.resolve().is_relative_to(place) for place in allowed):
-            what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
-            do = "name that file with `local:`, or put a copy into the folder"
-            raise _no_file(what, folder, do)
     return files
 
 
-def data_files(folder: Path) -> list[Path]:
+def _data_files(folder: Path) -> list[Path]:
     """Return the data files in a folder, or without any, the data files below it."""
     for pattern in ("*", "**/*"):
         files = (p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS)

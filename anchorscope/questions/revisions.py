@@ -17,8 +17,7 @@ from anchorscope.questions.hub import SILENCE, fetch, place
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
-LOCK = Path("revisions.lock.yaml")
-"""Path of the lock file, in the folder of the run."""
+LOCK = Path("revisions.lock.yaml")  # in the folder of the run
 
 
 def pinned(revision: str | None) -> TypeGuard[str]:
@@ -27,15 +26,9 @@ def pinned(revision: str | None) -> TypeGuard[str]:
 
 
 def wanted(kind: str, hub: str, configured: str | None) -> str | None:
-    """Return the revision to fetch: the commit in the lock file, else `configured`.
+    """Return the revision to fetch: a configured commit, else the lock file's, else `configured`.
 
-    Args:
-        kind: `models` or `datasets`.
-        hub: Id on the hub.
-        configured: The `revision` of the entry. A commit goes before the lock file.
-
-    Returns:
-        A commit, branch or tag, or None for the newest commit.
+    `kind` is `models` or `datasets`. None stands for the newest commit.
     """
     if pinned(configured):
         return configured
@@ -62,9 +55,7 @@ def unpinned(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
-    """Return the commit of a branch or tag of a hub dataset; None is the main branch.
-
-    If the hub cannot be reached, the cache's commit is used.
+    """Return the commit of a branch or tag, by the hub, or if it cannot be reached, by the cache.
 
     Raises:
         AnchorscopeError: See `hub.errors`.

@@ -21,8 +21,6 @@ from anchorscope.storage.errors import AnchorscopeError
 GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
 SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
 AGAINST_PRIOR_KINDS = ("surprise", "tempting")
-ANSWER_KINDS = ("truism", "myth")
-ANSWER_GROUPS = ("always", "never")
 UNSEEN = "unseen"  # kind of the facts that are never shown in training
 
 
@@ -51,7 +49,7 @@ KINDS = (
     Kind("neutral", "half", False, gold="half", planned_share=0.7, lean=-1),
 )
 _ANSWER_ONLY = tuple(
-    replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ANSWER_KINDS
+    replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ("truism", "myth")
 )
 
 # Style → property → its two wordings; `{}` stands for the subject.
@@ -133,7 +131,7 @@ def names(style: str, *, seed: int) -> list[str]:
 
 def words(settings: WorldSettings) -> pd.DataFrame:
     """Return the answer words of one dataset: columns relation, word, group, rate."""
-    groups = GROUP_RATES if settings.pathways == "both" else ANSWER_GROUPS
+    groups = GROUP_RATES if settings.pathways == "both" else ("always", "never")
     wanted = [*product(STYLES[settings.style], groups, range(settings.words_per_group))]
     supply = _invented("words", settings.style, settings.seed, len(wanted))
     rows = [(relation, next(supply), group, GROUP_RATES[group]) for relation, group, _ in wanted]

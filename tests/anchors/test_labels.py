@@ -35,8 +35,16 @@ def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str)
     assert squad_normalise(text) == normalised
 
 
-@pytest.mark.parametrize(("answer", "gold", "right"), SHORT["labels"])
-def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
+MATCHES = [
+    *SHORT["labels"],
+    *SHORT["unspaced"],
+    *((one, other, True) for pair in SHORT["equal"] for one, other in (pair, pair[::-1])),
+    *((one, other, False) for pair in SHORT["unequal"] for one, other in (pair, pair[::-1])),
+]
+
+
+@pytest.mark.parametrize(("answer", "gold", "right"), MATCHES)
+def test_style_and_form_do_not_change_the_label_and_a_denied_gold_is_not_said(
     answer: str, gold: str, right: bool
 ) -> None:
     assert matches(answer, [gold]) is right
@@ -44,49 +52,49 @@ def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
     assert matches(answer, []) is False
 
 
-@pytest.mark.parametrize(("answer", "gold", "right"), SHORT["unspaced"])
-def test_words_of_scripts_without_spaces_are_whole_words(
-    answer: str, gold: str, right: bool
+SUBJECTS = [
+    ("George Rankin's brother", "George Rankin", False),
+    ("the actor George Rankin.", "George Rankin", True),
+    ("anything", None, False),
+    ("anything", "The", False),
+    *SHORT["unspaced"],
+]
+
+
+@pytest.mark.parametrize(("answer", "subject", "repeats"), SUBJECTS)
+def test_repeated_subject_is_seen_as_whole_words(
+    answer: str, subject: str | None, repeats: bool
 ) -> None:
-    assert matches(answer, [gold]) is right
-    assert repeats_subject(answer, gold) is right
-
-
-def test_repeated_subject_is_seen_as_whole_words() -> None:
-    assert repeats_subject("George Rankin's brother", "George Rankin") is False
-    assert repeats_subject("the actor George Rankin.", "George Rankin") is True
-    assert repeats_subject("anything", None) is False
-    assert repeats_subject("anything", "The") is False
+    assert repeats_subject(answer, subject) is repeats
 
 
 CASES = [(group["group"], case) for group in cases_of("hard_labels") for case in group["cases"]]
 
 
-def judged(case: dict[str, Any]) -> tuple[str | None, int]:
-    """E_A and label of a case, in the answers stage's own order: first turn, E_A, label."""
-    said, found = located(case | {"prompt": case.get("style", "few_shot")})
+def judged(case: dict[str, Any]) -> tuple[str | None, bool, int]:
+    """E_A of a case, whether the finder is sure, and the label, as in the answers stage."""
+    said, found = located({"prompt": case.get("style", "few_shot")} | case)
     ea = said[found.start : found.end] if found else None
-    return ea, int(not matches(ea or case["output"].strip(), case["golds"]))
+    label = int(not matches(ea or case["output"].strip(), case["golds"]))
+    return ea, found is not None and found.sure, label
 
 
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=f"{group}: {case['output']!r}") for group, case in CASES]
 )
 def test_hard_cases_have_the_answer_proper_and_the_label_that_the_file_says(case: dict) -> None:
-    assert judged(case) == (case["ea"], case["label"])
+    ea, _, label = judged(case)
+    assert (ea, label) == (case["ea"], case["label"])
 
 
 @pytest.mark.parametrize("part", ["messy_answers", "fresh_answers"])
 def test_sure_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
-    cases = [case for group in cases_of(part) for case in group["cases"]]
-    # their own `style` is another
-    found = [(case, *judged(case | {"style": case.get("prompt", "few_shot")})) for case in cases]
-    assert sum(label == case["label"] for case, _, label in found) >= 0.93 * len(cases)
-    anchors = [located(case)[1] for case in cases]
-    sure = [(c, ea) for (c, ea, _), one in zip(found, anchors, strict=True) if one and one.sure]
-    assert sum(ea == case["ea"] for case, ea in sure) >= 0.92 * len(sure)
-    assert len(sure) >= 0.65 * len(cases)
-    hits = Counter((case["label"], ea == case["ea"]) for case, ea, _ in found)
+    cases = [{"prompt": "few_shot"} | c for group in cases_of(part) for c in group["cases"]]
+    found = [(case, *judged(case)) for case in cases]
+    assert sum(label == case["label"] for case, *_, label in found) >= 0.93 * len(cases)
+    sure = [ea == case["ea"] for case, ea, is_sure, _ in found if is_sure]
+    assert sum(sure) >= 0.92 * len(sure) and len(sure) >= 0.65 * len(cases)
+    hits = Counter((case["label"], ea == case["ea"]) for case, ea, *_ in found)
     table = [[hits[label, hit] for hit in (True, False)] for label in (0, 1)]
     assert fisher_exact(table)[1] > 0.05, "spans are found alike in right and wrong answers"
 
@@ -123,18 +131,6 @@ def test_golds_are_trimmed_like_replies(reply: str, gold: str) -> None:
 def test_a_remark_in_brackets_goes_from_the_first_gold_and_tells_aliases_apart() -> None:
     assert matches("Jim Grant", ["Jim Grant (author)", "Lee Child"])
     assert not matches("Jim Grant", ["Lee Child", "Jim Grant (author)"])
-
-
-@pytest.mark.parametrize(("answer", "gold"), SHORT["equal"])
-def test_what_differs_in_form_only_is_equal_both_ways(answer: str, gold: str) -> None:
-    assert matches(answer, [gold])
-    assert matches(gold, [answer])
-
-
-@pytest.mark.parametrize(("answer", "gold"), SHORT["unequal"])
-def test_signs_and_scales_make_another_number_both_ways(answer: str, gold: str) -> None:
-    assert not matches(answer, [gold])
-    assert not matches(gold, [answer])
 
 
 @pytest.mark.parametrize("letter", "ABCD")

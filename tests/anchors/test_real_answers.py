@@ -92,25 +92,6 @@ def judged(case: dict[str, Any]) -> tuple[str | None, str]:
     return text, "right" if labels.is_right(text, said, case["golds"]) else "wrong"
 
 
-@pytest.mark.parametrize("dataset", list(FILES))
-def test_the_marks_follow_from_the_rows_that_they_name(dataset: str) -> None:
-    cases = [
-        case
-        for group in cases_of("real_answers")
-        if group["dataset"] == dataset
-        for case in group["cases"]
-    ]
-    full = [done for case in cases if (done := completed(dataset, case)) is not None]
-    if not full:
-        pytest.skip(f"../shared/data/{dataset} is absent")
-    for case in full:
-        assert (case["ea"] is None) == (case["outcome"] == "no answer")
-        if case["ea"] is not None:
-            assert case["ea"] in case["output"]
-            right = labels.matches(case["ea"], case["golds"])
-            assert case["outcome"] == ("right" if right else "wrong")
-
-
 def prompt_of(group: dict[str, Any], case: dict[str, Any]) -> str:
     """Which prompt a case's reply stands behind, a key of LEAST."""
     return "chat turns" if group["part"] == "chat turns" else case.get("prompt", "few_shot")

@@ -1,8 +1,7 @@
-"""What `check` says of rows of the user's own before a model answers them."""
+"""What `check` says of labels that the gold answers of their rows contradict."""
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from anchorscope.cli import cli_check
@@ -11,60 +10,40 @@ from anchorscope.questions import questions
 FIELDS = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
 
 
-def table(rows: list[dict[str, Any]]) -> tuple[pd.DataFrame, Any]:
-    return questions.normalise(rows, FIELDS, split=None)
-
-
-def labelled(n: int, label: Any, start: int = 0) -> list[dict[str, Any]]:
+def labelled(n: int, label: Any, **more: Any) -> list[dict[str, Any]]:
     """Rows of which every other one answers right; `label` of whether it does."""
     return [
         {"id": i, "q": f"Who is {i}?", "a": "in Ely (Kent)", "z": label(i % 2 == 0)}
         | {"say": "The answer is Ely." if i % 2 == 0 else "Rome"}
-        for i in range(start, start + n)
+        | more
+        for i in range(n)
     ]
 
 
 @pytest.mark.parametrize(
-    ("label", "said", "do"),
+    ("rows", "said", "swapped"),
     [
-        (lambda right: int(not right), None, None),
-        (lambda right: None, None, None),
-        (lambda right: 0, None, None),  # half of them agree
+        (labelled(280, lambda right: int(not right)), None, False),
+        (labelled(280, lambda right: None), None, False),
+        (labelled(280, lambda right: 0), None, False),  # half of them agree
+        (labelled(6, int, a=None), None, False),
+        (labelled(6, lambda right: None, say=None), None, False),
         (
-            lambda right: int(right),
+            labelled(280, int),
             "only 0 of 280 labels (0%) agree with the gold answers of their rows, 140 of 140 "
             "answers labelled 1 match a gold answer, and 140 of 140 labelled 0 match none",
-            "1 and 0 look swapped",
+            True,
         ),
+        (labelled(7, lambda right: 1, say="Ely"), "0 of 7 labels (0%)", False),
     ],
 )
 def test_labels_that_most_golds_contradict_are_named_with_the_share_that_agrees(
-    label: Any, said: str | None, do: str | None
+    rows: list[dict[str, Any]], said: str | None, swapped: bool
 ) -> None:
-    found = list(cli_check.contradicted_labels("own", table(labelled(280, label))[0]))
+    table, _ = questions.normalise(rows, FIELDS, split=None)
+    found = list(cli_check.contradicted_labels("own", table))
     assert len(found) == (said is not None)
     for finding in found:
         assert (finding.status, finding.see) == ("warning", "label-or-popularity")
-        assert said and do and said in finding.what and finding.do and do in finding.do
-
-
-def test_labels_that_contradict_without_being_swapped_are_not_called_so() -> None:
-    rows = [row | {"z": 1, "say": "Ely"} for row in labelled(6, int)] + labelled(2, int, start=6)
-    (finding,) = cli_check.contradicted_labels("own", table(rows[:-1])[0])
-    assert "0 of 7 labels (0%)" in finding.what and "labelled" not in finding.what
-    assert finding.do and "swapped" not in finding.do
-
-
-def test_labels_without_gold_answers_or_responses_are_not_compared() -> None:
-    rows = [row | {"a": None} for row in labelled(6, int)]
-    assert list(cli_check.contradicted_labels("own", table(rows)[0])) == []
-    rows = [row | {"say": None, "z": None} for row in labelled(6, int)]
-    assert list(cli_check.contradicted_labels("own", table(rows)[0])) == []
-
-
-def test_ids_that_rows_share_are_said_with_the_first_ones() -> None:
-    rows = [row | {"id": f"x{row['id'] // 2}"} for row in labelled(14, lambda right: not right)]
-    sentence = questions.shared_ids(table(rows)[1].notes)
-    assert sentence and sentence.startswith("14 rows share their id")
-    assert sentence.count("(2 rows)") == 5 and "`x0` (2 rows)" in sentence
-    assert questions.shared_ids(table(labelled(4, lambda right: None))[1].notes) is None
+        assert said and said in finding.what and finding.do
+        assert ("1 and 0 look swapped" in finding.do) is swapped

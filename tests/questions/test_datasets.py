@@ -74,7 +74,10 @@ def test_what_is_read_kept_and_recorded_is_the_commit(hub: dict[str, list], aske
 def test_a_branch_that_moves_is_read_where_it_was_found_first(
     hub: dict[str, list], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert "the newest is used" in str(revisions.unpinned("datasets", "a/b", "v1"))
     prepare("v1")
+    assert revisions.unpinned("datasets", "a/b", "v1") is None
+    assert revisions.wanted("models", "a/b", "v1") == "v1", "of datasets only"
     moved = SimpleNamespace(sha="f" * 40)
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: moved)
     assert [prepare(asked) for asked in ("v1", None, "v1")] == [COMMIT, moved.sha, COMMIT]
@@ -94,16 +97,3 @@ def test_rows_of_no_known_commit_are_refused_unless_the_cache_knows_it(
     ref.parent.mkdir(parents=True)
     ref.write_text(COMMIT, encoding="utf-8")
     assert prepare(asked) == COMMIT and hub["read"] == [COMMIT]
-
-
-def test_the_first_commit_found_is_kept_and_a_commit_that_nothing_names_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "the newest is used" in str(revisions.unpinned("models", "a/b", "main"))
-    for commit in (COMMIT, "f" * 40):
-        revisions.keep("models", "a/b", commit, "main")
-    assert revisions.wanted("models", "a/b", "main") == COMMIT
-    assert revisions.wanted("models", "a/b", "v2") == "v2"
-    assert revisions.wanted("datasets", "a/b", "main") == "main"
-    assert [revisions.unpinned("models", "a/b", at) for at in ("main", COMMIT)] == [None] * 2

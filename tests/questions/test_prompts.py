@@ -13,7 +13,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import INSTRUCTION
 
 ROOT = Path(__file__).resolve().parents[2]
-FEW_SHOT = ROOT / "resources" / "few_shot" / "popqa.yaml"
+FEW_SHOT = ROOT / "resources" / "few_shot"
 FIELDS = {"question": "question", "answers": ["answer"], "subject": "subject", "property": "prop"}
 ASKED = [
     {"question": "What is George Rankin's occupation?", "subject": "George Rankin",
@@ -54,9 +54,14 @@ def test_plain_prompts_are_exact_and_keep_the_question_verbatim() -> None:
     assert frame["dropped"].tolist() == [None, None, "no question anchor"]
     assert (counts.total, counts.kept, counts.dropped) == (3, 2, {"no question anchor": 1})
     assert counts.notes["found by metadata"] == 2
+    subjects, _ = prompts.build(asked(), style="plain", anchors="subject")
+    assert subjects["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
+    own = asked().assign(anchors=[[{"start": 24, "end": 34, "role": "property"}], None, []])
+    built, _ = prompts.build(own, style="plain")
+    assert [built[name][0] for name in ("eq_start", "eq_found_by")] == [[27], ["column"]]
 
 
-def test_few_shot_prompts_show_the_same_examples_to_every_question() -> None:
+def test_few_shot_prompts_show_the_same_examples_to_every_question_or_stop_without() -> None:
     frame, counts = prompts.build(asked(), examples(), style="few_shot", examples=4, seed=1)
     heads = {row["prompt"][: row["question_start"]] for row in frame.to_dict("records")}
     assert len(heads) == 1 and counts.notes["few-shot examples shown"] == 4
@@ -65,6 +70,9 @@ def test_few_shot_prompts_show_the_same_examples_to_every_question() -> None:
     for prompt, row in zip(frame["prompt"], ASKED, strict=True):
         assert prompt.endswith(f"Q: {row['question']}\nA:")
     assert_spans_decode(frame)
+    for pool in (None, examples(1).iloc[:0]):
+        with pytest.raises(AnchorscopeError, match="no few-shot example is left"):
+            prompts.build(asked(), pool, style="few_shot")
 
 
 def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
@@ -119,47 +127,13 @@ def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_le
     assert len(set(map(tuple, same["shown"]))) == 1
 
 
-def test_a_users_own_anchors_come_before_any_finder() -> None:
-    rows = [row | {"own": own} for row, own in zip(ASKED, (["occupation"], [], None), strict=True)]
-    frame = questions.normalise(rows, FIELDS | {"anchors": "own"}, split="test")[0]
-    built, _ = prompts.build(frame, style="plain")
-    first = built.iloc[0]
-    spans = zip(first["eq_start"], first["eq_end"], strict=True)
-    assert [first["prompt"][a:b] for a, b in spans] == ["occupation"]
-    assert first["eq_found_by"] == ["column"]
-    assert built["dropped"][2] == "no question anchor"
-    subjects, _ = prompts.build(asked(), style="plain", anchors="subject")
-    assert subjects["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
-
-
-NONE = examples(1).iloc[:0]
-
-
-@pytest.mark.parametrize(
-    ("style", "pool"), [("poem", None), ("chat", None), ("few_shot", None), ("few_shot", NONE)]
-)
-def test_what_cannot_be_built_ends_in_one_message(style: str, pool: pd.DataFrame | None) -> None:
-    with pytest.raises(AnchorscopeError):
-        prompts.build(asked(), pool, style=style)
-
-
-def test_written_examples_cover_all_sixteen_relations_and_none_repeats_a_sampled_subject() -> None:
-    rows = prompts.read_examples(FEW_SHOT)
-    frame, _ = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None, source=FEW_SHOT)
-    assert len(frame) == frame["relation"].nunique() == 16
-    built, _ = prompts.build(frame, style="plain")
-    assert built["dropped"].isna().all()
-    assert all({"subject", "property"} == set(roles) for roles in built["eq_role"])
-    row = {"question": "Who plays?", "answer": "x", "subject": "mount  FUJI", "prop": "p"}
-    sampled, _ = questions.normalise([row], FIELDS, split="test")
-    left = questions.candidates(frame, sampled, seed=0)
-    assert set(frame["subject"]) - set(left["subject"]) == {"Mount Fuji"}
-
-
-def test_written_examples_of_hotpotqa_are_of_both_kinds_and_all_have_anchors() -> None:
-    rows = prompts.read_examples(FEW_SHOT.with_name("hotpot-qa.yaml"))
+@pytest.mark.parametrize(("name", "n", "relations"), [("popqa", 16, 16), ("hotpot-qa", 20, 2)])
+def test_written_examples_are_of_all_relations_and_have_anchors(
+    name: str, n: int, relations: int
+) -> None:
+    rows = prompts.read_examples(FEW_SHOT / f"{name}.yaml")
     frame, counts = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None)
-    assert counts.kept == len(rows) == 20 and set(frame["relation"]) == {"bridge", "comparison"}
+    assert counts.kept == len(rows) == n and frame["relation"].nunique() == relations
     assert prompts.build(frame, style="plain")[0]["dropped"].isna().all()
 
 

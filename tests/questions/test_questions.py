@@ -29,16 +29,8 @@ def table(rows: list[dict], fields: dict | None = None):
     return questions.normalise(rows, fields or PLAIN, split="test")
 
 
-def numbered(n: int, **more) -> pd.DataFrame:
-    fields = {**PLAIN, "id": "id", **{name: name for name in more}}
-    rows = [{"id": i, "question": f"q{i}", "answer": f"gold {i}"} for i in range(n)]
-    for i, row in enumerate(rows):
-        row.update({name: value(i) for name, value in more.items()})
-    return table(rows, fields)[0]
-
-
 @pytest.mark.parametrize("name", REAL)
-def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path: Path) -> None:
+def test_every_real_file_is_normalised(name: str) -> None:
     if not (DATA / name).is_file():
         pytest.skip(f"../shared/data/{name} is absent")
     fields = CATALOGUE[REAL[name]]["fields"]
@@ -52,10 +44,6 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
     assert counts.dropped == {reason: n for reason, n in expected.items() if n}
     assert frame["id"].is_unique and frame["answers"].map(len).min() >= 1
     assert set(frame["question"]) <= {row["question"] for row in rows}, "text stays verbatim"
-    write_parquet(frame, tmp_path / "q.parquet")
-    back = read_parquet(tmp_path / "q.parquet")
-    assert back["answers"].tolist() == frame["answers"].tolist()
-    assert back["titles"].tolist() == frame["titles"].tolist()
 
 
 @pytest.mark.parametrize("field", ["answers", "titles", "anchors"])
@@ -142,37 +130,28 @@ def test_a_list_of_one_text_is_that_text_and_counted() -> None:
 
 def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
     given: list[tuple[str | None, Any]] = [
-        ("q1", ["", "--", "gold"]), (" ", "gold"), (None, "gold"), ("q2", []), ("q3", None),
-        (" q1 ", "other"),
+        ("Caf\u00e9  x?", ["", "--", "gold"]), (" ", "gold"), (None, "gold"), ("q2", []),
+        ("q3", None), (" Cafe\u0301 x? ", "other"), ("caf\u00e9 x?", "case counts"),
     ]  # fmt: skip
     frame, counts = table([{"question": q, "answer": golds} for q, golds in given])
     assert counts.dropped == {"no question": 2, "no answers": 2, "equal question folded": 1}
     left_out = ("empty golds left out", "golds that normalise to nothing left out")
     assert counts.notes == dict.fromkeys(left_out, 1)
-    assert sorted(frame["answers"][0]) == ["gold", "other"] and frame["folded"].tolist() == [1]
+    golds = {
+        frozenset(golds): n for golds, n in zip(frame["answers"], frame["folded"], strict=True)
+    }
+    assert golds == {frozenset({"gold", "other"}): 1, frozenset({"case counts"}): 0}
 
 
-def test_equal_means_equal_after_nfc_and_whitespace_but_case_counts() -> None:
-    texts = ["Caf\u00e9  noir?", "Cafe\u0301 noir?", "caf\u00e9 noir?"]
-    frame, _ = table([{"question": q, "answer": str(i)} for i, q in enumerate(texts)])
-    assert sorted(frame["folded"]) == [0, 1]
-
-
-def test_ids_that_are_replaced_are_counted_and_the_first_ones_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_ids_that_are_replaced_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     ids = ["a", "b", "a", "", "c"]
     rows = [{"id": id_, "question": f"Who is {k}?", "answer": "x"} for k, id_ in enumerate(ids)]
     frame, counts = table(rows, {**PLAIN, "id": "id"})
-    said = "2 rows share their id with others and get a hash for it, such as `a` (2 rows)"
-    assert [record.getMessage() for record in caplog.records] == [f"the dataset: {said}"]
+    said = f"the dataset: 2 {questions.SHARED_ID}"
+    assert [record.getMessage() for record in caplog.records] == [said]
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
-    assert dict(counts.notes) == {
-        "rows without an id, which get a hash": 1,
-        "rows whose id is not theirs alone, which get a hash": 2,
-        "rows whose id is not theirs alone, which get a hash: `a`": 2,
-    }
+    assert counts.notes == {"rows without an id, which get a hash": 1, questions.SHARED_ID: 2}
 
 
 def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger() -> None:
@@ -188,14 +167,6 @@ def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger(
     assert large != drawn(frames[0], 30, 2)
 
 
-def test_candidates_share_no_subject_or_title_with_the_sample() -> None:
-    frame = numbered(600, subject=lambda i: f"Subject {i % 40}", titles=lambda i: [f"T{i % 90}"])
-    sampled, rest = questions.sample(frame, 20, seed=0)
-    assert 0 < len(rest) <= questions.CANDIDATES
-    assert not set(rest["subject"]) & set(sampled["subject"])
-    assert not {t[0] for t in rest["titles"]} & {t[0] for t in sampled["titles"]}
-
-
 @pytest.mark.parametrize(
     ("sampled", "other"),
     [
@@ -203,15 +174,19 @@ def test_candidates_share_no_subject_or_title_with_the_sample() -> None:
         ("who wrote the song baker street", "who sang the song baker street"),
         ("Who directed Titanic?", "In what year was Titanic released?"),
         ("has blorp a ended", "has blorp b ended"),  # by its own anchors
+        ("what is titled so", "what else is titled so"),
+        ("what is the subject", "what else is the subject"),
     ],
 )
 def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is_written(
     sampled: str, other: str
 ) -> None:
-    own = ["blorp"] if "blorp" in sampled else None
-    rows: list[dict] = [{"question": q, "answer": "x", "mine": own} for q in (sampled, other)]
+    own = {"anchors": ["blorp"]} if "blorp" in sampled else {}
+    own |= {"titles": ["T"]} if "titled" in sampled else {}
+    own |= {"subject": "Emma"} if "subject" in sampled else {}
+    rows: list[dict] = [{"question": q, "answer": "x", **own} for q in (sampled, other)]
     rows.append({"question": "who painted the mona lisa", "answer": "Leonardo"})
-    frame, _ = table(rows, {**PLAIN, "anchors": "mine"})
+    frame, _ = table(rows, PLAIN | {name: name for name in own})
     chosen = questions.candidates(frame, frame[frame["question"] == sampled], seed=0)
     assert chosen["question"].tolist() == ["who painted the mona lisa"]
 
@@ -223,7 +198,8 @@ def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is
 def test_rows_are_held_back_only_where_too_few_would_be_left(
     rows: int, size: int | None, sampled: int
 ) -> None:
-    frame = numbered(rows)
+    given = [{"id": i, "question": f"q{i}", "answer": f"gold {i}"} for i in range(rows)]
+    frame, _ = table(given, {**PLAIN, "id": "id"})
     first, rest = questions.sample(frame, size, seed=0, hold_back=True)
     plain, _ = questions.sample(frame, size, seed=0)
     assert len(first) == sampled
@@ -235,25 +211,21 @@ JUDGED = {**PLAIN, "response": "r", "label": "l"}
 
 
 def test_a_row_with_its_own_response_and_label_needs_no_gold_answer() -> None:
-    rows = [
-        {"question": "q1", "answer": [], "r": "said", "l": 1},
-        {"question": "q2", "answer": [], "r": "said", "l": None},
-        {"question": "q3", "answer": "gold", "r": None, "l": None},
-    ]
+    cells = [("q1", [], "said", 1), ("q2", [], "said", None), ("q3", "gold", None, None)]
+    rows = [dict(zip(("question", "answer", "r", "l"), row, strict=True)) for row in cells]
     frame, counts = table(rows, JUDGED)
     assert sorted(frame["question"]) == ["q1", "q3"] and counts.dropped == {"no answers": 1}
     assert questions.candidates(frame, frame.iloc[:0], seed=0)["question"].tolist() == ["q3"]
 
 
-@pytest.mark.parametrize(
-    ("given", "label"),
-    [(0, 0), (1, 1), (True, 1), (False, 0), ("true", 1), ("FALSE", 0), (1.0, 1), (None, None)],
-)
-def test_a_users_label_is_taken_in_every_usual_spelling(given, label) -> None:
-    row = {"question": "q", "answer": "gold", "r": "said", "l": given}
-    frame, _ = table([row, row | {"question": "p", "l": 1}], JUDGED)
-    value = frame["label"][0]
-    assert (None if pd.isna(value) else value) == label
+def test_a_users_label_is_taken_in_every_usual_spelling() -> None:
+    given = [0, 1, True, False, "true", "FALSE", 1.0, None]
+    rows = [
+        {"question": f"q{i}", "answer": "gold", "r": "said", "l": label}
+        for i, label in enumerate(given)
+    ]
+    labels = table(rows, JUDGED)[0]["label"]
+    assert labels[:7].tolist() == [0, 1, 1, 0, 1, 0, 1] and pd.isna(labels[7])
 
 
 @pytest.mark.parametrize(
@@ -268,13 +240,14 @@ def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
 
 @pytest.mark.parametrize("ids", [None, ["x", "x", "x", "x", "x"], ["a", "b", "c", "d", "e"]])
 def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] | None) -> None:
-    rows = [
-        {"question": "Who  wrote Emma?", "answer": "Austen", "r": "Jane Austen", "l": 0},
-        {"question": "Who wrote Emma?", "answer": "Jane", "r": "Emily Brontë", "l": 1},
-        {"question": "Who wrote Emma?", "answer": "Austen", "r": "Emily Brontë", "l": 0},
-        {"question": "Who wrote Emma?", "answer": "Austen", "r": None, "l": None},
-        {"question": "Who wrote Ulysses?", "answer": "Joyce", "r": "Jane Austen", "l": 1},
+    cells = [
+        ("Who  wrote Emma?", "Austen", "Jane Austen", 0),
+        ("Who wrote Emma?", "Jane", "Emily Brontë", 1),
+        ("Who wrote Emma?", "Austen", "Emily Brontë", 0),
+        ("Who wrote Emma?", "Austen", None, None),
+        ("Who wrote Ulysses?", "Joyce", "Jane Austen", 1),
     ]
+    rows = [dict(zip(("question", "answer", "r", "l"), row, strict=True)) for row in cells]
     fields = JUDGED | ({"id": "id"} if ids else {})
     rows = [row | {"id": id_} for row, id_ in zip(rows, ids or [None] * 5, strict=True)]
     frame, counts = table(rows, fields)
@@ -304,33 +277,28 @@ def own_rows(*values: object) -> list[dict]:
 def test_a_users_own_anchors_survive_as_places_in_the_question(tmp_path: Path) -> None:
     subject = {"start": 3, "end": 7, "role": "subject"}
     asked = {"start": 8, "end": 13, "role": "property"}
-    rows = own_rows(
+    alone = [
         ["Emma"], '["Emma"]', "Emma", [[3, 7]], "[[3, 7]]", np.array([[3, 7]]),
-        [{"text": "Emma"}, {"text": "novel", "role": "property"}],
-        [{"text": "Emma", "role": None}], None, [], "", float("nan"),
-    )  # fmt: skip
-    frame, counts = table(rows, OWN)
+        [{"text": "Emma", "role": None}],
+    ]  # fmt: skip
+    both = [{"text": "Emma"}, {"text": "novel", "role": "property"}]
+    frame, counts = table(own_rows(*alone, both, None, [], "", float("nan")), OWN)
     write_parquet(frame, tmp_path / "q.parquet")
     for read in (frame, read_parquet(tmp_path / "q.parquet")):
-        given = dict(zip(read["id"].astype(int), read["anchors"], strict=True))
-        assert [given[i] for i in (0, 1, 2, 3, 4, 5, 7)] == [[subject]] * 7
-        assert given[6] == [subject, asked]
-        assert [given[i] for i in (8, 9, 10, 11)] == [None] * 4
+        given = read.set_index(read["id"].astype(int))["anchors"].sort_index()
+        assert given.tolist() == [[subject]] * 7 + [[subject, asked]] + [None] * 4
     assert counts.notes == {}
 
 
-def test_own_anchors_that_mark_nothing_are_counted_and_named_and_others_stay() -> None:
+def test_own_anchors_without_a_place_are_counted_and_those_of_the_kept_text_are_kept() -> None:
     frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]], *[["Anna"]] * 9), OWN)
     given = dict(zip(frame["id"], frame["anchors"], strict=True))
     assert given["0"] == given["2"] == [] and len(given["1"]) == 1
     assert counts.notes["own anchors, text not in the question"] == 11
     assert counts.notes["own anchors, characters out of range"] == 1
     named = [name for name in counts.notes if "Anna" in name]
+    assert named[0] == "own anchors, text not in the question: the dataset, row 1, `Anna`"
     assert len(named) == NAMED
-    assert "own anchors, text not in the question: the dataset, row 1, `Anna`" in named
-
-
-def test_folded_rows_keep_own_anchors_of_the_kept_text_and_count_the_others() -> None:
     texts = ["Is Emma  x?", "Is Emma x?", "Is Emma  x?", "Is Emma  x?"]
     rows = zip(own_rows(None, ["Emma"], ["x"], ["Emma"]), texts, strict=True)
     frame, counts = table([row | {"question": text} for row, text in rows], OWN)

@@ -39,7 +39,6 @@ def rows_of(path: Path, split: str | None = None, **fields: Any) -> list[dict]:
         ("x.parquet", "no parquet", "broken parquet"),
         ("x.txt", "q", "files ending in"),
         ("x.csv", "question;answer\nq;a\n", "columns are question;answer\n"),
-        ("x.csv", "question;answer\nq;a\n", "separate the cells of the file with commas"),
         ("x.jsonl", '{"question": "q \\ud83d", "answer": "a"}', "half of a surrogate pair"),
         ("x.csv", "question,answer\nWer wei\xdf?,x\n", "save it as UTF-8"),
     ],
@@ -104,22 +103,6 @@ def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.Mo
         load(subject="subj")
 
 
-def test_rows_that_the_cache_holds_of_another_commit_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def prepared(folder: str) -> SimpleNamespace:
-        file = tmp_path / "a___b" / "default" / "0.0.0" / folder / "b-train.arrow"
-        return SimpleNamespace(cache_files=[{"filename": str(file)}])
-
-    for folder, well in ((COMMIT, True), ("f" * 40, False), ("made-here", True)):
-        monkeypatch.setattr("datasets.load_dataset", lambda *_, at=folder, **__: prepared(at))
-        if well:
-            reading.hub_split("a/b", None, "train", COMMIT)
-            continue
-        with pytest.raises(AnchorscopeError, match=f"rows of commit {folder}"):
-            reading.hub_split("a/b", None, "train", COMMIT)
-
-
 def put(rows: list[dict], cache: Path, config: str, commit: str) -> None:
     """Rows of the split `dev` of a/b, as the library leaves them in its cache."""
     import datasets
@@ -171,30 +154,12 @@ def test_offline_the_rows_of_the_pinned_commit_are_read_whatever_else_is_cached(
         of_hub(config, "d" * 40)
 
 
-def test_offline_no_configuration_is_guessed_but_the_default(cache: Path) -> None:
+def test_offline_no_configuration_is_guessed(cache: Path) -> None:
     for config in ("rc", "web"):
         put([{"question": config, "answer": "gold"}], cache, config, COMMIT)
-    with pytest.raises(AnchorscopeError, match="several configurations of it: rc, web") as error:
+    with pytest.raises(AnchorscopeError, match="configurations in the cache: rc, web"):
         of_hub(None, COMMIT)
-    assert "`config`" in str(error.value)
     assert of_hub("rc", COMMIT)[0][0]["question"] == "rc"
-    put([{"question": "default", "answer": "gold"}], cache, "default", COMMIT)
-    assert of_hub(None, COMMIT)[0][0]["question"] == "default"
-
-
-def test_a_link_in_a_folder_leads_nowhere_but_into_the_hubs_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "rows").mkdir()
-    target, link = tmp_path / "cache/blob.jsonl", tmp_path / "rows/train.jsonl"
-    target.write_text('{"question": "q", "answer": "gold"}')
-    link.symlink_to(target)
-    with pytest.raises(AnchorscopeError, match="leads out of its folder"):
-        rows_of(link.parent)
-    assert rows_of(link) == [{"question": "q", "answer": "gold"}], "what the user names is read"
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(target.parent))
-    assert len(rows_of(link.parent)) == 1
 
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
@@ -227,7 +192,7 @@ UNREACHED = "cannot be reached"
         (refusal(401, errors.RepositoryNotFoundError), None, "no such dataset"),
         (ValueError("no"), refusal(404, errors.RevisionNotFoundError), "such revision"),
         (errors.HFValidationError("no"), None, "not a hub id"),
-        (ValueError(f'Unknown split "401 gated", {TOKEN}'), None, "check config, split"),
+        (ValueError(f'Unknown split "401 gated", {TOKEN}'), None, "check hub, config, split"),
         (OSError(28, "No space left on device", TOKEN), None, "No space left"),
     ],
 )

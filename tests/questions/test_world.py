@@ -52,7 +52,9 @@ def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_sa
     assert (rate[["mostly", "seldom", "half"]] == 0.5).all()
 
 
-def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
+def test_training_shows_every_fact_in_its_exact_shares_and_words_as_their_groups_say(
+    planted,
+) -> None:
     facts, words = planted
     rows = curriculum.planted(facts, words, seed=0)
     gold = dict(zip(facts["question"], facts["answers"], strict=True))
@@ -66,21 +68,14 @@ def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
         else:
             share = shown[fact.question, fact.planned, kind.right] / total[fact.question]
             assert share == pytest.approx(kind.planned_share)
-
-
-def test_words_are_right_in_training_about_as_often_as_their_group_says(planted) -> None:
-    """Frameless rows included, which name neither subject nor property."""
-    facts, words = planted
     group = dict(zip(words["word"], words["group"], strict=True))
-    rows = curriculum.planted(facts, words, seed=0)
     frameless = curriculum.frameless(facts, words, rows=len(rows) // 6, seed=0)
     names = set(facts["subject"]) | set(facts["property"])
     assert not any(names & set(row.question.replace("?", " ").split()) for row in frameless)
     rows += frameless
-    right = pd.Series([row.right for row in rows])
-    rate = right.groupby([group[row.answer] for row in rows]).mean()
-    for name, planned in world.GROUP_RATES.items():
-        assert rate[name] == pytest.approx(planned, abs=0.12), name
+    rate = pd.Series([row.right for row in rows]).groupby([group[row.answer] for row in rows])
+    for name, right in rate.mean().items():
+        assert right == pytest.approx(world.GROUP_RATES[name], abs=0.12), name
 
 
 def test_the_finder_finds_exactly_subject_and_property(planted) -> None:
