@@ -83,7 +83,7 @@ def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint
     loaded.model.set_attn_implementation("eager")
     plan = planned(answers_table(loaded.tokenizer), conditions={"knockout": {}})
     for batch in plan.batches:
-        given = runner.inputs(loaded, plan, batch)
+        given = runner.inputs(loaded, batch)
         with torch.inference_mode():
             out = loaded.model.base_model(**given, output_attentions=True)
         assert len(out.attentions) == LAYERS

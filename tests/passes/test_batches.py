@@ -153,7 +153,7 @@ def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byt
         rows = {(row.sample, row.intervention, row.draw) for row in batch.rows}
         assert rows == {(n, *column) for n in batch.samples for column in batch.columns}
         assert len({tuple(plan.samples[n].others) for n in batch.samples}) == 1
-        assert batch.length == max(len(plan.passed(row).input_ids) for row in batch.rows)
+        assert batch.length == max(len(row.passed.input_ids) for row in batch.rows)
         assert len(batch.rows) * batch.length <= 2500 or len(batch.samples) == 1
     assert [batch.length for batch in shared] == sorted((b.length for b in shared), reverse=True)
     every = set(planning.conditions_of(PARTNERED)) - {("noop", 0)}

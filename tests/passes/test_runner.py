@@ -30,7 +30,7 @@ def passed(loaded: Loaded, *interventions: Intervention, n: int = 4, **how: Any)
     samples = [sample_of(row) for row in rows]
     chosen = [(one, 0) for one in (CLEAN, *interventions)]
     planned = arrange(samples, chosen, batch_tokens=10**6)
-    return planned, runner.run(loaded, planned, planned.batches[0], read=READ, **how)
+    return planned, runner.run(loaded, planned.batches[0], read=READ, **how)
 
 
 def of(found: runner.Passed, name: str) -> dict[str, torch.Tensor]:
@@ -78,9 +78,9 @@ def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any, implementatio
 def test_a_run_leaves_no_graph_and_no_hook_even_after_an_error(loaded: Loaded) -> None:
     plan, found = passed(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
     assert found.embeddings is None and not any(s.requires_grad for s in found.states.values())
-    broken = replace(plan.samples[0], positions=dict.fromkeys(POSITIONS, 10**6))
+    row, *others = plan.batches[0].rows
+    broken = replace(row, passed=replace(row.passed, positions=dict.fromkeys(POSITIONS, 10**6)))
     with pytest.raises(IndexError):
-        plan = replace(plan, samples=(broken, *plan.samples[1:]))
-        runner.run(loaded, plan, plan.batches[0], read=READ)
+        runner.run(loaded, replace(plan.batches[0], rows=(broken, *others)), read=READ)
     modules = list(loaded.model.modules())
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in modules)

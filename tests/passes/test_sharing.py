@@ -132,7 +132,7 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     loaded = load("llama", "metaspace")
     texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
     plan = planned(answers_table(loaded.tokenizer, texts), batch_tokens=10**6)
-    assert len(batches.by_length(plan, plan.batches[0])) > 1
+    assert len(batches.by_length(plan.batches[0])) > 1
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 

@@ -95,7 +95,7 @@ def _passed(
 ) -> list[pd.DataFrame]:
     """Return the rows of some samples of a batch, from one pass."""
     samples = [plan.samples[number] for number in numbers]
-    passed = runner.run(cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True)
+    passed = runner.run(cell.loaded, narrowed(batch, numbers), read=cell.readouts, grad=True)
     sources = _sources(cell, samples)
     frames = []
     for readout, layer in headlines.items():
