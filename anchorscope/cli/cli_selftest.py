@@ -52,8 +52,7 @@ def report(device: str, path: Path) -> bool:
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
         verdicts.append(verdict._asdict())
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
-    attention = loading.attention_of(tiny("llama", torch.device(device)))
-    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
+    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda}
     trials.write({**about, "libraries": libraries(), "verdicts": verdicts}, path)
     rows = table(verdicts, [] if device == "cpu" else gpus)
     print(f"written to {path}\n\nwhat works where, for an issue:\n\n{rows}")

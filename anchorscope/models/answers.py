@@ -29,7 +29,6 @@ from anchorscope.styles import Style, gap, style_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-MANY_THOUGHTS = 0.1  # share of replies that open with thoughts above which a warning is logged
 log = logging.getLogger(__name__)
 
 NO_ANCHOR = "no answer anchor"
@@ -80,9 +79,8 @@ class Settings:
     style: str  # prompt style, a key of `styles.STYLES`
     max_new_tokens: int = 32  # see `generate`
     max_prompt_tokens: int = 1024  # longer prompts are dropped
+    # whether a response that is no answer (`answer_anchors.no_answer`) is dropped or labelled wrong
     no_answer: Literal["drop", "wrong"] = "drop"
-    """Treatment of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
-    labelled like any other, which makes it wrong."""
     # whether answers without gold answers and without a label of the user are kept
     unlabelled: bool = False
 
@@ -121,13 +119,7 @@ def answer(
     the model chose.
 
     A row with a `response` of the user is not generated. Its `label`, if given, is used unchanged.
-
-    Args:
-        prompts: The prompts table. Rows with a `dropped` reason stay dropped.
-        questions: The questions table.
-        loaded: The model.
-        settings: Settings for answering.
-        keep: See `generate`.
+    Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty if dropped), and its
@@ -168,7 +160,9 @@ def answer(
                 record["ea_logprob"] = _logprob(trimmed, said)
                 record |= _gold(prompt, record, loaded.tokenizer, ending, embedded)
         records.append(record)
-    _warn_of_thoughts(notes[THOUGHT], len(written), loaded.model)
+    if notes[THOUGHT] > 0.1 * len(read):
+        what = "%d of %d replies open with thoughts, which leave no room for an answer"
+        log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(read))
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
 
@@ -181,10 +175,7 @@ def _written(
     keep: Path | None,
     notes: Counter[str],
 ) -> dict[str, Written]:
-    """Generate the answers to all prompts that need one; return id → answer.
-
-    The batches that were halved are counted in `notes`.
-    """
+    """Generate the answers to all prompts that need one; return id → answer."""
     waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
     ids, room = [prompt.row["id"] for prompt in waiting], Room()
     written = generate(
@@ -212,13 +203,8 @@ def trim(
 ) -> Trimmed:
     """Find E_A in an answer, put the closing token right after it, and drop the rest.
 
-    Args:
-        prompt: Token ids of the prompt.
-        response: Token ids of the response.
-        tokenizer: The tokenizer.
-        ending: How answers end.
-        question: Text of the question.
-        may_be_cut: Whether a response that does not end by itself was cut at the token limit.
+    `prompt` and `response` are token ids. `may_be_cut` says whether a response that does not end by
+    itself was cut at the token limit.
     """
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
@@ -274,9 +260,8 @@ def _gold(
 ) -> dict[str, Any]:
     """Return the columns `gold_...`: the first gold answer in place of a wrong one.
 
-    The gold answer is trimmed and closed like an answer, without a lead-in. The result is empty if
-    the answer is not wrong, if there is no gold answer, or if its tokens do not decode to it or
-    have no embedding.
+    The gold answer is trimmed and closed like an answer. The result is empty if the answer is not
+    wrong, if there is no gold answer, or if its tokens do not decode to it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -373,14 +358,14 @@ def _answered(
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     outcome = None if label is None else ("right", "wrong")[label]
     notes[THOUGHT] += trimmed.thinks
-    if trimmed.no_answer is not None and not _labelled_by_user(row):
-        outcome = NO_ANSWER
-        if settings.no_answer == "drop":
-            dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
-            return {"answer": trimmed.text, "outcome": outcome, "dropped": dropped}
+    is_answer = trimmed.no_answer is None or _labelled_by_user(row)
+    if not is_answer and settings.no_answer == "drop":
+        dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
+        return {"answer": trimmed.text, "outcome": NO_ANSWER, "dropped": dropped}
     if label is not None:
         success = "found" if trimmed.anchor else "not found"
-        notes[f"answer anchor {success}, {('right', 'wrong')[label]}"] += 1
+        notes[f"answer anchor {success}, {outcome}"] += 1
+    outcome = outcome if is_answer else NO_ANSWER
     notes["last answer token tokenised anew"] += trimmed.split
     said = labels.squad_normalise(trimmed.anchor_text or "")
     notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
@@ -406,16 +391,6 @@ def _answered(
         "outcome": outcome,
         "repeats_subject": labels.repeats_subject(trimmed.response, row.get("subject")),
     }
-
-
-def _warn_of_thoughts(n_thoughts: int, n_replies: int, model: PreTrainedModel) -> None:
-    """Log a warning if the model thinks before it answers, which leaves no room for an answer."""
-    if n_thoughts > MANY_THOUGHTS * n_replies:
-        log.warning(
-            "%s opens %d of %d replies with its thoughts, which leave no room for an answer: they "
-            "are left out as unfinished; measure a model that answers at once",
-            getattr(model, "name_or_path", "the model"), n_thoughts, n_replies,
-        )  # fmt: skip
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:

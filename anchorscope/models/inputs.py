@@ -57,10 +57,7 @@ class Reader:
     embedded: int  # smallest token id without a row in the model's embedding
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """Return the prompts of all rows. Prompts that cannot be measured are marked as dropped.
-
-        `rows` are the rows of the prompts table, each merged with its row of the questions table.
-        """
+        """Return the prompts of all rows (of both tables, merged), marked if they are dropped."""
         texts = [row["prompt"] for row in rows if not given(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
         markup = control | template_tokens(self.tokenizer)
@@ -125,10 +122,7 @@ class Reader:
         return any(encoded.ids[i] != self.tokenizer.unk_token_id for i in places)
 
     def _response(self, row: Mapping[str, Any], prompt: tokens.Encoded) -> tuple[int, ...] | None:
-        """Return the token ids of the user's own response, or None without one.
-
-        The ids follow those of the prompt, which do not change.
-        """
+        """Return the token ids of the user's own response, or None without one."""
         if not given(row.get("response")):
             return None
         response = row["response"].lstrip().rstrip(" \t")
@@ -146,8 +140,7 @@ class Reader:
     def _loses(self, response: str, ids: Sequence[int], prompt: tokens.Encoded) -> bool:
         """Return whether the tokens of the user's own response decode to another text.
 
-        One example is unknown characters. Case and white space may change. An end token ends the
-        response.
+        Case and white space may change. An end token ends the response.
         """
         fed = [*takewhile(lambda token: token not in self.ending.eos, ids)]
         text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])

@@ -35,11 +35,6 @@ OUTPUTS = "outputs.parquet"
 """Name of the file of token probabilities in a folder of activations."""
 
 
-def complete_column(control: str) -> str:
-    """Return the name of the column that tells whether a control is complete, see `index`."""
-    return f"{control}_complete"
-
-
 def write(
     folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]
 ) -> dict[str, Any]:
@@ -109,8 +104,6 @@ def outputs(folder: str | Path) -> pd.DataFrame:
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
     """Sum up the cost of the passes, see `write`, from the notes in the files of all batches."""
-    from anchorscope.models.loading import attention_of
-
     of_batches = [partial.notes(path) for path in paths]
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
@@ -122,7 +115,7 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
         "seconds": round(sum(float(note["seconds"]) for note in of_batches), 3),
         "device": loaded.device.type,
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
-        "attention": attention_of(loaded),
+        "attention": loaded.model.config._attn_implementation,
     }
 
 
@@ -159,7 +152,7 @@ def index(planned: Plan) -> pd.DataFrame:
     for one in interventions.of_role("cut", "control"):
         done[f"n_blocked_{one.name}"] = mean[one.name]
     for one, control in interventions.controlled_cuts():
-        done[complete_column(control.name)] = least[control.name] >= mean[one.name]
+        done[f"{control.name}_complete"] = least[control.name] >= mean[one.name]
     if planned.partner_source is not None:
         columns = {
             "crossed_partner": [_partner(one, interventions.CROSSED) for one in planned.samples],

@@ -21,16 +21,10 @@ Output = Tensor | tuple[Tensor, ...]
 def recording(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the outputs of modules at read-outs while the context is open.
+    """Record the outputs of modules at read-outs of rows that are passed in the context.
 
-    Args:
-        loaded: The model.
-        pairs: Read-outs (site, position).
-        rows: The rows, passed once while the context is open.
-        first: Index of the first token that is passed.
-
-    Yields:
-        Site → the states of each layer in turn, [rows, positions, width].
+    `first` is the index of the first token that is passed. The context gives site → the states of
+    each layer in turn, [rows, positions, width].
     """
     positions = dict.fromkeys(position for _, position in pairs)
     indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])

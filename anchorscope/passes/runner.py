@@ -6,7 +6,6 @@ in *every* layer is exactly the state after a cut in layers 0...k.
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,39 +31,22 @@ LOGITS_AT_ONCE = 2**25
 """Maximum number of logits held at once, 128 MiB in float32."""
 
 
-@dataclass(frozen=True)
-class Passed:
-    """The states of a batch, with the tensors that they can be differentiated by."""
+def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequence[torch.Tensor]]:
+    """Pass all rows of a batch in one call, each in full, for gradients. Attention is eager.
 
-    states: States  # in the order of `batch.samples`
-    # [rows, length, width]; the states are in their graph; None without `grad`
-    embeddings: torch.Tensor | None = None
-    # attention weights of each layer, [rows, heads, queries, keys], in the same graph; only with
-    # `grad` and eager attention
-    attentions: Sequence[torch.Tensor] = ()
-
-
-def run(loaded: Loaded, batch: Batch, *, read: Sequence[str], grad: bool = False) -> Passed:
-    """Pass all rows of a batch in one call, each in full.
-
-    Args:
-        loaded: The model.
-        batch: The rows, which say which tokens are cut, and in which layers.
-        read: Read-outs such as `mlp/final`.
-        grad: Whether to keep the graph from embeddings to states, see `Passed`.
+    Returns:
+        The states at the read-outs, and the attention weights of each layer, [rows, heads, queries,
+        keys], in one graph.
 
     Raises:
         AnchorscopeError: An activation is not finite, or a whole vector is zero.
     """
-    arguments, embeddings = inputs(loaded, batch), None
-    if grad:
-        embed = loaded.model.get_input_embeddings()
-        embeddings = embed(arguments.pop("input_ids")).detach().requires_grad_()
-        eager = loaded.model.config._attn_implementation == "eager"
-        arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
-    with torch.enable_grad() if grad else torch.inference_mode():
+    arguments = inputs(loaded, batch) | {"output_attentions": True}
+    embeddings = loaded.model.get_input_embeddings()(arguments.pop("input_ids"))
+    arguments["inputs_embeds"] = embeddings.detach().requires_grad_()
+    with torch.enable_grad():
         states, out = _called(loaded, batch, parse(read), arguments)
-    return Passed(states, embeddings, getattr(out, "attentions", None) or ())
+    return states, out.attentions
 
 
 def measure(
@@ -76,7 +58,7 @@ def measure(
     room: Room | None = None,
     outputs: bool = False,
 ) -> Generator[tuple[Batch, States]]:
-    """Run the planned passes one after the other.
+    """Yield each planned batch with its `States` in CPU memory, in the order of `batch.samples`.
 
     A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
     once. All rows of a sample are in one call, because in half precision the shape of a call
@@ -89,9 +71,6 @@ def measure(
         numbers: Numbers of the batches to pass; by default all.
         room: Counts the batches that were halved.
         outputs: Whether token probabilities are read under conditions that cut nothing.
-
-    Yields:
-        Each batch with its `States` in CPU memory, in the order of `batch.samples`.
 
     Raises:
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
@@ -183,12 +162,8 @@ def inputs(
 ) -> dict[str, Any]:
     """Return the arguments of one call of the model.
 
-    Args:
-        loaded: The model.
-        batch: The rows.
-        head: Keys and values of the tokens that all prompts begin with. If given, these tokens are
-            not passed again.
-        acting: Whether the mask is for layers in which the interventions act.
+    The tokens of the cached `head` are not passed again. `acting` says whether the mask is for
+    layers in which the interventions act.
 
     Returns:
         Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
@@ -271,12 +246,9 @@ def _check(states: torch.Tensor, batch: Batch, site: str) -> None:
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the `QUANTITIES` of tokens, float32 [n, 3] in CPU memory.
+    """Return the `QUANTITIES` of the `tokens` [n] that states behind the final norm predict.
 
-    Args:
-        loaded: The model.
-        states: States behind the final norm, as the base model returns them, [n, width].
-        tokens: Ids of the tokens that they predict, [n].
+    The states are [n, width], the quantities float32 [n, 3] in CPU memory.
     """
     parts = []
     for logits, written in logits_of(loaded, states, tokens):
