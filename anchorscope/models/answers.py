@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
-UNLABELLED = "kept without a label"
 
 CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
 COLUMNS = {
@@ -242,10 +241,7 @@ def trim(
 
 
 def _logprob(trimmed: Trimmed, written: Written) -> float | None:
-    """Return the mean log-probability of E_A's tokens; None if the model did not write them.
-
-    If the last token was tokenised anew, the tokens that the model wrote in its place count.
-    """
+    """Return the mean log-probability of E_A's tokens; None if the model did not write them."""
     start, end = trimmed.anchor or (0, 0)
     some = written.logprobs[start : max(end, start + 1)]
     return sum(some) / len(some) if some else None
@@ -287,8 +283,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
     any end token of the generation config, the tokenizer or the template.
 
     Raises:
-        AnchorscopeError: Neither the tokenizer nor the chat template has a token that ends an
-            answer.
+        AnchorscopeError: Neither tokenizer nor chat template has a token that ends an answer.
     """
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
@@ -327,10 +322,9 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
 
 
 def first_turn(text: str, ending: Ending) -> str:
-    """Return the part of the reply that is searched for the answer.
+    """Return the part of the reply that is searched for the answer: its first line.
 
-    This is the first line. In a chat, where answers may open with line breaks, it is the text up to
-    the mark of the turn's end.
+    In a chat, where answers may open with line breaks, it is the text up to the turn's end.
     """
     if ending.style.ends == "turn":
         return text.partition(ending.mark)[0] if ending.mark else text
@@ -371,12 +365,9 @@ def _answered(
     notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
     if trimmed.anchor is None:
         return {"answer": trimmed.text, "outcome": outcome, "dropped": NO_ANCHOR}
-    kept_unlabelled = label is None and settings.unlabelled
-    if kept_unlabelled:
-        notes[UNLABELLED] += 1
     return {
         "answer": trimmed.text,
-        "dropped": NO_GOLD if label is None and not kept_unlabelled else None,
+        "dropped": NO_GOLD if label is None and not settings.unlabelled else None,
         "input_ids": [*prompt.ids, *trimmed.ids],
         "prompt_length": shift,
         "ea_start": shift + trimmed.anchor[0],
@@ -394,10 +385,7 @@ def _answered(
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
-    """Return 1 if the answer is hallucinated, 0 if it is right, None without gold answers.
-
-    A label of the user counts first. Without E_A, the whole text is judged.
-    """
+    """Return the user's label, or 1 if the answer is wrong, 0 if right, None without golds."""
     if _labelled_by_user(row):
         return int(row["label"])
     golds = row["answers"]

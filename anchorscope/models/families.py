@@ -52,7 +52,6 @@ NOT_EXACT = {
     ("is_causal", False): "its tokens see later ones",
 }
 """Key of config.json and its value → reason why a model with it is refused."""
-TRIED_COLUMNS = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
 
 
 @dataclass(frozen=True)
@@ -122,11 +121,7 @@ def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_rotary(config: Mapping[str, Any], where: object) -> None:
-    """Refuse a config that gives its rotary positions twice, with different values.
-
-    Transformers reads `rope_theta` only if `rope_parameters` lacks it, and only one of
-    `rope_scaling` and `rope_parameters`.
-    """
+    """Refuse a config that gives its rotary positions twice, with different values."""
     settings = _language_model(config)
     given = settings.get("rope_parameters") or {}
     by_kind = [one for one in given.values() if isinstance(one, Mapping)] or [given]
@@ -201,7 +196,8 @@ def first_tensor(output: Any) -> torch.Tensor:
 
 def tried_head() -> str:
     """Return the first two lines of the table of families that were tried, in Markdown."""
-    return f"{_line(TRIED_COLUMNS)}\n{_line(['---'] * len(TRIED_COLUMNS))}"
+    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
+    return f"{_line(columns)}\n{_line(['---'] * len(columns))}"
 
 
 def tried_row(family: str, tiny: str, transformers: str, published: Sequence[str] = ()) -> str:

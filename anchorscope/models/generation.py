@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 CONTEXT = 8
 """Number of tokens of the prompt decoded with an answer, so that it keeps its leading space."""
 LEAVE_AT = 0.75
-"""Ended rows leave the batch once at most this share of its rows goes on.
-
-Leaving costs a copy of the cache, and staying costs further passes.
-"""
+"""Ended rows leave the batch, which copies the cache, once at most this share of rows goes on."""
 
 
 @dataclass(frozen=True)

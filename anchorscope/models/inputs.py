@@ -109,9 +109,8 @@ class Reader:
     ) -> bool:
         """Return whether control tokens stand where there should be text.
 
-        The question must hold no control tokens. Without a chat template, the rest of the prompt
-        must hold none but unknown characters. Tokens that the tokenizer puts before the text do not
-        count.
+        The question must hold none. Without a chat template, the rest of the prompt must hold none
+        but unknown characters. Tokens that the tokenizer puts before the text do not count.
         """
         text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
         places = {i for i, id_ in enumerate(encoded.ids) if i >= text_start and id_ in control}
@@ -160,19 +159,13 @@ def _visible(text: str) -> str:
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of tokens that stand for no text.
-
-    Some tokenizers include the single bytes that they fall back to. Here these count as text.
-    """
+    """Return the ids of special tokens, except single bytes that a tokenizer falls back to."""
     added = tokenizer.added_tokens_decoder.items()
     return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}
 
 
 def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of added tokens that the chat template writes, such as `<｜User｜>`.
-
-    Some tokenizers do not mark them as special. Words and white space are left out.
-    """
+    """Return the ids of added tokens that the chat template writes, except words and spaces."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     added = tokenizer.added_tokens_decoder.items()
     return {

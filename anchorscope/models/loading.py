@@ -104,7 +104,7 @@ def wrapped(
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:
-    """Refuse a model in memory that is not a causal language model by itself."""
+    """Refuse a model in memory that is no causal language model by itself, or takes no mask."""
     if any(one.__name__ == "PeftModel" for one in type(model).__mro__):
         what = "the model is a PeftModel, whose layers an adapter wraps"
         raise AnchorscopeError(what, where, contents.MERGE, see="adapter")
@@ -115,6 +115,10 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
         what = "the model also reads images"
         do = "take its language model: `anchorscope.models.loading.load(folder).model`"
         raise AnchorscopeError(what, where, do, see="other-class")
+    if (used := model.config._attn_implementation) not in ("eager", "sdpa"):  # ignores our mask
+        what = f"the attention implementation `{used}` cannot be cut token by token"
+        do = 'load the model with attn_implementation="sdpa"'
+        raise AnchorscopeError(what, where, do, see="attention")
 
 
 def check(folder: str | Path) -> None:
@@ -127,9 +131,7 @@ def check(folder: str | Path) -> None:
     folder = Path(folder)
     gguf_files.refuse(folder)
     if not folder.is_dir():
-        do = "check `local` in config.yaml"
-        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
-            do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
+        do = "check `local` in config.yaml; for a hub model, delete results/models/<model>.json"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     _check_config(folder)
     vocabulary.check_files(folder)
@@ -154,15 +156,10 @@ def _check_files(folder: Path) -> None:
     pickles = any(any(folder.glob(one)) for one in contents.PICKLES)
     if lacking == [contents.SINGLE] and pickles:
         what = "the model has no weights in safetensors format"
-        do = (
-            "save it with `save_pretrained`, which writes model.safetensors; "
-            "pickled weights (.bin, .pt) are not read because they can run code"
-        )
+        do = "save it with `save_pretrained`; pickled weights are not read, as they can run code"
         raise AnchorscopeError(what, folder, do, see="no-safetensors")
     what = f"the checkpoint lacks {', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}"
-    do = "copy what is missing into the folder"
-    if "snapshots" in folder.parts:
-        do = "run where the hub can be reached, HF_HUB_OFFLINE unset: what is missing is downloaded"
+    do = "copy what is missing into the folder, or run where the hub can be reached"
     raise AnchorscopeError(what, folder, do, see="missing-files")
 
 
@@ -186,15 +183,6 @@ def without_cudnn() -> None:
     cuda.enable_cudnn_sdp(False)
 
 
-def check_attention(model: PreTrainedModel) -> None:
-    """Refuse an attention implementation that would silently ignore our mask."""
-    used = getattr(model.config, "_attn_implementation", None)
-    if used not in ("eager", "sdpa"):
-        what = f"the attention implementation `{used}` cannot be cut token by token"
-        do = 'load the model with attn_implementation="sdpa"'
-        raise AnchorscopeError(what, type(model).__name__, do, see="attention")
-
-
 def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
@@ -204,7 +192,7 @@ def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -
     Args:
         hub_id: Id on the hub.
         revision: Commit, branch or tag; None for the newest commit.
-        names_prompt: Whether the model's entry names a prompt style, see `check_prompt`.
+        names_prompt: See `check_prompt`.
 
     Returns:
         The folder and its commit.
@@ -272,11 +260,7 @@ def locate(
 ) -> dict[str, Any]:
     """Locate the model of a catalogue entry; a hub model is downloaded first.
 
-    Args:
-        model: The entry.
-        trained: Folder of a model that is trained here; else None.
-        recipe: Hash of its recipe.
-        names_prompt: Whether the entry names a prompt style, see `check_prompt`.
+    `trained` and `recipe` are the folder of a model that is trained here and its recipe's hash.
 
     Returns:
         `path`, the folder; `source`; and `revision`: the commit of a hub model, the recipe's hash
@@ -284,8 +268,7 @@ def locate(
         digest of its files; for a dequantised one `dequantised_from`, such as `Q4_1`.
 
     Raises:
-        AnchorscopeError: See `fetch`, `check` and `check_prompt`; or the checkpoint was trained by
-            another recipe.
+        AnchorscopeError: See `fetch` and `check`; or the checkpoint was trained by another recipe.
     """
     if model.get("hub"):
         revision = model.get("revision")
@@ -299,12 +282,8 @@ def locate(
             what = f"this checkpoint was not trained by the present recipe ({recipe})"
             do = "delete its folder and run snakemake again, which trains it"
             raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
-        return {
-            "path": str(trained),
-            "revision": recipe,
-            "source": "trained",
-            "content": digest(parts(trained)),
-        }
+        located = {"path": str(trained), "revision": recipe, "source": "trained"}
+        return located | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()
     check(folder)
     check_prompt(folder, names_prompt)

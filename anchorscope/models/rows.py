@@ -40,7 +40,6 @@ class Answered:
 
     prompts: pd.DataFrame  # see `prompts.build`
     answers: pd.DataFrame  # see `answers.answer`
-    counts: Counts  # numbers of rows given, of questions asked, and of rows left out by reason
 
 
 def arounds_of(
@@ -116,7 +115,7 @@ def answer(
     """Prompt a model with questions, or take their responses, and find the anchors.
 
     `around` maps a relation to the text around its questions, in place of examples chosen here. For
-    `unlabelled` see `ask`; the note `answers.UNLABELLED` counts rows kept without a label.
+    `unlabelled` see `ask`.
     """
     prompted, _ = prompts.build(
         prompts.of_run(asked.questions, None, chosen.finder),
@@ -128,17 +127,10 @@ def answer(
         seed=chosen.seed,
         around=around,
     )
-    how = answers.Settings(
-        style,
-        chosen.generation.max_new_tokens,
-        chosen.max_prompt_tokens,
-        chosen.no_answer,
-        unlabelled=unlabelled,
-    )
-    table, counts = answers.answer(prompted, asked.questions, loaded, how)
-    without, before = counts.notes.get(answers.UNLABELLED, 0), asked.counts
-    before = before.noted(answers.UNLABELLED, without) if without else before
-    return Answered(prompted, table, before)
+    new_tokens, prompt_tokens = chosen.generation.max_new_tokens, chosen.max_prompt_tokens
+    how = answers.Settings(style, new_tokens, prompt_tokens, chosen.no_answer, unlabelled)
+    table, _ = answers.answer(prompted, asked.questions, loaded, how)
+    return Answered(prompted, table)
 
 
 def question_rows(

@@ -1,6 +1,6 @@
 """Activations: hidden states under every condition at the read-out tokens, as files of a cell.
 
-Many jobs read only the index. So modules that load torch are imported inside functions.
+Modules that load torch are imported inside functions, because many jobs read only the index.
 """
 
 from __future__ import annotations
@@ -122,21 +122,16 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
 def index(planned: Plan) -> pd.DataFrame:
     """Return the index of a cell: a table of the interventions on each sample.
 
-    It has one row per sample, in the order of the answers, with these columns:
+    It has one row per sample, in the order of the answers, with `id` and these columns:
 
-    - `id`.
     - For each condition of the role `noise`, its name: whether the sample was measured under it.
     - For each cut and control, `n_blocked_<name>`: number of tokens acted on, mean over draws; NaN
       if the condition is not run.
     - For each control, `<name>_complete`: whether every draw found as many tokens as the controlled
       condition acts on; False if either is not run.
-
-    If crossing is run, there are also:
-
-    - `crossed_partner`: id of the sample whose prompt preceded the answer; None if there is none.
-    - `gold_partner`: id of the sample whose prompt preceded the gold answer; None if there is none.
-    - `frame`: digest of the own prompt's tokens outside E_Q.
-    - `partner_source`: see `partners.Crossing`.
+    - If crossing is run, `crossed_partner` and `gold_partner`: ids of the samples whose prompts
+      preceded the answer and the gold answer, or None; `frame`: digest of the own prompt's tokens
+      outside E_Q; and `partner_source`, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -178,9 +173,9 @@ def _frame(sample: Sample) -> str:
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """Return the answers that were measured, joined with their index, in the order of the passes.
 
-    The columns of `index` are included, except those of the role `noise`. `PARTNER_COLUMNS` are all
-    None if crossing was not run. `logprob_<condition>` is the summed log-probability of the tokens
-    of E_A, or of the gold answer; NaN if not measured.
+    Columns of the role `noise` are left out. `PARTNER_COLUMNS` are None if crossing was not run.
+    `logprob_<condition>` is the summed log-probability of the tokens of E_A, or of the gold answer;
+    NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.
@@ -202,10 +197,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
 def read(
     folder: str | Path, readout: str, condition: str, draw: int = 0
 ) -> tuple[list[str], Features]:
-    """Find one read-out under one condition in the files of a cell.
-
-    `noop` and the conditions behind a partner's prompt cover only the samples that were measured
-    under them. They cover none if no sample has a partner.
+    """Find one read-out of the samples that were measured under one condition.
 
     Returns:
         The ids in the order of the answers, and the features, float32 [layers, samples, width].

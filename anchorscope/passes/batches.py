@@ -106,9 +106,9 @@ def arrange(
 ) -> Plan:
     """Put the passes of some samples into batches.
 
-    A batch holds all rows of its samples, so that they share one padded shape. The shape alone
-    changes bfloat16 results. A sample is passed only under the interventions whose prompt it has,
-    so samples that differ in which other prompts they have are passed in different batches.
+    A batch holds all rows of its samples, so that they share one padded shape, which alone changes
+    bfloat16 results. A sample is passed only under the interventions whose prompt it has, so
+    samples with other prompts and without are passed in different batches.
 
     Args:
         samples: The samples of a cell.
@@ -152,10 +152,7 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
 
 
 def by_length(batch: Batch) -> list[Batch]:
-    """Split a batch by length where that saves more padding than an extra call costs.
-
-    A batch is as large as memory allows, and all samples are padded to its longest one.
-    """
+    """Split a batch by length where that saves more padding than an extra call costs."""
     n = len(batch.samples)
     sizes = [len(row.passed.input_ids) for row in batch.rows]
     lengths = [max(sizes[place::n]) for place in range(n)]  # of the longest row of each sample

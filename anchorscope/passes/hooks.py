@@ -58,15 +58,15 @@ def mask(
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
     The mask is causal and closed to padding. Every later token that is not cut itself cannot attend
-    to a row's cut tokens. The softmax renormalises the remaining attention. The diagonal stays
-    open, because a query with nothing to attend to would be NaN.
+    to a row's cut tokens. The diagonal stays open, because a query with nothing to attend to would
+    be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
 
     Args:
         lengths: Number of tokens of each row without padding.
         cuts: Indices of the tokens cut in each row.
         length: Number of tokens of each row with padding.
         first: Index of the first token that is passed. Earlier tokens are attended to.
-        dtype: Dtype of the mask. Closed entries are its `finfo.min`, open entries 0.
+        dtype: Dtype of the mask.
         device: Device of the mask.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)

@@ -1,8 +1,4 @@
-"""Planning: choose the rows that a cell passes through the model, from answers and conditions.
-
-A sample is passed under every condition that is on, behind its own prompt or another one. Samples
-that cannot be measured are counted by reason.
-"""
+"""Planning: choose the rows that a cell passes through the model, from answers and conditions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,9 +64,7 @@ def plan(
             crossing = replace(crossing, golds_left_out={})
         source, notes = crossing.source, _swap(samples, golds, crossing, limits)
     noise_samples = {
-        one.name: given["samples"]
-        for one, _ in chosen
-        if one.own_batch and "samples" in (given := conditions.get(one.name) or {})
+        name: given["samples"] for name, given in conditions.items() if given and "samples" in given
     }
     return replace(
         arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),

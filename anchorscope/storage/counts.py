@@ -43,10 +43,6 @@ class Counts:
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
 
-    def noted(self, what: str, n: int) -> Counts:
-        """Return the counts with one more note."""
-        return Counts(self.total, self.kept, self.dropped, {**self.notes, what: n})
-
     def as_dict(self) -> dict[str, int | dict[str, int]]:
         """Return the counts in the form of a product's record."""
         return {

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,25 +78,8 @@ def float8_with_scales(held: Weights) -> Weights:
     return held | small | {f"{key}_scale_inv": torch.ones(1) for key in small}
 
 
-def packed_as_gptq_does(held: Weights) -> Weights:
-    packed = {f"{QUERY}.qweight": torch.zeros(4, WIDTH, dtype=torch.int32)}
-    packed |= {f"{QUERY}.scales": torch.ones(1, WIDTH, dtype=torch.float16)}
-    return {key: tensor for key, tensor in held.items() if not key.startswith(QUERY)} | packed
-
-
-def saved_with_its_adapter(held: Weights) -> Weights:
-    base = held.pop(f"{QUERY}.weight")
-    factors = {f"{QUERY}.lora_{name}.default.weight": torch.ones(2, WIDTH) for name in "AB"}
-    return held | factors | {f"{QUERY}.base_layer.weight": base}
-
-
 def without_the_head(held: Weights) -> Weights:
     return {key: tensor for key, tensor in held.items() if key != "lm_head.weight"}
-
-
-def gptq(folder: Path) -> None:
-    change(packed_as_gptq_does)(folder)
-    edit(folder, "quantize_config.json", bits=4)
 
 
 def adapter_beside(folder: Path) -> None:
@@ -111,11 +93,6 @@ def adapter_alone(folder: Path) -> None:
         (folder / name).unlink()
 
 
-def stale_shards(folder: Path) -> None:
-    in_shards_alone(folder)
-    shutil.copy(folder / SHARDS[0], folder / "model-00001-of-00003.safetensors")
-
-
 def a_tensor_in_two_shards(folder: Path) -> None:
     in_shards_alone(folder)
     add(folder, SHARDS[0], **load_file(folder / SHARDS[1]))
@@ -127,9 +104,9 @@ def index_of_shards_that_are_gone(folder: Path) -> None:
         (folder / name).unlink()
 
 
-def a_broken_index(folder: Path, text: str) -> None:
+def an_index_cut_short(folder: Path) -> None:
     in_shards_alone(folder)
-    (folder / contents.INDEX).write_text(text, encoding="utf-8")
+    (folder / contents.INDEX).write_text("{", encoding="utf-8")
 
 
 def elsewhere(folder: Path) -> None:
@@ -168,51 +145,28 @@ def indexed(*parts: str, there: Sequence[str] = ()) -> Callable[[Path], None]:
     return index
 
 
-EIGHT_BITS = {f"{QUERY}.weight": torch.ones(WIDTH, WIDTH, dtype=torch.int8)}
 BIAS = {f"{QUERY}.bias".replace(".", "__"): torch.ones(WIDTH)}
-MORE_LAYERS = {f"model__layers__{LAYERS}__mlp__up_proj__weight": torch.ones(2, 2)}
 MERGE = "merge the adapter first .`merge_and_unload`"
 
 
 words = partial(edit, file="tokenizer_config.json")
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "float8 with scales": (change(float8_with_scales), "proj.weight is of the type F8_E4M3"),
-    "int8": (partial(add, **EIGHT_BITS), f"quantised: {QUERY}.weight is of the type I8"),
-    "GPTQ beside its own config": (gptq, f"quantised: {QUERY}.qweight is of the type I32"),
     "a bias": (partial(add, **BIAS), f"does not take 1 tensors .* such as {QUERY}.bias"),
-    "a value head": (partial(add, v_head__weight=torch.ones(1, 2)), "such as v_head.weight"),
-    "a reward head": (partial(add, score__weight=torch.ones(1, WIDTH)), "such as score.weight"),
-    "one layer more": (partial(add, **MORE_LAYERS), f"such as model.layers.{LAYERS}.mlp"),
-    "a config of fewer layers": (partial(edit, num_hidden_layers=LAYERS - 1), "not take 9 tensors"),
     "a config of more layers": (partial(edit, num_hidden_layers=LAYERS + 1), "9 weights are not"),
-    "a config of other sizes": (partial(edit, intermediate_size=WIDTH), "cannot be loaded"),
     "no LM head, untied": (change(without_the_head), "1 weights are not in the file .*lm_head"),
     "code of its own": (
         partial(edit, architectures=["BidirectionalLlamaForCausalLM"]),
         "class BidirectionalLlamaForCausalLM, loaded would be LlamaForCausalLM",
     ),
-    "a classifier": (partial(edit, architectures=["LlamaForSequenceClassification"]), "LlamaForS"),
-    "a base model": (partial(edit, architectures=["LlamaModel"]), "names the class LlamaModel"),
     "an adapter beside": (adapter_beside, MERGE),
     "an adapter alone": (adapter_alone, MERGE),
-    "an adapter without its config": (
-        partial(add, name="adapter_model.safetensors", a=torch.ones(1)),
-        MERGE,
-    ),
-    "an adapter inside": (change(saved_with_its_adapter), MERGE),
     "names with and without prefix": (
         change(lambda held: held | {"norm.weight": held["model.norm.weight"] * 2}),
         "twice, as model.norm.weight",
     ),
-    "an index that is a list": (partial(a_broken_index, text="[]"), "cannot be loaded"),
-    "an index cut short": (partial(a_broken_index, text="{"), "cannot be loaded"),
     "a single file beside shards": (in_shards, "two sets of weights, model.safetensors and model-"),
     "the index of shards that are gone": (index_of_shards_that_are_gone, "two sets of weights"),
-    "shards of a distributed run": (
-        partial(add, name="shard-00001-model-00001-of-00001.safetensors", a=torch.ones(1)),
-        "two sets of weights, model.safetensors and shard-00001",
-    ),
-    "shards of an earlier save": (stale_shards, "two sets of weights, .* and model-00001-of-00003"),
     "a tensor in two shards": (a_tensor_in_two_shards, "two files hold the tensor"),
     "a config that names other weights": (elsewhere, "model.safetensors and other.safetensors"),
     "a file cut short": (
@@ -221,8 +175,6 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "another family": (partial(edit, model_type="bloom"), "adapter .* 'bloom'"),
     "a config without a family": (written("config.json", "{}"), "names no model_type"),
-    "a broken config": (written("config.json", "{"), "config.json cannot be read"),
-    "no config": (without("config.json"), "config.json cannot be read"),
     "no tokenizer": (without("tokenizer.json"), "no tokenizer"),
     "no weights": (without("model.safetensors"), "lacks model.safetensors [(]"),
     "pickled weights": (pickled, "no weights in safetensors format"),
@@ -232,10 +184,11 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "parts elsewhere": (indexed("../other.safetensors"), "other.safetensors, which lies outside"),
     "no folder": (shutil.rmtree, "no such model folder"),
-    **{
-        kind: (partial(edit, quantization_config={"quant_method": kind}), f"quantised .{kind}")
-        for kind in ("bitsandbytes", "awq", "gptq", "compressed-tensors", "fp8")
-    },
+    "a config of quantised weights": (
+        partial(edit, quantization_config={"quant_method": "awq"}),
+        "quantised .awq",
+    ),
+    "an index cut short": (an_index_cut_short, "cannot be loaded"),
     **{
         key: (partial(edit, **{key: value}), f"this llama cannot be measured exactly: .*{key}")
         for key, value in families.NOT_EXACT
@@ -246,7 +199,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "another rope_scaling": (
         partial(edit, rope_scaling={"type": "linear", "factor": 2.0}),
-        "rope_type of rope_scaling is 'linear', but .* is 'default'",
+        "type is 'linear', but rope_type of .* is 'default'",
     ),
     "split special tokens": (partial(words, split_special_tokens=True), "splits special tokens"),
     "a start token without a name": (partial(words, add_bos_token=True), "no `bos_token`"),
@@ -288,9 +241,7 @@ def files_that_are_not_read(folder: Path) -> None:
         files_that_are_not_read,
         in_shards_alone,
         partial(edit, architectures=None),
-        partial(edit, auto_map={"AutoModelForCausalLM": "modeling_llama.LlamaForCausalLM"}),
         partial(edit, file=contents.INDEX, weight_map={"lm_head.weight": "model.safetensors"}),
-        partial(edit, file="quantize_config.json", bits=4),
     ],
 )
 def test_known_leftovers_change_nothing(
@@ -325,23 +276,6 @@ def test_check_compares_the_tensors_of_every_family_by_their_headers(
         loading.check(folder)
 
 
-def test_pickled_weights_newer_than_those_read_are_named_by_check(folder: Path) -> None:
-    chosen: Any = SimpleNamespace(
-        models={
-            "own": SimpleNamespace(local=str(folder), train=None, prompt="plain", names_prompt=True)
-        }
-    )
-    (folder / "pytorch_model.bin").touch()
-    os.utime(folder / "pytorch_model.bin", (1, 1))
-    assert [one.status for one in cli_check.model(chosen, "own")] == ["ok"]
-    (folder / "pytorch_model.bin").touch()
-    (folder / "optimizer.pt").touch()
-    os.utime(folder / "model.safetensors", (1, 1))
-    read, ignored = cli_check.model(chosen, "own")
-    assert (read.status, ignored.status) == ("ok", "warning")
-    assert "own: pytorch_model.bin is newer" in ignored.what and ignored.do
-
-
 def test_a_head_of_its_own_that_the_config_ties_is_refused(folder: Path) -> None:
     edit(folder, tie_word_embeddings=True)
     with pytest.raises(AnchorscopeError, match="ties the LM head") as caught:
@@ -371,16 +305,10 @@ class PeftModel(torch.nn.Module):
         self.config = model.config
 
 
-class PeftModelForCausalLM(PeftModel):
-    """The kind of it for language models."""
-
-
-@pytest.mark.parametrize("kind", [PeftModel, PeftModelForCausalLM])
-def test_a_model_with_an_adapter_around_it_is_refused_at_once(load: Any, kind: Any) -> None:
+def test_a_model_with_an_adapter_around_it_is_refused_at_once(load: Any) -> None:
     loaded = load("llama")
-    with pytest.raises(AnchorscopeError, match=MERGE) as caught:
-        loading.wrapped(kind(loaded.model), loaded.tokenizer)
-    assert caught.value.where == kind.__name__
+    with pytest.raises(AnchorscopeError, match=MERGE):
+        loading.wrapped(PeftModel(loaded.model), loaded.tokenizer)
 
 
 def reward(settings: dict[str, Any]) -> Any:

@@ -17,7 +17,6 @@ from anchorscope.passes import partners
         ("Who was the director of Cabaret?", "Cabaret", "who was the director of {}?"),
         ("Who  wrote THE Red House?", "the red  house", "who wrote {}?"),
         ("What always is the trade of Al?", "Al", "what always is the trade of {}?"),
-        ("Who is she?", "Cabaret", "who is she?"),
         ("Is C++ (language) old?", "C++ (language)", "is {} old?"),
     ],
 )
@@ -160,23 +159,16 @@ def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_freq
     assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
 
 
-def test_samples_without_gold_answers_cross_their_own_answers_only() -> None:
-    rows = [row(name, f"s{name}", "trade", f"w{name}", [], label=1) for name in "ab"]
-    found = crossed(rows)
-    assert found.partners == {"a": "b", "b": "a"}
-    assert found.golds_left_out == dict.fromkeys("ab", partners.NO_GOLD)
-
-
 @pytest.mark.parametrize(
     ("golds", "tokens", "why"),
     [
         ((["smith"], ["joiner"]), True, None),
-        ((["smith"], ["the Smith"]), True, partners.SAME_GOLD),
+        ((["smith"], ["the Smith"]), True, partners.RIGHT_FOR_BOTH),
         ((["smith"], ["joiner", "smith"]), True, partners.RIGHT_FOR_BOTH),
         ((["smith"], ["baker man"]), True, partners.GOLD_SHARES),
         ((["smith"], ["trade winds"]), True, partners.GOLD_SHARES),
         ((["smith"], []), True, partners.NO_GOLD),
-        ((["smith"], ["joiner"]), False, partners.NO_TOKENS),
+        ((["smith"], ["joiner"]), False, partners.NO_GOLD),
     ],
 )
 def test_gold_answers_cross_where_words_alone_do_not_tell_whose_they_are(
