@@ -67,10 +67,11 @@ def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any) -> None:
 
 
 def test_no_hook_is_left_even_after_an_error(loaded: Loaded) -> None:
-    (batch,) = planned(loaded, replace(KNOCKOUT, name="first", layers=(0, 1))).batches
-    row, *others = batch.rows
+    plan = planned(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
+    row, *others = plan.batches[0].rows
     broken = replace(row, passed=replace(row.passed, positions=dict.fromkeys(POSITIONS, 10**6)))
+    batch = replace(plan.batches[0], rows=(broken, *others))
     with pytest.raises(IndexError):
-        runner.run(loaded, replace(batch, rows=(broken, *others)), READ)
+        list(runner.measure(loaded, replace(plan, batches=(batch,)), READ))
     modules = list(loaded.model.modules())
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in modules)
