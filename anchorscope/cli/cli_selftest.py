@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from anchorscope.models import loading
-from anchorscope.models.families import FAMILIES, Loaded, layers, tried_head, tried_row, window
+from anchorscope.models.families import FAMILIES, Loaded, layers, tried, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
@@ -62,13 +62,12 @@ def report(device: str, path: Path) -> bool:
 def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
     """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
     where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
-    rows = [tried_head()]
+    rows = {}
     for family in FAMILIES:
         found = [one["verdict"] for one in verdicts if one["about"] == family]
         if found:
-            result = "fail" if "fail" in found else "pass"
-            rows.append(tried_row(family, f"{where}: {result}", version))
-    return "\n".join(rows)
+            rows[family] = f"{where}: {'fail' if 'fail' in found else 'pass'}", ""
+    return tried(version, rows)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:

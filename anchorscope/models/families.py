@@ -194,23 +194,17 @@ def first_tensor(output: Any) -> torch.Tensor:
     return output[0] if isinstance(output, tuple) else output
 
 
-def tried_head() -> str:
-    """Return the first two lines of the table of families that were tried, in Markdown."""
-    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
-    return f"{_line(columns)}\n{_line(['---'] * len(columns))}"
+def tried(version: str, rows: Mapping[str, tuple[str, str]]) -> str:
+    """Return the table of families that were tried with a version of transformers, in Markdown.
 
-
-def tried_row(family: str, tiny: str, transformers: str, published: Sequence[str] = ()) -> str:
-    """Return the line of a family in the table of families that were tried, in Markdown.
-
-    `tiny` is the device and result of a tiny model, `published` are checkpoints that were measured.
+    `rows` map a family to the device and result of a tiny model, and to published checkpoints.
     """
-    sites = f"{FAMILIES[family].attn}, {FAMILIES[family].mlp}"
-    return _line([f"`{family}`", tiny, ", ".join(published) or "–", transformers, sites])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
+    lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
+    for name, (tiny, published) in rows.items():
+        sites = f"{FAMILIES[name].attn}, {FAMILIES[name].mlp}"
+        lines.append((f"`{name}`", tiny, published or "–", version, sites))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def not_finite(what: str, where: str) -> AnchorscopeError:

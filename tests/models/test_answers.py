@@ -228,22 +228,6 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop_whatever_the_checkpoints_de
     assert compared >= 5
 
 
-def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With texts that the model does write declared to be settled, rows stop early."""
-    tokenizer = llama.tokenizer
-    ending = _end_of(llama.tokenizer, "few_shot")
-    prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
-    full = [greedy(llama, ids, ending.eos, 12) for ids in prompts]
-    texts = [
-        tokens.char_spans(tokenizer, new[: place + 1], ids[-8:])[0]
-        for place, (ids, new) in enumerate(zip(prompts, full, strict=True))
-    ]
-    monkeypatch.setattr(generation, "settled", lambda text, ending: text in texts)
-    found = generation.generate(prompts, llama, ending, max_new_tokens=12)
-    for place, (new, oracle) in enumerate(zip([one.ids for one in found], full, strict=True)):
-        assert new == oracle[: len(new)] and len(new) <= place + 1
-
-
 def test_prompts_without_room_are_dropped_and_counted(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

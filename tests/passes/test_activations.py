@@ -21,7 +21,7 @@ from safetensors import safe_open
 
 from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.models import families, loading
-from anchorscope.passes import activations, runner
+from anchorscope.passes import activations
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -74,28 +74,6 @@ def test_seal_other_ids_in_place_of_what_is_cut_change_nothing_after_it(
             assert same(states, again[id_, name], loaded.family.model_type), (id_, name)
         if name.startswith("clean"):
             assert (states - again[id_, name]).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("family", ALL_FAMILIES)
-def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint, family):
-    loaded = loading.load(checkpoint(family, TOKENIZER[family]))
-    loaded.model.set_attn_implementation("eager")
-    plan = planned(answers_table(loaded.tokenizer), conditions={"knockout": {}})
-    for batch in plan.batches:
-        given = runner.inputs(loaded, batch)
-        with torch.inference_mode():
-            out = loaded.model.base_model(**given, output_attentions=True)
-        assert len(out.attentions) == LAYERS
-        for weights, (number, row) in itertools.product(out.attentions, enumerate(batch.rows)):
-            own, sample = weights[number], plan.samples[row.sample]
-            length = len(sample.input_ids)
-            torch.testing.assert_close(own.sum(-1), torch.ones_like(own[..., 0]))
-            assert (own[:, :length, length:] == 0).all()
-            for key in row.tokens:
-                later = [n for n in range(key + 1, length) if n not in row.tokens]
-                assert (own[:, later, key] == 0).all()
-            eq = list(sample.eq_tokens)
-            assert row.tokens or own[:, max(eq) + 1 : length, eq].max() > 1e-3
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text"])

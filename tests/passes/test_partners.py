@@ -11,19 +11,13 @@ from anchorscope.anchors import labels
 from anchorscope.passes import partners
 
 
-@pytest.mark.parametrize(
-    ("question", "subject", "expected"),
-    [
-        ("Who was the director of Cabaret?", "Cabaret", "who was the director of {}?"),
+def test_a_template_is_the_question_without_its_subject() -> None:
+    for question, subject, expected in (
         ("Who  wrote THE Red House?", "the red  house", "who wrote {}?"),
         ("What always is the trade of Al?", "Al", "what always is the trade of {}?"),
         ("Is C++ (language) old?", "C++ (language)", "is {} old?"),
-    ],
-)
-def test_a_template_is_the_question_without_its_subject(
-    question: str, subject: str, expected: str
-) -> None:
-    assert partners.template(question, subject) == expected
+    ):
+        assert partners.template(question, subject) == expected
 
 
 def may_cross(one: Any, other: Any) -> bool:

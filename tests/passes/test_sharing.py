@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from accelerate import dispatch_model
-from conftest import ALL_FAMILIES, CORPUS, LAYERS, config, final_norm
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, config
 from hypothesis import given, strategies as st
 from instrument import (
     CONDITIONS,
@@ -78,25 +78,6 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
     plan = planned(table)
     assert plan.head == 0
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
-
-
-def test_noop_takes_the_ordinary_path_to_its_end(load):
-    loaded, ends, shapes = load("mistral", "metaspace"), [], []
-    plan = planned(behind_heads(loaded.tokenizer))
-    only = replace(plan, batches=tuple(b for b in plan.batches if not b.masked))
-    handles = [
-        final_norm(loaded).register_forward_hook(lambda *_: ends.append(1)),
-        loaded.model.base_model.register_forward_pre_hook(
-            lambda module, args, kwargs: shapes.append(kwargs), with_kwargs=True
-        ),
-    ]
-    measured(loaded, only, ["attn/final"])
-    for handle in handles:
-        handle.remove()
-    assert len(ends) == len(shapes) >= 1 + len(only.batches)
-    assert sum(len(passed["input_ids"]) for passed in shapes[1:]) == 3
-    for passed in shapes[1:]:
-        assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(0, 60))
@@ -252,21 +233,14 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
     assert differs(table) > 1e-3
 
 
-PARTS = {
-    "llama": ("model", "embed_tokens", "norm", "lm_head"),
-    "gpt_neox": ("gpt_neox", "embed_in", "final_layer_norm", "lm_head"),
-}
-
-
-@pytest.fixture(params=PARTS)
-def both(request: pytest.FixtureRequest, checkpoint: Any, tmp_path: Any) -> tuple[Loaded, Loaded]:
+@pytest.fixture
+def both(checkpoint: Any, tmp_path: Any) -> tuple[Loaded, Loaded]:
     """The model whole, and with every other block brought to memory for its turn only."""
-    folder = checkpoint(request.param, TOKENIZER[request.param])
+    folder = checkpoint("llama", TOKENIZER["llama"])
     whole, parted = loading.load(folder), loading.load(folder)
-    base, embedding, norm, head = PARTS[request.param]
-    places = {f"{base}.layers.{n}": ("cpu", "disk")[n % 2] for n in range(LAYERS)}
-    places |= {f"{base}.{part}": "cpu" for part in (embedding, norm, "rotary_emb")}
-    model = dispatch_model(parted.model, {**places, head: "cpu"}, offload_dir=tmp_path)
+    places = {f"model.layers.{n}": ("cpu", "disk")[n % 2] for n in range(LAYERS)}
+    places |= {f"model.{part}": "cpu" for part in ("embed_tokens", "norm", "rotary_emb")}
+    model = dispatch_model(parted.model, {**places, "lm_head": "cpu"}, offload_dir=tmp_path)
     return whole, loading.wrapped(model, parted.tokenizer)
 
 
