@@ -122,8 +122,6 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
     [
         (" Anna Lund . right", "plain", False, "Anna Lund", " Anna Lund"),
         (" Anna Lund. She", "plain", False, "Anna Lund", " Anna Lund"),
-        (" Anna Lund\nQ: x", "plain", False, "Anna Lund", " Anna Lund"),
-        (" Anna Lund, a poet", "plain", False, "Anna Lund, a poet", " Anna Lund, a poet"),
         (" Anna Lund, perhaps", "plain", False, "Anna Lund", " Anna Lund"),
         (' "Anna Lund," .', "plain", False, "Anna Lund", ' "Anna Lund'),
         (" Anna Lund\n\nQ: x", "few_shot", False, "Anna Lund", " Anna Lund"),
@@ -132,7 +130,6 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
          " The answer is J. R. Lund"),
         ("Anna Lund", "chat", True, "Anna Lund", "Anna Lund"),
         ("\n\nAnna Lund.", "chat", True, "Anna Lund", "\n\nAnna Lund"),
-        ("Anna Lund and", "chat", False, "Anna Lund and", "Anna Lund and"),
         (" Anna Lund", "few_shot", True, "Anna Lund", " Anna Lund"),
         (" 小津。東京", "few_shot", False, "小津", " 小津"),
     ],
