@@ -136,11 +136,7 @@ def check_class(config: Mapping[str, Any], where: Path) -> None:
 
 
 def check_tensors(folder: Path) -> None:
-    """Refuse a checkpoint whose tensors do not match its model, without reading weights.
-
-    Raises:
-        AnchorscopeError: A tensor has another size, or is held twice. See `tensors` and `refuse`.
-    """
+    """Refuse a checkpoint whose tensors do not match its model, without reading weights."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     held = tensors(folder)

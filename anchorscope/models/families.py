@@ -103,16 +103,14 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
         AnchorscopeError: See `family_of`; or a size is missing.
     """
     family, settings = family_of(config, where), _language_model(config)
-
-    def size(key: str, usual_key: str) -> int:
-        # A family's configs may be written with the usual keys, too.
-        value = settings.get(key, settings.get(usual_key))
-        if not isinstance(value, int):
-            what, do = f"the config has no number `{key}`", "save the model with `save_pretrained`"
-            raise AnchorscopeError(what, where, do, see="no-checkpoint")
-        return value
-
-    return size(family.n_layers, "num_hidden_layers"), size(family.width, "hidden_size")
+    # A family's configs may be written with the usual keys, too.
+    keys = ((family.n_layers, Family.n_layers), (family.width, Family.width))
+    layers, width = (settings.get(key, settings.get(usual)) for key, usual in keys)
+    if not isinstance(layers, int) or not isinstance(width, int):
+        what = f"the config has no number `{family.n_layers}` or `{family.width}`"
+        do = "save the model with `save_pretrained`"
+        raise AnchorscopeError(what, where, do, see="no-checkpoint")
+    return layers, width
 
 
 def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,12 +122,7 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
 
 
 def check(folder: str | Path) -> None:
-    """Refuse at once what `load` would refuse later, without reading weights.
-
-    Raises:
-        AnchorscopeError: Files are missing or broken, the family is unknown, the weights are
-            quantised, or the folder has tensors, files or an adapter that the model does not take.
-    """
+    """Refuse at once what `load` would refuse later, without reading weights."""
     folder = Path(folder)
     gguf_files.refuse(folder)
     if not folder.is_dir():
@@ -349,10 +344,7 @@ def _weights(
 
 
 def _placement(device: str) -> dict[str, Any]:
-    """Return the options of `from_pretrained` that place the layers on devices.
-
-    Of several GPUs each keeps a share of its memory free for the passes (`KEPT_FREE`).
-    """
+    """Return the options of `from_pretrained` that place the layers on devices."""
     import torch
 
     kind, _, numbers = device.partition(":")

@@ -149,17 +149,14 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     if not named or bos is None or bos in named:
         return
     if _begins(tokenizer):
-        what = (
-            f"texts begin with {tokenizer.bos_token!r}, token {bos}; the config names {min(named)}"
-        )
+        what = f"texts begin with {tokenizer.bos_token!r}, the token {bos}, not {min(named)}"
         do = "use the tokenizer that the model was trained with"
         raise AnchorscopeError(what, folder, do, see="other-vocabulary")
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
     """Refuse answers if this tokenizer does not decode ids of the first 64 to their E_A."""
-    kept = answers[answers["dropped"].isna()]
-    for row in kept.head(64).to_dict("records"):
+    for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:
             what = f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer"
