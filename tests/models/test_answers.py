@@ -348,7 +348,7 @@ def _said(llama: Any, texts: list[str], tables: Any = None) -> Any:
         return _run(llama, "few_shot", tables=tables, no_answer="drop")
 
 
-def test_replies_that_open_with_thoughts_are_unfinished_and_named_in_one_warning(
+def test_replies_that_open_with_thoughts_are_named_and_copies_of_an_example_counted(
     llama: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     thoughts = [" <think>Hm", " <think>Ah</think> Paris\n"]
@@ -358,16 +358,11 @@ def test_replies_that_open_with_thoughts_are_unfinished_and_named_in_one_warning
     assert frame["dropped"][:2].notna().all()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     caplog.clear()
-    _said(llama, [" Paris\n"] * 8)
-    assert not caplog.records
-
-
-def test_replies_that_give_an_examples_answer_again_are_counted(llama: Any) -> None:
     tables = _tables("few_shot")
     tables[0]["shown"] = [["Anna Lund", "The Paris"]] * len(ASKED)
     said = ["Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo"]
     _, counts = _said(llama, [f" {text}\n" for text in said], tables)
-    assert counts.notes["an example's answer again"] == 3
+    assert not caplog.records and counts.notes["an example's answer again"] == 3
 
 
 def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_wrong(

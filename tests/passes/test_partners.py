@@ -134,23 +134,17 @@ def test_without_relations_the_wording_tells_who_may_cross() -> None:
     assert len(found.partners) == 4 and found.left_out == {"odd": partners.NO_PARTNER}
 
 
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
+def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_frequency() -> None:
+    for column, values in (
         ("popularity", (10.0, 1e6, 12.0, 9e5)),
         ("ea_logprob", (-0.1, -5.0, -0.2, -4.0)),
-        ("answer", ("1912", "Rome", "1804", "Oslo")),
-    ],
-)
-def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_frequency(
-    column: str, values: Any
-) -> None:
-    rows = []
-    for name, value in zip("abcd", values, strict=True):
-        answer = value if column == "answer" else f"w{name}"
-        more = {} if column == "answer" else {column: value}
-        rows.append(row(name, f"s{name}", "trade", answer, [answer], **more))
-    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
+        ("ea_text", ("1912", "Rome", "1804", "Oslo")),
+    ):
+        rows = [
+            row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"]) | {column: value, "label": 0}
+            for name, value in zip("abcd", values, strict=True)
+        ]
+        assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
 
 
 @pytest.mark.parametrize(
