@@ -105,12 +105,12 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
     family, settings = family_of(config, where), _language_model(config)
     # A family's configs may be written with the usual keys, too.
     keys = ((family.n_layers, Family.n_layers), (family.width, Family.width))
-    layers, width = (settings.get(key, settings.get(usual)) for key, usual in keys)
-    if not isinstance(layers, int) or not isinstance(width, int):
-        what = f"the config has no number `{family.n_layers}` or `{family.width}`"
-        do = "save the model with `save_pretrained`"
-        raise AnchorscopeError(what, where, do, see="no-checkpoint")
-    return layers, width
+    found = {key: settings.get(key, settings.get(usual)) for key, usual in keys}
+    for key, value in found.items():
+        if not isinstance(value, int):
+            what, do = f"the config has no number `{key}`", "save the model with `save_pretrained`"
+            raise AnchorscopeError(what, where, do, see="no-checkpoint")
+    return found[family.n_layers], found[family.width]
 
 
 def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
