@@ -105,7 +105,7 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
     family, settings = family_of(config, where), _language_model(config)
     # A family's configs may be written with the usual keys, too.
     keys = ((family.n_layers, Family.n_layers), (family.width, Family.width))
-    found = {key: settings.get(key, settings.get(usual)) for key, usual in keys}
+    found: dict[str, Any] = {key: settings.get(key, settings.get(usual)) for key, usual in keys}
     for key, value in found.items():
         if not isinstance(value, int):
             what, do = f"the config has no number `{key}`", "save the model with `save_pretrained`"
