@@ -16,7 +16,7 @@ from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.experiments.main_run import main_run
-from anchorscope.models.loading import check_attention, wrapped
+from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes.activations import read
 from anchorscope.passes.planning import conditions_of
@@ -215,7 +215,6 @@ def measure(
     """
     chosen = settings_of(settings, SETTINGS, "measure")
     loaded = wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
-    check_attention(model)
     style = prompt or default_style(tokenizer)
     with shown(" on ".join(names)):
         return _measured(
@@ -271,7 +270,7 @@ def _measured(
         claims=named["claims"],
         answers=found.answers,
         scores=scored,
-        counts=added(found.counts, run.counts),
+        counts=added(asked.counts, run.counts),
         detectors=detectors,
         settings=chosen,
         given=bool(asked.questions["response"].notna().any()),

@@ -119,21 +119,12 @@ class ChatStyle:
         try:
             text = _render(tokenizer, turns, begun=bool(examples))
         except (TemplateError, ValueError, TypeError) as error:
-            what = f"the chat template refuses {len(turns)} turns: {error}"
-            do = "set `generation: {few_shot_examples: 0}`, or use the prompt style `few_shot`"
-            if not examples:
-                do = "use the prompt style `few_shot`"
-            raise AnchorscopeError(what, "prompt: chat", do, see="chat-template") from None
-        lead = f"{INSTRUCTION}\n{_QUESTION}"
-        if text.count(lead) != 1 or not self._holds(text, examples):
-            what = "the chat template leaves out, repeats or rewrites what it is given"
-            do = "use the prompt style `few_shot`"
-            raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+            raise _unusable(f"refuses {len(turns)} turns: {error}") from None
+        if text.count(f"{INSTRUCTION}\n{_QUESTION}") != 1 or not self._holds(text, examples):
+            raise _unusable("leaves out, repeats or rewrites what it is given")
         before, _, after = text.partition(_QUESTION)
         if _THOUGHTS.search(after):
-            what = "the chat template opens the model's thoughts, which leave no room for an answer"
-            do = "use the prompt style `few_shot`, or show worked examples"
-            raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+            raise _unusable("opens the model's thoughts, which leave no room for an answer")
         return Around(before, after.removeprefix(_BLANK), strips=not after.startswith(_BLANK))
 
     def _holds(self, text: str, examples: Sequence[Example]) -> bool:
@@ -238,12 +229,9 @@ def gap(prompt: str) -> str:
     return " " if prompt.endswith(":") else ""
 
 
-def check_template(tokenizer: Any) -> None:
-    """Refuse a tokenizer without a chat template."""
-    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
-        what = "the model's tokenizer has no chat template"
-        do = "use the prompt style `few_shot`, or an instruct model"
-        raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+def _unusable(why: str) -> AnchorscopeError:
+    do = "use the prompt style `few_shot`, or change the number of `few_shot_examples`"
+    return AnchorscopeError(f"the chat template {why}", "prompt: chat", do, see="chat-template")
 
 
 def _user(content: str) -> dict[str, str]:
@@ -263,11 +251,12 @@ def _render(
 ) -> str:
     """Render turns with the template, up to the place where the model continues.
 
-    That place is the start of an assistant's turn (`open_turn`), or the end of the text of the last
-    turn if that is an assistant's turn already `begun`.
+    That place is the start of an assistant's turn (`open_turn`), or the end of one already `begun`.
     """
-    check_template(tokenizer)
-    template = tokenizer.chat_template
+    template = getattr(tokenizer, "chat_template", None)
+    if not template:
+        what, do = "the tokenizer has no chat template", "use the prompt style `few_shot`"
+        raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
     dated = isinstance(template, str) and "strftime_now" in template
     text = tokenizer.apply_chat_template(
         [*turns],

@@ -257,7 +257,7 @@ def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
 
 def plainly(loaded: Loaded, plan: Plan) -> float:
     """Return the seconds of the rows of a plan in plain passes, in the best batch size."""
-    rows = [(plan.passed(row), row.tokens) for batch in plan.batches for row in batch.rows]
+    rows = [(row.passed, row.tokens) for batch in plan.batches for row in batch.rows]
     rows.sort(key=lambda row: -len(row[0].input_ids))
     found = []
     for size in PLAIN_SIZES:
@@ -313,7 +313,7 @@ def operations(real: Real, plan: Plan) -> float:
     for batch in plan.batches:
         start = plan.head if batch.masked else 0
         for row in batch.rows:
-            end = len(plan.passed(row).input_ids)
+            end = len(row.passed.input_ids)
             total += 2 * real.weights * (end - start) + keys * (end**2 - start**2) / 2
     return total
 

@@ -104,7 +104,7 @@ def unshared(loaded, plan):
     """(id, tensor name) → [layers, width]: one row at a time, in full, under its own slow mask."""
     found = {}
     for row in itertools.chain(*(batch.rows for batch in plan.batches)):
-        sample, id_ = plan.passed(row), plan.samples[row.sample].id
+        sample, id_ = row.passed, row.passed.id
         mask = slow_mask(len(sample.input_ids), row.tokens)
         seen, _ = outputs(loaded, sample.input_ids, attention_mask=mask)
         for site, (position, token) in itertools.product(seen, sample.positions.items()):

@@ -1,6 +1,5 @@
 """Prompt styles: templates of all families, what closes and ends an answer, refused templates."""
 
-from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,6 @@ from anchorscope import styles
 from anchorscope.anchors import tokens
 from anchorscope.models import answers
 from anchorscope.models.generation import settled
-from anchorscope.models.inputs import Reader
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import CHAT, FEW_SHOT, INSTRUCTION, PLAIN, STYLES, Example
 
@@ -121,15 +119,6 @@ def test_a_template_that_refuses_or_alters_turns_is_refused_in_one_message(
         assert CHAT.around([], tokenizer).before.endswith(f"{INSTRUCTION}\n")
 
 
-def test_examples_may_begin_alike(byte_level: Any) -> None:
-    shown = [
-        Example("who sings hello world", "A"),
-        Example("x", "B"),
-        Example("who sings hello", "C"),
-    ]
-    assert CHAT.around(shown, with_chat(byte_level, CHATS["qwen2"])).before.count("Answer:") == 3
-
-
 def test_a_template_that_writes_the_day_writes_the_same_every_day(byte_level: Any) -> None:
     dated = "{{ 'Today: ' + strftime_now('%d %B %Y') }}" + CHATS["smollm2"].template
     tokenizer = with_chat(byte_level, Chat(dated, "<|im_end|>", CHATS["smollm2"].special))
@@ -164,11 +153,3 @@ def test_a_style_is_one_record(byte_level: Any, monkeypatch: pytest.MonkeyPatch)
     tokenizer = with_chat(byte_level, CHATS["smollm2"])
     around = styles.style_of("chat-system").around(EXAMPLES, tokenizer)
     assert around.before.startswith("<|im_start|>system\nYou answer briefly.<|im_end|>\n")
-    prompt = {"id": "1", "prompt": f"{around.before}Who?{around.after}", "dropped": None}
-    start = len(around.before)
-    spans = {"question_start": start, "question_end": start + 4, "eq_start": [], "eq_end": []}
-    ending = answers.ending_of(MODEL, tokenizer, system)
-    (read,) = Reader(tokenizer, ending, {}, Counter(), len(tokenizer)).prompts(
-        [prompt | spans | {"response": None}]
-    )
-    assert read.dropped is None and tokenizer.decode(read.ids) == prompt["prompt"]

@@ -18,7 +18,7 @@ from typing import Any
 from anchorscope.config.sections import Section, section_in
 from anchorscope.experiments.experiment import RECURRING
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models.families import FAMILIES, tried_head, tried_row
+from anchorscope.models.families import FAMILIES, tried
 from tools import first_model
 
 FOLDER = Path(__file__).parents[1] / "docs"
@@ -151,12 +151,12 @@ def with_columns(page: str) -> str:
 def families() -> str:
     """Return the table of model families, tested on a CPU with the locked transformers version."""
     (version,) = re.findall(r"^transformers==(\S+)$", LOCK.read_text(encoding="utf-8"), re.M)
-    rows = [tried_head()]
+    rows = {}
     for family in FAMILIES:
         models = first_model.MODELS.items()
         published = [Path(file).stem for file, model in models if model.family == family]
-        rows.append(tried_row(family, "CPU", version, published))
-    return "\n".join(rows)
+        rows[family] = "CPU", ", ".join(published)
+    return tried(version, rows)
 
 
 def own_page() -> str:

@@ -95,12 +95,12 @@ def seal(
     )
     vocabulary = loaded.tokenizer.get_vocab().values()
     ids = sorted(set(vocabulary) - set(loaded.tokenizer.all_special_ids))
-    changed = replace(planned, samples=tuple(_changed(one, ids, seed) for one in planned.samples))
 
     def leak(whole: Batch, numbers: Sequence[int]) -> float:
         batch = narrowed(whole, numbers)
-        later = _later_than_cut(planned, batch)
-        before, after = _states(loaded, planned, batch), _states(loaded, changed, batch)
+        rows = (replace(row, passed=_changed(row.passed, ids, seed)) for row in batch.rows)
+        later, changed = _later_than_cut(batch), replace(batch, rows=tuple(rows))
+        before, after = _states(loaded, batch), _states(loaded, changed)
         leaks = [(a - b)[later].abs().max().item() for a, b in zip(before, after, strict=True)]
         return float(np.max(leaks))
 
@@ -120,22 +120,22 @@ def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
     return replace(sample, input_ids=tuple(new_ids))
 
 
-def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
+def _later_than_cut(batch: Batch) -> np.ndarray:
     """Return the tokens that must not see E_Q, bool [rows, length]."""
     later = np.zeros((len(batch.rows), batch.length), dtype=bool)
     for number, row in enumerate(batch.rows):
         if row.condition == "knockout":
-            sample = planned.passed(row)
+            sample = row.passed
             later[number, min(sample.eq_tokens) : len(sample.input_ids)] = True
             later[number, list(sample.eq_tokens)] = False
     return later
 
 
 @torch.inference_mode()
-def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
+def _states(loaded: Loaded, batch: Batch) -> Sequence[torch.Tensor]:
     """Return hidden states [rows, length, width] after each block, the last after the norm."""
     arguments: dict[str, Any] = {
-        **runner.inputs(loaded, planned, batch),
+        **runner.inputs(loaded, batch),
         "use_cache": False,
         "output_hidden_states": True,
     }

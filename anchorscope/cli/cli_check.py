@@ -14,7 +14,7 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models import contents, families, loading, vocabulary
+from anchorscope.models import families, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.probes import power
@@ -162,18 +162,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             )
             yield Finding("warning", "model", what)
     for place in places[:1]:
-        finding = tried("model", name, checkpoint, place, entry, entry.prompt)
-        yield finding
-        if finding.status == "ok":
-            yield from pickled(name, place)
-
-
-def pickled(name: str, folder: Path) -> Iterator[Finding]:
-    """Warn of pickled weights that are newer than the safetensors, which alone are read."""
-    if newer := contents.newer_pickles(folder):
-        what = f"{name}: {', '.join(newer)} is newer than the safetensors in {folder}, and not read"
-        do = "to measure it, load it and save it with `save_pretrained`"
-        yield Finding("warning", "model", what, do, "no-safetensors")
+        yield tried("model", name, checkpoint, place, entry, entry.prompt)
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:

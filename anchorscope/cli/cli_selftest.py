@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from anchorscope.models import loading
-from anchorscope.models.families import FAMILIES, Loaded, layers, tried_head, tried_row, window
+from anchorscope.models.families import FAMILIES, Loaded, layers, tried, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
@@ -52,8 +52,7 @@ def report(device: str, path: Path) -> bool:
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
         verdicts.append(verdict._asdict())
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
-    attention = loading.attention_of(tiny("llama", torch.device(device)))
-    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
+    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda}
     trials.write({**about, "libraries": libraries(), "verdicts": verdicts}, path)
     rows = table(verdicts, [] if device == "cpu" else gpus)
     print(f"written to {path}\n\nwhat works where, for an issue:\n\n{rows}")
@@ -63,13 +62,12 @@ def report(device: str, path: Path) -> bool:
 def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
     """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
     where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
-    rows = [tried_head()]
+    rows = {}
     for family in FAMILIES:
         found = [one["verdict"] for one in verdicts if one["about"] == family]
         if found:
-            result = "fail" if "fail" in found else "pass"
-            rows.append(tried_row(family, f"{where}: {result}", version))
-    return "\n".join(rows)
+            rows[family] = f"{where}: {'fail' if 'fail' in found else 'pass'}", ""
+    return tried(version, rows)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:

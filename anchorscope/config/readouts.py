@@ -1,7 +1,7 @@
 """Read-outs: the site in a block and the token at which a hidden state is read.
 
 This is the only table of both. A site needs its module in `models.families.part`, and a position
-its token in `passes.planning.TOKEN`.
+its token in `passes.planning.sample_of`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,6 @@ class Detector:
                 cannot be read.
         """
         loaded = loading.wrapped(model, tokenizer, batch_tokens=batch_tokens)
-        loading.check_attention(model)
         self._check_model(loaded)
         table = self._scored(loaded, as_list(rows), source)
         logits = table["logit"].to_numpy(dtype=np.float64)

@@ -29,12 +29,10 @@ from anchorscope.styles import Style, gap, style_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-MANY_THOUGHTS = 0.1  # share of replies that open with thoughts above which a warning is logged
 log = logging.getLogger(__name__)
 
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
-UNLABELLED = "kept without a label"
 
 CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
 COLUMNS = {
@@ -80,9 +78,8 @@ class Settings:
     style: str  # prompt style, a key of `styles.STYLES`
     max_new_tokens: int = 32  # see `generate`
     max_prompt_tokens: int = 1024  # longer prompts are dropped
+    # whether a response that is no answer (`answer_anchors.no_answer`) is dropped or labelled wrong
     no_answer: Literal["drop", "wrong"] = "drop"
-    """Treatment of a response that is no answer (`answer_anchors.no_answer`): it is dropped, or
-    labelled like any other, which makes it wrong."""
     # whether answers without gold answers and without a label of the user are kept
     unlabelled: bool = False
 
@@ -121,13 +118,7 @@ def answer(
     the model chose.
 
     A row with a `response` of the user is not generated. Its `label`, if given, is used unchanged.
-
-    Args:
-        prompts: The prompts table. Rows with a `dropped` reason stay dropped.
-        questions: The questions table.
-        loaded: The model.
-        settings: Settings for answering.
-        keep: See `generate`.
+    Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty if dropped), and its
@@ -168,7 +159,9 @@ def answer(
                 record["ea_logprob"] = _logprob(trimmed, said)
                 record |= _gold(prompt, record, loaded.tokenizer, ending, embedded)
         records.append(record)
-    _warn_of_thoughts(notes[THOUGHT], len(written), loaded.model)
+    if notes[THOUGHT] > 0.1 * len(read):
+        what = "%d of %d replies open with thoughts, which leave no room for an answer"
+        log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(read))
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
 
@@ -181,10 +174,7 @@ def _written(
     keep: Path | None,
     notes: Counter[str],
 ) -> dict[str, Written]:
-    """Generate the answers to all prompts that need one; return id → answer.
-
-    The batches that were halved are counted in `notes`.
-    """
+    """Generate the answers to all prompts that need one; return id → answer."""
     waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
     ids, room = [prompt.row["id"] for prompt in waiting], Room()
     written = generate(
@@ -212,13 +202,8 @@ def trim(
 ) -> Trimmed:
     """Find E_A in an answer, put the closing token right after it, and drop the rest.
 
-    Args:
-        prompt: Token ids of the prompt.
-        response: Token ids of the response.
-        tokenizer: The tokenizer.
-        ending: How answers end.
-        question: Text of the question.
-        may_be_cut: Whether a response that does not end by itself was cut at the token limit.
+    `prompt` and `response` are token ids. `may_be_cut` says whether a response that does not end by
+    itself was cut at the token limit.
     """
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
@@ -256,10 +241,7 @@ def trim(
 
 
 def _logprob(trimmed: Trimmed, written: Written) -> float | None:
-    """Return the mean log-probability of E_A's tokens; None if the model did not write them.
-
-    If the last token was tokenised anew, the tokens that the model wrote in its place count.
-    """
+    """Return the mean log-probability of E_A's tokens; None if the model did not write them."""
     start, end = trimmed.anchor or (0, 0)
     some = written.logprobs[start : max(end, start + 1)]
     return sum(some) / len(some) if some else None
@@ -274,9 +256,8 @@ def _gold(
 ) -> dict[str, Any]:
     """Return the columns `gold_...`: the first gold answer in place of a wrong one.
 
-    The gold answer is trimmed and closed like an answer, without a lead-in. The result is empty if
-    the answer is not wrong, if there is no gold answer, or if its tokens do not decode to it or
-    have no embedding.
+    The gold answer is trimmed and closed like an answer. The result is empty if the answer is not
+    wrong, if there is no gold answer, or if its tokens do not decode to it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -302,8 +283,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
     any end token of the generation config, the tokenizer or the template.
 
     Raises:
-        AnchorscopeError: Neither the tokenizer nor the chat template has a token that ends an
-            answer.
+        AnchorscopeError: Neither tokenizer nor chat template has a token that ends an answer.
     """
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
@@ -342,10 +322,9 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
 
 
 def first_turn(text: str, ending: Ending) -> str:
-    """Return the part of the reply that is searched for the answer.
+    """Return the part of the reply that is searched for the answer: its first line.
 
-    This is the first line. In a chat, where answers may open with line breaks, it is the text up to
-    the mark of the turn's end.
+    In a chat, where answers may open with line breaks, it is the text up to the turn's end.
     """
     if ending.style.ends == "turn":
         return text.partition(ending.mark)[0] if ending.mark else text
@@ -373,25 +352,22 @@ def _answered(
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     outcome = None if label is None else ("right", "wrong")[label]
     notes[THOUGHT] += trimmed.thinks
-    if trimmed.no_answer is not None and not _labelled_by_user(row):
-        outcome = NO_ANSWER
-        if settings.no_answer == "drop":
-            dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
-            return {"answer": trimmed.text, "outcome": outcome, "dropped": dropped}
+    is_answer = trimmed.no_answer is None or _labelled_by_user(row)
+    if not is_answer and settings.no_answer == "drop":
+        dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
+        return {"answer": trimmed.text, "outcome": NO_ANSWER, "dropped": dropped}
     if label is not None:
         success = "found" if trimmed.anchor else "not found"
-        notes[f"answer anchor {success}, {('right', 'wrong')[label]}"] += 1
+        notes[f"answer anchor {success}, {outcome}"] += 1
+    outcome = outcome if is_answer else NO_ANSWER
     notes["last answer token tokenised anew"] += trimmed.split
     said = labels.squad_normalise(trimmed.anchor_text or "")
     notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
     if trimmed.anchor is None:
         return {"answer": trimmed.text, "outcome": outcome, "dropped": NO_ANCHOR}
-    kept_unlabelled = label is None and settings.unlabelled
-    if kept_unlabelled:
-        notes[UNLABELLED] += 1
     return {
         "answer": trimmed.text,
-        "dropped": NO_GOLD if label is None and not kept_unlabelled else None,
+        "dropped": NO_GOLD if label is None and not settings.unlabelled else None,
         "input_ids": [*prompt.ids, *trimmed.ids],
         "prompt_length": shift,
         "ea_start": shift + trimmed.anchor[0],
@@ -408,21 +384,8 @@ def _answered(
     }
 
 
-def _warn_of_thoughts(n_thoughts: int, n_replies: int, model: PreTrainedModel) -> None:
-    """Log a warning if the model thinks before it answers, which leaves no room for an answer."""
-    if n_thoughts > MANY_THOUGHTS * n_replies:
-        log.warning(
-            "%s opens %d of %d replies with its thoughts, which leave no room for an answer: they "
-            "are left out as unfinished; measure a model that answers at once",
-            getattr(model, "name_or_path", "the model"), n_thoughts, n_replies,
-        )  # fmt: skip
-
-
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
-    """Return 1 if the answer is hallucinated, 0 if it is right, None without gold answers.
-
-    A label of the user counts first. Without E_A, the whole text is judged.
-    """
+    """Return the user's label, or 1 if the answer is wrong, 0 if right, None without golds."""
     if _labelled_by_user(row):
         return int(row["label"])
     golds = row["answers"]

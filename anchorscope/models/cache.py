@@ -47,9 +47,7 @@ def common(rows: Iterable[Sequence[int]]) -> int:
 def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
     """Split rows into consecutive runs, each padded to its widest row, at the least total cost.
 
-    Args:
-        widths: Number of tokens of each row.
-        price: Cost of a run in tokens, in addition to its rows × widest.
+    `widths` are the numbers of tokens of the rows. A run costs rows × widest + `price` tokens.
     """
     # For the rows before each end: the least cost, and the start of the last run.
     best: list[tuple[float, int]] = [(0, 0)]
@@ -81,10 +79,9 @@ def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
 def padded(
     rows: Sequence[Sequence[int]], length: int, device: torch.device, first: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Return model inputs for each row from its token `first` on, padded on the right to `length`.
+    """Return `input_ids` and `position_ids` of rows, int64 [rows, length − first].
 
-    Returns:
-        `input_ids` and `position_ids`, int64 [rows, length − first].
+    The rows begin at their token `first` and are padded on the right to `length`.
     """
     ids = torch.zeros((len(rows), length), dtype=torch.long)
     for number, row in enumerate(rows):
@@ -96,13 +93,10 @@ def padded(
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Group items so that number of items × largest size is at most `most`.
+    """Return the indices of groups of items, each of number × largest size at most `most`.
 
     A larger item forms a group by itself. The largest items come first, so that a group that does
     not fit in memory fails at once.
-
-    Returns:
-        The indices of the items of each group.
     """
     groups: list[list[int]] = []
     for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):

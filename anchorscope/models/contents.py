@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +28,6 @@ LEFTOVERS = re.compile(
 )
 """Names of tensors that older versions saved: positions and masks, which a model makes itself."""
 MERGE = "merge the adapter first (`merge_and_unload` of peft), and save the model it gives"
-OTHERWISE = "use the checkpoint that it was made from"
-LORA = ".lora_"
-"""Part of the names of adapter tensors in a checkpoint that was saved with its adapter."""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Type and shape of one tensor, from the header of its file."""
-
-    dtype: str  # name in safetensors, such as `BF16`
-    shape: tuple[int, ...]
 
 
 def weights(folder: Path) -> list[str]:
@@ -60,11 +48,7 @@ def weights(folder: Path) -> list[str]:
 
 
 def _indexed(index: Path) -> set[str]:
-    """Return the names of the files that an index names; none if there is no index.
-
-    Raises:
-        AnchorscopeError: The index is broken.
-    """
+    """Return the names of the files that an index names; none if there is no index."""
     if not index.is_file():
         return set()
     try:
@@ -74,11 +58,7 @@ def _indexed(index: Path) -> set[str]:
 
 
 def check_once(folder: Path) -> None:
-    """Refuse a folder that holds or names the weights of a model twice.
-
-    Raises:
-        AnchorscopeError: There are weights beside those that are read (`weights`).
-    """
+    """Refuse a folder that holds or names other weights than those that are read (`weights`)."""
     read = {*weights(folder)}
     shards = {path.name for path in folder.iterdir() if SHARD.fullmatch(path.name)}
     chosen = read_json(folder / "config.json").get("transformers_weights")
@@ -90,66 +70,46 @@ def check_once(folder: Path) -> None:
 
 
 def check_adapter(folder: Path) -> None:
-    """Refuse a folder that holds an adapter, by itself or beside a model.
-
-    Raises:
-        AnchorscopeError: There is one. Transformers applies it only if peft is installed.
-    """
-    if found := sorted(folder.glob("adapter_config.json")) or sorted(
-        folder.glob("adapter_model.*")
-    ):
+    """Refuse a folder with an adapter, which transformers applies only if peft is installed."""
+    if found := [*folder.glob("adapter_config.json"), *folder.glob("adapter_model.*")]:
         what = "the folder holds an adapter, which changes the model that it was trained on"
         raise AnchorscopeError(what, found[0], MERGE, see="adapter")
 
 
-def newer_pickles(folder: Path) -> list[str]:
-    """Return the names of pickled weights, which are not read, that are newer than those read."""
-    read = [folder / name for name in weights(folder)]
-    if not all(path.is_file() for path in read):
-        return []
-    newest = max(path.stat().st_mtime for path in read)
-    pickled = sorted(folder.glob(PICKLES[0]))
-    return [path.name for path in pickled if path.stat().st_mtime > newest]
-
-
-def tensors(folder: Path) -> dict[str, Tensor]:
-    """Return type and shape of each tensor, without known leftovers.
+def tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors in their sizes, on the device `meta`, without known leftovers.
 
     Raises:
         AnchorscopeError: A file is cut short, two of them hold the same tensor, or the weights are
             quantised.
     """
-    found: dict[str, Tensor] = {}
+    import torch
+
+    found: dict[str, torch.Tensor] = {}
     for name in weights(folder):
-        path = folder / name
-        for key, tensor in _header(path).items():
+        for key, (dtype, shape) in _header(folder / name).items():
             if key in found:
                 what = f"two files hold the tensor {key}"
                 do = "download or save the model again, into an empty folder"
-                raise AnchorscopeError(what, path, do, see="weights-twice")
-            if not LEFTOVERS.search(key):
-                found[key] = tensor
-    for key, tensor in found.items():
-        if tensor.dtype not in FLOATS:
-            what = f"the weights are quantised: {key} is of the type {tensor.dtype}"
-            raise AnchorscopeError(what, folder, OTHERWISE, see="quantised")
+                raise AnchorscopeError(what, folder / name, do, see="weights-twice")
+            if LEFTOVERS.search(key):
+                continue
+            if dtype not in FLOATS:
+                what = f"the weights are quantised: {key} is of the type {dtype}"
+                do = "use the checkpoint that it was made from"
+                raise AnchorscopeError(what, folder, do, see="quantised")
+            found[key] = torch.empty(shape, device="meta")
     return found
 
 
-def _header(path: Path) -> dict[str, Tensor]:
-    """Return what a file of weights says of its tensors, by name.
-
-    Raises:
-        AnchorscopeError: It is broken or cut short.
-    """
+def _header(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """Return the type (such as `BF16`) and shape of each tensor in a file, by name."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
             slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
-            return {
-                key: Tensor(one.get_dtype(), tuple(one.get_shape())) for key, one in slices.items()
-            }
+            return {key: (one.get_dtype(), one.get_shape()) for key, one in slices.items()}
     except (SafetensorError, OSError) as error:
         raise broken(path, error) from error
 
@@ -162,21 +122,8 @@ def broken(where: Path, error: Exception) -> AnchorscopeError:
     return AnchorscopeError(what, where, do, see="broken-weights")
 
 
-def without_data(folder: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a folder in their sizes, on the device `meta`; see `tensors`."""
-    import torch
-
-    return {
-        key: torch.empty(tensor.shape, device="meta") for key, tensor in tensors(folder).items()
-    }
-
-
 def check_class(config: Mapping[str, Any], where: Path) -> None:
-    """Refuse a config that names another class than the one loaded for its `model_type`.
-
-    Raises:
-        AnchorscopeError: The model is not a causal language model, or has code of its own.
-    """
+    """Refuse a config that names another class than the one loaded for its `model_type`."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
 
     whole = config["model_type"]
@@ -189,15 +136,10 @@ def check_class(config: Mapping[str, Any], where: Path) -> None:
 
 
 def check_tensors(folder: Path) -> None:
-    """Refuse a checkpoint whose tensors do not match its model, without reading weights.
-
-    Raises:
-        AnchorscopeError: A tensor has another size, or is held twice. See also
-            `tensors` and `refuse`.
-    """
+    """Refuse a checkpoint whose tensors do not match its model, without reading weights."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-    held = without_data(folder)
+    held = tensors(folder)
     try:
         chosen = options(folder)
         model_class: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(chosen["config"])]
@@ -239,20 +181,16 @@ def options(folder: Path) -> dict[str, Any]:
 
 
 def refuse(info: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a checkpoint with missing or unused tensors.
+    """Refuse a checkpoint with missing or unused tensors, given the info of `from_pretrained`.
 
-    Args:
-        info: The loading info of `from_pretrained`.
-        folder: The checkpoint's folder.
-
-    Raises:
-        AnchorscopeError: Tensors of the model are missing or of another size, or the checkpoint
-            holds tensors that the model does not take.
+    Leftovers and parts that read images are not needed.
     """
-    unused = _unused(info["unexpected_keys"], folder)
-    if any(LORA in key for key in unused):
-        what = "the checkpoint was saved with an adapter inside"
-        raise AnchorscopeError(what, folder, MERGE, see="adapter")
+    also_reads_images = read_json(folder / "config.json")["model_type"] in TEXT_INSIDE
+    unused = sorted(
+        key
+        for key in info["unexpected_keys"]
+        if not LEFTOVERS.search(key) and not (also_reads_images and NOT_TEXT.match(key))
+    )
     made_up = [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]
     if made_up:
         first = ", ".join(made_up[:3])
@@ -262,29 +200,12 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
     if unused:
         first = ", ".join(unused[:3])
         what = f"the model does not take {len(unused)} tensors of the checkpoint, such as {first}"
-        do = (
-            "use the checkpoint of the causal language model alone, with the config.json that it "
-            "was trained with"
-        )
+        do = "use the checkpoint of the language model alone, with its config.json and no adapter"
         raise AnchorscopeError(what, folder, do, see="unused-weights")
 
 
-def _unused(keys: Iterable[str], folder: Path) -> list[str]:
-    """Return the names of unused tensors, except leftovers and parts that read images."""
-    also_reads_images = read_json(folder / "config.json")["model_type"] in TEXT_INSIDE
-    return sorted(
-        key
-        for key in keys
-        if not LEFTOVERS.search(key) and not (also_reads_images and NOT_TEXT.match(key))
-    )
-
-
 def check_tied(model: PreTrainedModel, folder: Path) -> None:
-    """Refuse a checkpoint whose LM head differs from the embedding that the config ties it to.
-
-    Raises:
-        AnchorscopeError: Their values differ, so one of the two is wrong.
-    """
+    """Refuse a checkpoint whose LM head differs from the embedding that the config ties it to."""
     import torch
 
     modules = model.get_output_embeddings(), model.get_input_embeddings()

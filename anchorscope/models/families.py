@@ -20,22 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Places of the parts of a model family.
+    """Places of the parts of a model family."""
 
-    Attributes:
-        model_type: The `model_type` in config.json.
-        layers: Path of the list of blocks in the base model (the model without its LM head).
-        attn: Path of the attention module in a block; its output is the site `attn`.
-        mlp: Path of the MLP module in a block; its output is the site `mlp`. A mixture of experts
-            has one output, the sum over the experts chosen.
-        n_layers: Key of config.json for the number of blocks.
-        width: Key of config.json for the width of the residual stream.
-    """
-
-    model_type: str
-    layers: str = "layers"
+    model_type: str  # in config.json
+    layers: str = "layers"  # path of the list of blocks in the base model (without its LM head)
+    # paths in a block of the modules whose outputs are the sites `attn` and `mlp`; a mixture of
+    # experts has one output, the sum over the experts chosen
     attn: str = "self_attn"
     mlp: str = "mlp"
+    # keys of config.json for the number of blocks and the width of the residual stream
     n_layers: str = "num_hidden_layers"
     width: str = "hidden_size"
 
@@ -59,7 +52,6 @@ NOT_EXACT = {
     ("is_causal", False): "its tokens see later ones",
 }
 """Key of config.json and its value → reason why a model with it is refused."""
-TRIED_COLUMNS = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
 
 
 @dataclass(frozen=True)
@@ -80,11 +72,7 @@ def batch_tokens(wanted: int | None, device: str) -> int:
 
 
 def family_of(config: Mapping[str, Any], where: object) -> Family:
-    """Return the family of a model.
-
-    Args:
-        config: Content of config.json, or `config.to_dict()`.
-        where: Name of the model in errors.
+    """Return the family of a model, given the content of config.json. `where` names it in errors.
 
     Raises:
         AnchorscopeError: There is no such family, or passes through this model would not be exact.
@@ -109,22 +97,20 @@ def family_of(config: Mapping[str, Any], where: object) -> Family:
 
 
 def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
-    """Return the number of layers and the width of a model; for the arguments see `family_of`.
+    """Return the number of layers and the width of a model.
 
     Raises:
         AnchorscopeError: See `family_of`; or a size is missing.
     """
     family, settings = family_of(config, where), _language_model(config)
-
-    def size(key: str, usual_key: str) -> int:
-        # A family's configs may be written with the usual keys, too.
-        value = settings.get(key, settings.get(usual_key))
+    # A family's configs may be written with the usual keys, too.
+    keys = ((family.n_layers, Family.n_layers), (family.width, Family.width))
+    found: dict[str, Any] = {key: settings.get(key, settings.get(usual)) for key, usual in keys}
+    for key, value in found.items():
         if not isinstance(value, int):
             what, do = f"the config has no number `{key}`", "save the model with `save_pretrained`"
             raise AnchorscopeError(what, where, do, see="no-checkpoint")
-        return value
-
-    return size(family.n_layers, "num_hidden_layers"), size(family.width, "hidden_size")
+    return found[family.n_layers], found[family.width]
 
 
 def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,34 +119,23 @@ def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_rotary(config: Mapping[str, Any], where: object) -> None:
-    """Refuse a config that gives its rotary positions twice, with different values.
-
-    Transformers reads `rope_theta` only if `rope_parameters` lacks it, and only one of
-    `rope_scaling` and `rope_parameters`.
-    """
+    """Refuse a config that gives its rotary positions twice, with different values."""
     settings = _language_model(config)
     given = settings.get("rope_parameters") or {}
     by_kind = [one for one in given.values() if isinstance(one, Mapping)] or [given]
-    older = dict(settings.get("rope_scaling") or {})
-    if "type" in older:
-        older.setdefault("rope_type", older.pop("type"))
-    older |= {key: settings[key] for key in ("rope_theta",) if settings.get(key) is not None}
+    older = {"rope_theta": settings.get("rope_theta"), **(settings.get("rope_scaling") or {})}
     for key, value in older.items() if given else ():
-        found = [one[key] for one in by_kind if key in one]
-        if key == "rope_type":
-            found = [one.get(key, "default") for one in by_kind]
-        if found and value not in found:
-            name = key if key == "rope_theta" else f"{key} of rope_scaling"
-            what = f"{name} is {value!r}, but {key} of rope_parameters is {found[0]!r}"
+        name = "rope_type" if key == "type" else key
+        defaults = {"rope_type": "default"}
+        found = [one.get(name, defaults.get(name, value)) for one in by_kind]
+        if value is not None and value not in found:
+            what = f"{key} is {value!r}, but {name} of rope_parameters is {found[0]!r}"
             do = "delete the value that the model was not trained with"
             raise AnchorscopeError(what, where, do, see="rope-twice")
 
 
 def window(config: Any) -> int | None:
-    """Return the length in tokens of the sliding window of some layer; None without any.
-
-    `config` is the model's `PretrainedConfig`.
-    """
+    """Return the length in tokens of the sliding window of some layer; None without any."""
     length = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
     if length is None or "sliding_attention" not in kinds:
@@ -173,7 +148,6 @@ def positions(config: Any) -> int | None:
 
     With `longrope` frequencies this is the model's original length. A longer call uses other
     frequencies for all of its tokens, so results would depend on which rows are passed together.
-    `config` is the model's `PretrainedConfig`.
     """
     rope = getattr(config, "rope_parameters", None) or {}
     limits = [getattr(config, "max_position_embeddings", None)]
@@ -194,15 +168,9 @@ def embedded(model: PreTrainedModel) -> int:
 
 
 def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
-    """Apply the LM head to states [n, width] behind the final norm.
-
-    The states are copied first. On a CPU, a bfloat16 head did not finish within a minute on a
-    slice of a batch, and was instant on a copy.
-
-    Returns:
-        Logits, float32 [n, vocabulary].
-    """
+    """Apply the LM head to states [n, width] behind the final norm; float32 [n, vocabulary]."""
     head: Any = model.get_output_embeddings()
+    # A copy, since a bfloat16 head did not finish within a minute on a slice of a batch, on a CPU.
     found = head(states.contiguous().to(head.weight.device)).float()
     # Some models limit their logits before the softmax.
     most = getattr(model.config, "final_logit_softcapping", None)
@@ -224,26 +192,17 @@ def first_tensor(output: Any) -> torch.Tensor:
     return output[0] if isinstance(output, tuple) else output
 
 
-def tried_head() -> str:
-    """Return the first two lines of the table of families that were tried, in Markdown."""
-    return f"{_line(TRIED_COLUMNS)}\n{_line(['---'] * len(TRIED_COLUMNS))}"
+def tried(version: str, rows: Mapping[str, tuple[str, str]]) -> str:
+    """Return the table of families that were tried with a version of transformers, in Markdown.
 
-
-def tried_row(family: str, tiny: str, transformers: str, published: Sequence[str] = ()) -> str:
-    """Return the line of a family in the table of families that were tried, in Markdown.
-
-    Args:
-        family: The model type.
-        tiny: Device on which a tiny model was measured, and the result.
-        transformers: Version that it was measured with.
-        published: Checkpoints that were measured.
+    `rows` map a family to the device and result of a tiny model, and to published checkpoints.
     """
-    sites = f"{FAMILIES[family].attn}, {FAMILIES[family].mlp}"
-    return _line([f"`{family}`", tiny, ", ".join(published) or "–", transformers, sites])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
+    lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
+    for name, (tiny, published) in rows.items():
+        sites = f"{FAMILIES[name].attn}, {FAMILIES[name].mlp}"
+        lines.append((f"`{name}`", tiny, published or "–", version, sites))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def not_finite(what: str, where: str) -> AnchorscopeError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 CONTEXT = 8
 """Number of tokens of the prompt decoded with an answer, so that it keeps its leading space."""
 LEAVE_AT = 0.75
-"""Ended rows leave the batch once at most this share of its rows goes on.
-
-Leaving costs a copy of the cache, and staying costs further passes.
-"""
+"""Ended rows leave the batch, which copies the cache, once at most this share of rows goes on."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +63,9 @@ def generate(
 ) -> list[Written]:
     """Generate a greedy answer to each prompt, up to the answer's end.
 
-    Each step takes the likeliest token. The checkpoint's own generation defaults, such as a
-    repetition penalty or a temperature, are not used.
-
-    A batch has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is
-    passed by itself, and a batch that does not fit in memory is halved.
+    The checkpoint's own generation defaults, such as a repetition penalty, are not used. A batch
+    has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is passed by
+    itself, and a batch that does not fit in memory is halved.
 
     Args:
         prompts: Token ids of each prompt.
@@ -125,46 +120,37 @@ def generate(
     return answers
 
 
-@dataclass
 class _Rows:
     """The rows of a batch, and the cache of their keys and values.
 
     It replaces transformers' cache (`past_key_values`). The head's keys and values precede those
-    of each row.
+    of each row. Rows are padded on the left, between the head and their own tokens.
     """
 
-    model: Any
-    head: cache.Layers
-    ids: torch.Tensor  # the tokens to pass next, int64 [rows, tokens]
-    places: torch.Tensor  # their positions, int64 [rows, tokens]
-    padding: torch.Tensor  # slots of padding, bool [rows, slots], with slots for all tokens
-    end: int  # slots filled once the present pass is done
-    run: slice = field(default_factory=lambda: slice(None))  # rows of the present pass
-    start: int = 0  # slots filled before the present pass
-    layers: cache.Layers = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         prompts: Sequence[Sequence[int]],
-        model: PreTrainedModel,
+        model: Any,
         head: cache.Layers,
         shared: int,
         most: int,
-    ) -> _Rows:
-        """Return the rows of prompts, with slots for `most` new tokens each; see `_greedy`.
-
-        Rows are padded on the left, between the head and their own tokens.
-        """
+    ) -> None:
+        """Make slots for the tokens of prompts and `most` new ones each; see `_greedy`."""
         device = families.device_of(model)
         widths = [len(prompt) - shared for prompt in prompts]
         width = max(widths)
         missing = torch.tensor([width - row_width for row_width in widths], device=device)[:, None]
         ids = [[0] * (width - len(prompt) + shared) + [*prompt[shared:]] for prompt in prompts]
         slots = torch.arange(shared + width + most, device=device)
-        padding = (slots >= shared) & (slots < shared + missing)
-        places = (slots[shared : shared + width] - missing).clamp(min=0)
-        return cls(model, head, torch.tensor(ids, device=device), places, padding, shared)
+        self.model, self.head = model, head
+        self.layers: cache.Layers = []
+        # the tokens to pass next, and their positions, int64 [rows, tokens]
+        self.ids = torch.tensor(ids, device=device)
+        self.places = (slots[shared : shared + width] - missing).clamp(min=0)
+        # slots of padding, bool [rows, slots], with slots for all tokens
+        self.padding = (slots >= shared) & (slots < shared + missing)
+        # rows of the present pass; slots filled before it, and once it is done
+        self.run, self.start, self.end = slice(None), 0, shared
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
@@ -228,19 +214,13 @@ def _greedy(
     ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
 ) -> list[Written]:
-    """Generate the new tokens of each row of a batch.
+    """Generate at most `most` new tokens for each row of a batch.
 
-    Args:
-        prompts: Token ids of each row.
-        names: Names of the rows in errors.
-        model: The causal language model.
-        head: Keys and values of the shared tokens.
-        shared: Number of tokens that all rows begin with.
-        ended: Whether a row's new tokens are a whole answer, given these and its prompt.
-        most: Maximum number of new tokens.
+    `head` holds the keys and values of the `shared` tokens that all rows begin with. `ended` tells
+    whether new tokens, given first, are a whole answer to a prompt.
     """
     device = families.device_of(model)
-    rows = _Rows.of(prompts, model, head, shared, most)
+    rows = _Rows(prompts, model, head, shared, most)
     answers: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
@@ -270,11 +250,7 @@ def _greedy(
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
-    """Return the likeliest token of each row, int64 [rows, 1].
-
-    Raises:
-        AnchorscopeError: Logits are not finite.
-    """
+    """Return the likeliest token of each row, int64 [rows, 1]; refuse logits not finite."""
     likeliest = logits.argmax(dim=-1, keepdim=True)
     # `argmax` takes NaN for the largest value, so it finds a single one.
     bad = ~logits.gather(-1, likeliest).isfinite()

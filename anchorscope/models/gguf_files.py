@@ -1,8 +1,7 @@
 """`anchorscope convert`: convert a GGUF file to a model folder, with transformers."""
 
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,8 +41,7 @@ def convert(path: Path, folder: Path) -> None:
         raise AnchorscopeError(what, path, do, see="gguf")
     try:
         quantisation = _check(path)
-        with _alone(path) as options:
-            model, tokenizer, info = _read(options)
+        model, tokenizer, info = _read(path)
     except AnchorscopeError:
         raise
     except Exception as error:  # a broken file makes transformers raise whatever it stumbles over
@@ -66,52 +64,38 @@ def quantisation(folder: Path) -> str | None:
 
 
 def _check(path: Path) -> str | None:
-    """Return the format of a file's weights, None if they are floats.
-
-    Raises:
-        AnchorscopeError: Transformers may read the file wrong.
-    """
+    """Return the format of a file's weights, None if floats; refuse what may be read wrong."""
     from gguf import LlamaFileType
     from transformers.integrations.gguf import read_gguf_metadata
 
     says, tensors = read_gguf_metadata(str(path))
     kind = says["general.architecture"], says.get("tokenizer.ggml.pre", "default")
-    if kind not in COMPARED:
-        what = f"GGUF files of the kind {'/'.join(kind)} were not compared with their originals"
-        raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     scaled = says.get(f"{kind[0]}.rope.scaling.type", "none") != "none"
-    if scaled or "rope_freqs.weight" in tensors:
-        what = "the GGUF file scales its positions, which would be lost"
+    if kind not in COMPARED or scaled or "rope_freqs.weight" in tensors:
+        scaling = " with scaled positions" if kind in COMPARED else ""
+        what = f"GGUF files of the kind {'/'.join(kind)}{scaling} may lose settings"
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     name = LlamaFileType(says["general.file_type"]).name
     return None if name in FLOATS else name.removeprefix("MOSTLY_")
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the options with which transformers reads a file, and no other file beside it."""
-    with TemporaryDirectory() as folder:
-        Path(folder, path.name).symlink_to(path.resolve())
-        yield {
-            "pretrained_model_name_or_path": folder,
-            "gguf_file": path.name,
-            "local_files_only": True,
-        }
-
-
-def _read(options: Mapping[str, Any]) -> tuple[Any, Any, Mapping[str, Any]]:
+def _read(path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
     """Return the model, its tokenizer, and the weights that do not fit, by what is wrong."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    tokenizer = AutoTokenizer.from_pretrained(trust_remote_code=False, **options)
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        trust_remote_code=False,
-        use_safetensors=True,  # never a pickle
-        dtype=torch.float32,
-        quantization_config=GgufConfig(dequantize=True),
-        output_loading_info=True,
-        **options,
-    )
+    with TemporaryDirectory() as folder:  # so that transformers reads no other file beside it
+        Path(folder, path.name).symlink_to(path.resolve())
+        options: Any = {"gguf_file": path.name, "local_files_only": True}
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            trust_remote_code=False,
+            use_safetensors=True,  # never a pickle
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            output_loading_info=True,
+            **options,
+        )
     model, info = loaded
     return model, tokenizer, info

@@ -57,10 +57,7 @@ class Reader:
     embedded: int  # smallest token id without a row in the model's embedding
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """Return the prompts of all rows. Prompts that cannot be measured are marked as dropped.
-
-        `rows` are the rows of the prompts table, each merged with its row of the questions table.
-        """
+        """Return the prompts of all rows (of both tables, merged), marked if they are dropped."""
         texts = [row["prompt"] for row in rows if not given(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
         markup = control | template_tokens(self.tokenizer)
@@ -112,9 +109,8 @@ class Reader:
     ) -> bool:
         """Return whether control tokens stand where there should be text.
 
-        The question must hold no control tokens. Without a chat template, the rest of the prompt
-        must hold none but unknown characters. Tokens that the tokenizer puts before the text do not
-        count.
+        The question must hold none. Without a chat template, the rest of the prompt must hold none
+        but unknown characters. Tokens that the tokenizer puts before the text do not count.
         """
         text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
         places = {i for i, id_ in enumerate(encoded.ids) if i >= text_start and id_ in control}
@@ -125,10 +121,7 @@ class Reader:
         return any(encoded.ids[i] != self.tokenizer.unk_token_id for i in places)
 
     def _response(self, row: Mapping[str, Any], prompt: tokens.Encoded) -> tuple[int, ...] | None:
-        """Return the token ids of the user's own response, or None without one.
-
-        The ids follow those of the prompt, which do not change.
-        """
+        """Return the token ids of the user's own response, or None without one."""
         if not given(row.get("response")):
             return None
         response = row["response"].lstrip().rstrip(" \t")
@@ -146,8 +139,7 @@ class Reader:
     def _loses(self, response: str, ids: Sequence[int], prompt: tokens.Encoded) -> bool:
         """Return whether the tokens of the user's own response decode to another text.
 
-        One example is unknown characters. Case and white space may change. An end token ends the
-        response.
+        Case and white space may change. An end token ends the response.
         """
         fed = [*takewhile(lambda token: token not in self.ending.eos, ids)]
         text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])
@@ -167,19 +159,13 @@ def _visible(text: str) -> str:
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of tokens that stand for no text.
-
-    Some tokenizers include the single bytes that they fall back to. Here these count as text.
-    """
+    """Return the ids of special tokens, except single bytes that a tokenizer falls back to."""
     added = tokenizer.added_tokens_decoder.items()
     return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}
 
 
 def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of added tokens that the chat template writes, such as `<｜User｜>`.
-
-    Some tokenizers do not mark them as special. Words and white space are left out.
-    """
+    """Return the ids of added tokens that the chat template writes, except words and spaces."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     added = tokenizer.added_tokens_decoder.items()
     return {

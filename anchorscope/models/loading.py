@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 TEMPLATES = ("tokenizer_config.json", "chat_template.jinja")
-"""Files that may hold a chat template."""
 RECIPE = "recipe.json"
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
@@ -58,13 +57,7 @@ def load(
 
 
 def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
-    """Build a model of a shape with seeded random weights and without a tokenizer.
-
-    Args:
-        shape: Keys of config.json.
-        dtype: `float32`, `bfloat16` or `float16`.
-        device: Device of the weights. On `meta` nothing is allocated.
-    """
+    """Build a model of a shape (keys of config.json) with random weights, without a tokenizer."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -91,11 +84,7 @@ def wrapped(
 ) -> Loaded:
     """Return a model in memory, such as one of the user's own, as `load` returns it.
 
-    Args:
-        model: The causal language model.
-        tokenizer: Its tokenizer.
-        where: Name of the model in errors; by default its class.
-        batch_tokens: Limit of a pass: rows × padded length. The default depends on the device.
+    `where` names it in errors.
 
     Raises:
         AnchorscopeError: The model has an adapter around it or no LM head, or also reads images;
@@ -115,7 +104,7 @@ def wrapped(
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:
-    """Refuse a model in memory that is not a causal language model by itself."""
+    """Refuse a model in memory that is no causal language model by itself, or takes no mask."""
     if any(one.__name__ == "PeftModel" for one in type(model).__mro__):
         what = "the model is a PeftModel, whose layers an adapter wraps"
         raise AnchorscopeError(what, where, contents.MERGE, see="adapter")
@@ -126,22 +115,18 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
         what = "the model also reads images"
         do = "take its language model: `anchorscope.models.loading.load(folder).model`"
         raise AnchorscopeError(what, where, do, see="other-class")
+    if (used := model.config._attn_implementation) not in ("eager", "sdpa"):  # ignores our mask
+        what = f"the attention implementation `{used}` cannot be cut token by token"
+        do = 'load the model with attn_implementation="sdpa"'
+        raise AnchorscopeError(what, where, do, see="attention")
 
 
 def check(folder: str | Path) -> None:
-    """Refuse at once what `load` would refuse later, without reading weights.
-
-    Raises:
-        AnchorscopeError: The folder, its config, its tokenizer or its safetensors are missing or
-            incomplete; it is a GGUF file; the family is unknown; the weights are quantised; or the
-            folder has tensors, files or an adapter that the model does not take.
-    """
+    """Refuse at once what `load` would refuse later, without reading weights."""
     folder = Path(folder)
     gguf_files.refuse(folder)
     if not folder.is_dir():
-        do = "check `local` in config.yaml"
-        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
-            do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
+        do = "check `local` in config.yaml; for a hub model, delete results/models/<model>.json"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     _check_config(folder)
     vocabulary.check_files(folder)
@@ -166,25 +151,15 @@ def _check_files(folder: Path) -> None:
     pickles = any(any(folder.glob(one)) for one in contents.PICKLES)
     if lacking == [contents.SINGLE] and pickles:
         what = "the model has no weights in safetensors format"
-        do = (
-            "save it with `save_pretrained`, which writes model.safetensors; "
-            "pickled weights (.bin, .pt) are not read because they can run code"
-        )
+        do = "save it with `save_pretrained`; pickled weights are not read, as they can run code"
         raise AnchorscopeError(what, folder, do, see="no-safetensors")
-    more = f" and {len(lacking) - 3} more files" if len(lacking) > 3 else ""
-    what = f"the checkpoint lacks {', '.join(lacking[:3])}{more}"
-    do = "copy what is missing into the folder"
-    if "snapshots" in folder.parts:
-        do = "run where the hub can be reached, HF_HUB_OFFLINE unset: what is missing is downloaded"
+    what = f"the checkpoint lacks {', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}"
+    do = "copy what is missing into the folder, or run where the hub can be reached"
     raise AnchorscopeError(what, folder, do, see="missing-files")
 
 
 def check_prompt(folder: str | Path, named: bool) -> None:
-    """Refuse a model with a chat template if no prompt style is named for it.
-
-    Raises:
-        AnchorscopeError: The folder has a chat template, and `named` is false.
-    """
+    """Refuse a model with a chat template if no prompt style is `named` for it."""
     if not named and vocabulary.has_template(Path(folder)):
         what = "the model has a chat template, and its entry does not name a `prompt`"
         do = "add `prompt: chat` for an instruct model, or `prompt: few_shot` for a base model"
@@ -192,44 +167,15 @@ def check_prompt(folder: str | Path, named: bool) -> None:
 
 
 def missing(folder: Path) -> list[str]:
-    """Return the names of the files of weights that a checkpoint's folder lacks.
-
-    Raises:
-        AnchorscopeError: The index of the weights names a file outside of the folder.
-    """
+    """Return the names of the files of weights that a checkpoint's folder lacks."""
     return [name for name in contents.weights(folder) if not (folder / name).is_file()]
 
 
 def without_cudnn() -> None:
-    """Switch off cuDNN attention.
-
-    With an explicit mask it makes a new plan for every shape, and our shapes change from call to
-    call.
-    """
+    """Switch off cuDNN attention, which makes a new plan for every shape of an explicit mask."""
     from torch.backends import cuda
 
     cuda.enable_cudnn_sdp(False)
-
-
-def check_attention(model: PreTrainedModel) -> None:
-    """Refuse an attention implementation that would silently ignore our mask."""
-    used = getattr(model.config, "_attn_implementation", None)
-    if used not in ("eager", "sdpa"):
-        what = f"the attention implementation `{used}` cannot be cut token by token"
-        do = 'load the model with attn_implementation="sdpa"'
-        raise AnchorscopeError(what, type(model).__name__, do, see="attention")
-
-
-def attention_of(loaded: Loaded) -> str:
-    """Return the attention implementation, on a GPU with the back-ends that torch may choose."""
-    from torch.backends import cuda
-
-    name = str(loaded.model.config._attn_implementation)
-    if loaded.device.type != "cuda":
-        return name
-    backends = ("flash", "mem_efficient", "math", "cudnn")
-    enabled = [backend for backend in backends if getattr(cuda, f"{backend}_sdp_enabled")()]
-    return f"{name}: {', '.join(enabled)}"
 
 
 def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -> tuple[Path, str]:
@@ -241,7 +187,7 @@ def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -
     Args:
         hub_id: Id on the hub.
         revision: Commit, branch or tag; None for the newest commit.
-        names_prompt: Whether the model's entry names a prompt style, see `check_prompt`.
+        names_prompt: See `check_prompt`.
 
     Returns:
         The folder and its commit.
@@ -264,11 +210,7 @@ def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -
 
 
 def fetch_config(hub_id: str, revision: str | None = None) -> dict[str, Any]:
-    """Download only the config.json of a hub model, and return its content.
-
-    Raises:
-        AnchorscopeError: See `fetch` and `read_config`.
-    """
+    """Download only the config.json of a hub model, and return its content."""
     return read_config(_download(hub_id, revision, "config.json"))
 
 
@@ -313,11 +255,7 @@ def locate(
 ) -> dict[str, Any]:
     """Locate the model of a catalogue entry; a hub model is downloaded first.
 
-    Args:
-        model: The entry.
-        trained: Folder of a model that is trained here; else None.
-        recipe: Hash of its recipe.
-        names_prompt: Whether the entry names a prompt style, see `check_prompt`.
+    `trained` and `recipe` are the folder of a model that is trained here and its recipe's hash.
 
     Returns:
         `path`, the folder; `source`; and `revision`: the commit of a hub model, the recipe's hash
@@ -325,9 +263,7 @@ def locate(
         digest of its files; for a dequantised one `dequantised_from`, such as `Q4_1`.
 
     Raises:
-        AnchorscopeError: The model is gated or missing, there is no network, the folder has nothing
-            that can be measured, its prompt style is not named, or the checkpoint was trained by
-            another recipe.
+        AnchorscopeError: See `fetch` and `check`; or the checkpoint was trained by another recipe.
     """
     if model.get("hub"):
         revision = model.get("revision")
@@ -341,12 +277,8 @@ def locate(
             what = f"this checkpoint was not trained by the present recipe ({recipe})"
             do = "delete its folder and run snakemake again, which trains it"
             raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
-        return {
-            "path": str(trained),
-            "revision": recipe,
-            "source": "trained",
-            "content": digest(parts(trained)),
-        }
+        located = {"path": str(trained), "revision": recipe, "source": "trained"}
+        return located | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()
     check(folder)
     check_prompt(folder, names_prompt)
@@ -360,7 +292,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     Raises:
         AnchorscopeError: It cannot be read or does not name its `model_type`, or the checkpoint is
-            quantised. Quantised weights differ between devices, or cannot be read at all.
+            quantised.
     """
     path = folder / "config.json"
     try:
@@ -381,12 +313,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _weights(
     folder: Path, dtype: str, placement: Mapping[str, Any], attention: str
 ) -> PreTrainedModel:
-    """Load the model of a folder.
-
-    Raises:
-        AnchorscopeError: It does not fit on the GPU, its files are broken, or their weights are
-            not those of the model.
-    """
+    """Load the model of a folder, unless it does not fit on the GPU or its weights are others."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -417,11 +344,7 @@ def _weights(
 
 
 def _placement(device: str) -> dict[str, Any]:
-    """Return the options of `from_pretrained` that place the layers on devices.
-
-    A single GPU gets the weights straight from the files, not through main memory. Of several GPUs
-    each keeps a share of its memory free for the passes (`KEPT_FREE`).
-    """
+    """Return the options of `from_pretrained` that place the layers on devices."""
     import torch
 
     kind, _, numbers = device.partition(":")

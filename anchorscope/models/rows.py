@@ -40,18 +40,12 @@ class Answered:
 
     prompts: pd.DataFrame  # see `prompts.build`
     answers: pd.DataFrame  # see `answers.answer`
-    counts: Counts  # numbers of rows given, of questions asked, and of rows left out by reason
 
 
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Pair each relation (None: unknown) with the text around its questions, including examples.
-
-    Args:
-        prompted: The prompts table.
-        answers: A table with `id` and `relation`.
-    """
+    """Pair each relation (None: unknown) with the text around its questions, including examples."""
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
     for row in prompted.to_dict("records"):
@@ -65,12 +59,7 @@ def arounds_of(
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
-    """Return a config with these settings and an empty catalogue.
-
-    Args:
-        given: Setting → value.
-        allowed: Names of the settings that the caller takes.
-        caller: Name of the function whose arguments these are, for errors.
+    """Return a config with the settings `given` to a function and an empty catalogue.
 
     Raises:
         TypeError: `caller` takes no such setting.
@@ -96,15 +85,9 @@ def ask(
 ) -> Asked:
     """Return the questions to ask, and the candidates for worked examples if the style shows any.
 
-    Args:
-        table: See `anchorscope.measure.measure`.
-        style: See `anchorscope.measure.measure`.
-        seed: Seed of the choice of examples.
-        examples: See `anchorscope.measure.measure`.
-        source: Name of the table in errors.
-        unlabelled: Whether rows without gold answers and without the label of a response are kept.
-            Their label is missing. Probes cannot be fitted to such rows, but states can be measured
-            and scored.
+    `table`, `style` and `examples` are as in `anchorscope.measure.measure`. `source` names the
+    table in errors. `unlabelled` says whether rows without gold answers and without the label of a
+    response are kept. Probes cannot be fitted to them, but their states can be scored.
 
     Raises:
         AnchorscopeError: A column is missing, a response is empty, or no row can be used.
@@ -131,16 +114,8 @@ def answer(
 ) -> Answered:
     """Prompt a model with questions, or take their responses, and find the anchors.
 
-    Args:
-        loaded: The model.
-        asked: The questions.
-        chosen: The settings.
-        style: The prompt style.
-        around: Relation → verbatim text around its questions, in place of examples chosen here.
-        unlabelled: See `ask`. The note `answers.UNLABELLED` counts rows kept without a label.
-
-    Raises:
-        AnchorscopeError: See `answers.answer`.
+    `around` maps a relation to the text around its questions, in place of examples chosen here. For
+    `unlabelled` see `ask`.
     """
     prompted, _ = prompts.build(
         prompts.of_run(asked.questions, None, chosen.finder),
@@ -152,26 +127,16 @@ def answer(
         seed=chosen.seed,
         around=around,
     )
-    how = answers.Settings(
-        style,
-        chosen.generation.max_new_tokens,
-        chosen.max_prompt_tokens,
-        chosen.no_answer,
-        unlabelled=unlabelled,
-    )
-    table, counts = answers.answer(prompted, asked.questions, loaded, how)
-    without, before = counts.notes.get(answers.UNLABELLED, 0), asked.counts
-    before = before.noted(answers.UNLABELLED, without) if without else before
-    return Answered(prompted, table, before)
+    new_tokens, prompt_tokens = chosen.generation.max_new_tokens, chosen.max_prompt_tokens
+    how = answers.Settings(style, new_tokens, prompt_tokens, chosen.no_answer, unlabelled)
+    table, _ = answers.answer(prompted, asked.questions, loaded, how)
+    return Answered(prompted, table)
 
 
 def question_rows(
     table: Rows, *, source: object = TABLE, unlabelled: bool = False
 ) -> tuple[pd.DataFrame, Counts]:
-    """Return the questions table of a user's own rows, and the counts of dropped rows.
-
-    The arguments and errors are described in `ask`.
-    """
+    """Return the questions table of a user's own rows, and counts of dropped rows; see `ask`."""
     rows = as_list(table)
     columns = {name for row in rows for name in row}
     chosen: dict[str, Any] = {name: name for name in Fields.model_fields if name in columns}
@@ -189,11 +154,7 @@ def question_rows(
 
 
 def as_list(table: Rows) -> list[Any]:
-    """Return the rows as dicts.
-
-    Raises:
-        AnchorscopeError: `table` is not a table.
-    """
+    """Return the rows as dicts; refuse what is not a table."""
     rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
     if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
         do = "pass a data frame, or a list with one dict per question"

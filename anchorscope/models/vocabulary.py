@@ -27,7 +27,7 @@ DIFFICULT = (
 )  # fmt: skip
 """Texts on which loaded tokenizers are known to differ from their own tokenizer.json.
 
-No text begins with a space, as no prompt does. Llama 2's tokenizer differs on such texts.
+Llama 2's tokenizer differs on texts that begin with a space, as no prompt does.
 """
 
 
@@ -62,9 +62,6 @@ def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
     """Begin texts with or without the start token, according to `add_bos_token` in the folder.
 
     Transformers ignores this switch of tokenizer_config.json if there is a tokenizer.json.
-
-    Raises:
-        AnchorscopeError: The switch is on, but no start token is named.
     """
     path = folder / "tokenizer_config.json"
     switch = read_json(path).get("add_bos_token") if path.is_file() else None
@@ -96,11 +93,7 @@ def has_template(folder: Path) -> bool:
 
 
 def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
-    """Refuse a slow (pure Python) tokenizer, and one that splits its special tokens.
-
-    A slow tokenizer does not return the offsets of tokens in a text. A tokenizer that splits
-    special tokens does not recognise those of its own chat template.
-    """
+    """Refuse a slow (pure Python) tokenizer, and one that splits its special tokens."""
     if not tokenizer.is_fast:
         what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
         raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
@@ -156,22 +149,14 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     if not named or bos is None or bos in named:
         return
     if _begins(tokenizer):
-        ids = " or ".join(map(str, sorted(named)))
-        what = (
-            f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "
-            f"the model's config names {ids}"
-        )
+        what = f"texts begin with {tokenizer.bos_token!r}, the token {bos}, not {min(named)}"
         do = "use the tokenizer that the model was trained with"
         raise AnchorscopeError(what, folder, do, see="other-vocabulary")
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse answers whose token ids this tokenizer does not decode to their E_A.
-
-    Only the first 64 answers are checked. `where` is named in the error.
-    """
-    kept = answers[answers["dropped"].isna()]
-    for row in kept.head(64).to_dict("records"):
+    """Refuse answers if this tokenizer does not decode ids of the first 64 to their E_A."""
+    for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:
             what = f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer"

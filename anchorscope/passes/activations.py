@@ -1,6 +1,6 @@
 """Activations: hidden states under every condition at the read-out tokens, as files of a cell.
 
-Many jobs read only the index. So modules that load torch are imported inside functions.
+Modules that load torch are imported inside functions, because many jobs read only the index.
 """
 
 from __future__ import annotations
@@ -35,18 +35,13 @@ OUTPUTS = "outputs.parquet"
 """Name of the file of token probabilities in a folder of activations."""
 
 
-def complete_column(control: str) -> str:
-    """Return the name of the column that tells whether a control is complete, see `index`."""
-    return f"{control}_complete"
-
-
 def write(
     folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]
 ) -> dict[str, Any]:
     """Measure a cell and write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
-    Missing folders are created. Batches that an earlier try left in the folder are not passed
-    again, so use a folder from `partial.folder_for`.
+    Batches that an earlier try left in the folder are not passed again, so use a folder from
+    `partial.folder_for`.
 
     Returns:
         The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`,
@@ -77,28 +72,26 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """Return a table of token probabilities under the conditions that cut nothing.
+    """Return token probabilities, a row per token of each answer up to the end of E_A.
 
-    It has one row per token of each answer, up to the end of E_A. Columns: `id`, `condition`, the
-    token's `place` in the model's input, whether it belongs to E_A (`exact`), and
-    `runner.QUANTITIES`.
+    Columns: `id`, `condition` (those that cut nothing), the token's `place` in the model's input,
+    whether it belongs to E_A (`exact`), and `runner.QUANTITIES`.
     """
     from anchorscope.passes.runner import QUANTITIES
 
     frames = []
     for batch, path in zip(planned.batches, paths, strict=True):
-        conditions = {row.intervention.name: row.intervention for row in batch.rows}
-        for name, one in conditions.items():
+        for one, _ in batch.columns:
             if not one.reads_outputs:
                 continue
-            passed = [planned.samples[at].under(one) for at in batch.samples]
             keys = [
-                (sample.id, name, token, token > sample.positions["before_answer"])
-                for sample in passed
-                for token in sample.answer_tokens
+                (row.passed.id, one.name, token, token > row.passed.positions["before_answer"])
+                for row in batch.rows
+                if row.intervention == one
+                for token in row.passed.answer_tokens
             ]
             with partial.opened(path) as file:
-                values = file.get_tensor(f"{name}.0/outputs").numpy()
+                values = file.get_tensor(f"{one.name}.0/outputs").numpy()
             frame = pd.DataFrame(keys, columns=["id", "condition", "place", "exact"])
             frames.append(frame.assign(**dict(zip(QUANTITIES, values.T, strict=True))))
     return pd.concat(frames, ignore_index=True)
@@ -111,8 +104,6 @@ def outputs(folder: str | Path) -> pd.DataFrame:
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
     """Sum up the cost of the passes, see `write`, from the notes in the files of all batches."""
-    from anchorscope.models.loading import attention_of
-
     of_batches = [partial.notes(path) for path in paths]
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
@@ -124,53 +115,52 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
         "seconds": round(sum(float(note["seconds"]) for note in of_batches), 3),
         "device": loaded.device.type,
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
-        "attention": attention_of(loaded),
+        "attention": loaded.model.config._attn_implementation,
     }
 
 
 def index(planned: Plan) -> pd.DataFrame:
     """Return the index of a cell: a table of the interventions on each sample.
 
-    It has one row per sample, in the order of the answers, with these columns:
+    It has one row per sample, in the order of the answers, with `id` and these columns:
 
-    - `id`.
     - For each condition of the role `noise`, its name: whether the sample was measured under it.
     - For each cut and control, `n_blocked_<name>`: number of tokens acted on, mean over draws; NaN
       if the condition is not run.
     - For each control, `<name>_complete`: whether every draw found as many tokens as the controlled
       condition acts on; False if either is not run.
-
-    If crossing is run, there are also:
-
-    - `crossed_partner`: id of the sample whose prompt preceded the answer; None if there is none.
-    - `gold_partner`: id of the sample whose prompt preceded the gold answer; None if there is none.
-    - `frame`: digest of the own prompt's tokens outside E_Q; equal if prompts differ only in E_Q.
-    - `partner_source`: see `partners.Crossing`.
+    - If crossing is run, `crossed_partner` and `gold_partner`: ids of the samples whose prompts
+      preceded the answer and the gold answer, or None; `frame`: digest of the own prompt's tokens
+      outside E_Q; and `partner_source`, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
     table = pd.DataFrame(rows, columns=["sample", "condition", "tokens"])
     by_condition = table.groupby(["sample", "condition"])["tokens"]
-    mean, least = (of.unstack() for of in (by_condition.mean(), by_condition.min()))
+    mean, least = (
+        of.unstack().reindex(columns=[*interventions.REGISTRY])
+        for of in (by_condition.mean(), by_condition.min())
+    )
     done = pd.DataFrame({"id": [sample.id for sample in planned.samples]})
-    unmeasured = pd.Series(float("nan"), index=done.index)
     for one in interventions.of_role("noise"):
-        done[one.name] = mean.get(one.name, unmeasured).notna()
+        done[one.name] = mean[one.name].notna()
     for one in interventions.of_role("cut", "control"):
-        done[f"n_blocked_{one.name}"] = mean.get(one.name, unmeasured)
+        done[f"n_blocked_{one.name}"] = mean[one.name]
     for one, control in interventions.controlled_cuts():
-        wanted, placed = mean.get(one.name, unmeasured), least.get(control.name, unmeasured)
-        done[complete_column(control.name)] = placed >= wanted
+        done[f"{control.name}_complete"] = least[control.name] >= mean[one.name]
     if planned.partner_source is not None:
-        crossed = [sample.others.get(interventions.CROSSED) for sample in planned.samples]
-        partners = [None if other is None else other.partner for other in crossed]
-        has_gold = [interventions.GOLD in sample.others for sample in planned.samples]
-        done["crossed_partner"] = pd.Series(partners, dtype=object)
-        of_golds = [id_ if gold else None for id_, gold in zip(partners, has_gold, strict=True)]
-        done["gold_partner"] = pd.Series(of_golds, dtype=object)
-        done["frame"] = pd.Series([_frame(one) for one in planned.samples], dtype=object)
-        done["partner_source"] = pd.Series([planned.partner_source] * len(done), dtype=object)
+        columns = {
+            "crossed_partner": [_partner(one, interventions.CROSSED) for one in planned.samples],
+            "gold_partner": [_partner(one, interventions.CROSSED_GOLD) for one in planned.samples],
+            "frame": [_frame(one) for one in planned.samples],
+            "partner_source": [planned.partner_source] * len(done),
+        }
+        done = done.join(pd.DataFrame(columns, dtype=object))
     return done
+
+
+def _partner(sample: Sample, prompt: str) -> str | None:
+    return sample.others[prompt].partner if prompt in sample.others else None
 
 
 def _frame(sample: Sample) -> str:
@@ -183,25 +173,22 @@ def _frame(sample: Sample) -> str:
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """Return the answers that were measured, joined with their index, in the order of the passes.
 
-    The columns of `index` are included, except those of the role `noise`. `PARTNER_COLUMNS` are all
-    None if crossing was not run. `logprob_<condition>` is the summed log-probability of the tokens
-    of E_A, or of the gold answer; NaN if not measured.
+    Columns of the role `noise` are left out. `PARTNER_COLUMNS` are None if crossing was not run.
+    `logprob_<condition>` is the summed log-probability of the tokens of E_A, or of the gold answer;
+    NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.
     """
     where = read_parquet(Path(folder) / "index.parquet")
     where = where.drop(columns=[one.name for one in interventions.of_role("noise")])
-    unknown = set(where["id"]) - set(answers["id"])
-    if unknown:
+    if unknown := set(where["id"]) - set(answers["id"]):
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
         raise stale(what, folder, "the cell's folder of activations")
     for name in PARTNER_COLUMNS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)
-    written = outputs(folder)
-    exact = written[written["exact"].astype(bool)]
-    for condition, rows in exact.groupby("condition"):
+    for condition, rows in outputs(folder).query("exact").groupby("condition"):
         sums = rows.groupby("id")["logprob"].sum()
         where[f"logprob_{condition}"] = where["id"].map(sums).astype(float)
     return where.merge(answers, on="id", how="left", validate="one_to_one")
@@ -210,10 +197,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
 def read(
     folder: str | Path, readout: str, condition: str, draw: int = 0
 ) -> tuple[list[str], Features]:
-    """Find one read-out under one condition in the files of a cell.
-
-    `noop` and the conditions behind a partner's prompt cover only the samples that were measured
-    under them. They cover none if no sample has a partner.
+    """Find one read-out of the samples that were measured under one condition.
 
     Returns:
         The ids in the order of the answers, and the features, float32 [layers, samples, width].

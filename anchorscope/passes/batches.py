@@ -47,6 +47,7 @@ class Row:
     """One row of a pass: a sample under one intervention and draw."""
 
     sample: int  # number of the sample
+    passed: Sample  # the sample with the prompt and answer that are passed
     intervention: Intervention
     draw: int
     tokens: tuple[int, ...]  # indices of the tokens that are cut
@@ -55,6 +56,10 @@ class Row:
     def condition(self) -> str:
         """The intervention's name."""
         return self.intervention.name
+
+    def __str__(self) -> str:
+        """Return the row's name in errors."""
+        return f"sample {self.passed.id}, condition {self.condition}, draw {self.draw}"
 
 
 @dataclass(frozen=True)
@@ -86,15 +91,9 @@ class Plan:
     batches: tuple[Batch, ...]
     # numbers of samples given, kept and dropped by reason; `notes` count the swapped ones
     counts: Counts
-    # number of tokens that all prompts of the cell begin with, before any question
-    head: int = 0
-    # source of subjects and relations, see `anchorscope.passes.partners.Crossing`; None if crossing
-    # is not run
+    head: int = 0  # number of tokens that all prompts begin with, before any question
+    # source of subjects and relations, see `partners.Crossing`; None if crossing is not run
     partner_source: str | None = None
-
-    def passed(self, row: Row) -> Sample:
-        """Return the sample that a row passes through the model."""
-        return self.samples[row.sample].under(row.intervention)
 
 
 def arrange(
@@ -107,9 +106,9 @@ def arrange(
 ) -> Plan:
     """Put the passes of some samples into batches.
 
-    A batch holds all rows of its samples, so that they share one padded shape. The shape alone
-    changes bfloat16 results. A sample is passed only under the interventions whose prompt it has,
-    so samples that differ in which other prompts they have are passed in different batches.
+    A batch holds all rows of its samples, so that they share one padded shape, which alone changes
+    bfloat16 results. A sample is passed only under the interventions whose prompt it has, so
+    samples with other prompts and without are passed in different batches.
 
     Args:
         samples: The samples of a cell.
@@ -152,24 +151,16 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
     return replace(batch, samples=tuple(samples), rows=rows)
 
 
-def by_length(planned: Plan, batch: Batch) -> list[Batch]:
-    """Split a batch by length where that saves more padding than an extra call costs.
-
-    A batch is as large as memory allows, and all samples are padded to its longest one.
-    """
-    lengths = _lengths(planned.samples, batch.samples, batch.columns)
+def by_length(batch: Batch) -> list[Batch]:
+    """Split a batch by length where that saves more padding than an extra call costs."""
+    n = len(batch.samples)
+    sizes = [len(row.passed.input_ids) for row in batch.rows]
+    lengths = [max(sizes[place::n]) for place in range(n)]  # of the longest row of each sample
     # Each row of a sample is padded.
     divided = split(lengths, WORTH_A_CALL / len(batch.columns))
     return [
         replace(narrowed(batch, batch.samples[part]), length=max(lengths[part])) for part in divided
     ]
-
-
-def _lengths(
-    samples: Sequence[Sample], numbers: Sequence[int], columns: Sequence[Drawn]
-) -> list[int]:
-    """Return the number of tokens of the longest row of each sample."""
-    return [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in numbers]
 
 
 def _batches(
@@ -180,7 +171,7 @@ def _batches(
     seed: int,
 ) -> list[Batch]:
     """Group samples of similar length into batches, the longest first."""
-    lengths = _lengths(samples, chosen, columns)
+    lengths = [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in chosen]
     batches = []
     for group in grouped(lengths, batch_tokens // len(columns)):
         numbers, rows = tuple(chosen[place] for place in group), []
@@ -189,6 +180,6 @@ def _batches(
             # Two answers behind one question get the same random tokens.
             key = f"{draw}/{seed}/{passed.partner or passed.id}"
             tokens = cut(one, passed.question_tokens, passed.eq_tokens, key)
-            rows.append(Row(number, one, draw, tokens))
+            rows.append(Row(number, passed, one, draw, tokens))
         batches.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
     return batches

@@ -25,10 +25,7 @@ def choices(
 ) -> np.ndarray:
     """Return the logits of two candidate next tokens for each prompt, float64 [n, 2].
 
-    Args:
-        loaded: The model.
-        prompts: Token ids of each prompt.
-        tokens: Ids of the two candidates for each prompt.
+    `prompts` and `tokens` are token ids.
 
     Raises:
         AnchorscopeError: See `of_plan`.
@@ -54,7 +51,7 @@ def of_plan(
     tokens: Sequence[tuple[int, int]],
     room: Room | None = None,
 ) -> Iterator[tuple[Row, np.ndarray]]:
-    """Yield each planned row with the logits of its two candidate tokens.
+    """Yield each planned row with the logits of its two candidate tokens, float64 [2].
 
     Args:
         loaded: The model.
@@ -63,20 +60,14 @@ def of_plan(
         tokens: Ids of the two candidates for each sample.
         room: Counts the batches that were halved.
 
-    Yields:
-        A row and the logits of its two candidates, float64 [2].
-
     Raises:
         AnchorscopeError: A logit is not finite, or one sample alone does not fit in memory.
     """
-    room = room or Room()
-    head = cache.pass_head(loaded.model, plan.samples[0].input_ids[: plan.head], loaded.device)
+    room, head = room or Room(), runner.head_of(loaded, plan)
 
     def passed(batch: Batch, numbers: Sequence[int]) -> list[tuple[Row, np.ndarray]]:
-        parts = by_length(plan, narrowed(batch, numbers))
-        return [
-            row for one in parts for row in _of_batch(loaded, plan, one, position, tokens, head)
-        ]
+        parts = by_length(narrowed(batch, numbers))
+        return [row for one in parts for row in _of_batch(loaded, one, position, tokens, head)]
 
     total = sum(len(batch.rows) for batch in plan.batches)
     with Progress(total=total, unit="choices") as progress:
@@ -89,19 +80,15 @@ def of_plan(
 @torch.inference_mode()
 def _of_batch(
     loaded: Loaded,
-    plan: Plan,
     batch: Batch,
     position: str,
     tokens: Sequence[tuple[int, int]],
     head: cache.Layers,
 ) -> list[tuple[Row, np.ndarray]]:
-    """Return the rows of one batch with the logits of their two candidates, float64 [2].
-
-    `head` holds the keys and values of the tokens that all prompts begin with.
-    """
-    states = loaded.model.base_model(**runner.inputs(loaded, plan, batch, head)).last_hidden_state
-    first = runner.first_passed(plan, batch, head)
-    places = [plan.passed(row).positions[position] - first for row in batch.rows]
+    """Return the rows of one batch with the logits of their two candidates, float64 [2]."""
+    states = loaded.model.base_model(**runner.inputs(loaded, batch, head)).last_hidden_state
+    first = runner.first_passed(batch, head)
+    places = [row.passed.positions[position] - first for row in batch.rows]
     pairs = torch.tensor([tokens[row.sample] for row in batch.rows])
     parts = [
         logits.gather(-1, some.to(logits.device)).cpu()
@@ -109,6 +96,5 @@ def _of_batch(
     ]
     both = torch.cat(parts).double().numpy()
     for row in itertools.compress(batch.rows, ~np.isfinite(both).all(1)):
-        where = f"sample {plan.samples[row.sample].id}, condition {row.condition}, draw {row.draw}"
-        raise not_finite("the logits of a choice are not finite", where)
+        raise not_finite("the logits of a choice are not finite", str(row))
     return list(zip(batch.rows, both, strict=True))

@@ -89,10 +89,7 @@ class Part:
 
 
 def blocks(x: Features) -> Iterator[Part]:
-    """Yield the layers in blocks, each as large as is held in memory at a time.
-
-    If all work on a block is done before the next one is taken, the features are read only once.
-    """
+    """Yield the layers in blocks, each as large as is held in memory at a time."""
     layers, size = range(len(x)), layers_at_once(x)
     for start in range(0, len(x), size):
         yield Part(x, layers[start : start + size])
@@ -108,7 +105,6 @@ class StoredStates:
     """Features in files: one read-out under one condition, float32 [layers, samples, width]."""
 
     name: str  # name of the tensor in the files, each [rows, layers, width]
-    ids: list[str]  # ids of the samples
     # file → the rows that are used, and their indices among the samples
     files: dict[Path, tuple[list[int], list[int]]]
     shape: tuple[int, int, int]  # layers, samples, width
@@ -144,7 +140,7 @@ class StoredStates:
             raise AnchorscopeError(what, folder, do, see="unreadable-product")
         _, layers, width = shape
         at_once = max(1, block_bytes // (4 * width * len(ids)))
-        return cls(name, ids, files, (layers, len(ids), width), at_once)
+        return cls(name, files, (layers, len(ids), width), at_once)
 
     def __len__(self) -> int:
         """Return the number of layers."""

@@ -21,16 +21,10 @@ Output = Tensor | tuple[Tensor, ...]
 def recording(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the outputs of modules at read-outs while the context is open.
+    """Record the outputs of modules at read-outs of rows that are passed in the context.
 
-    Args:
-        loaded: The model.
-        pairs: Read-outs (site, position).
-        rows: The rows, passed once while the context is open.
-        first: Index of the first token that is passed.
-
-    Yields:
-        Site → the states of each layer in turn, [rows, positions, width].
+    `first` is the index of the first token that is passed. The context gives site → the states of
+    each layer in turn, [rows, positions, width].
     """
     positions = dict.fromkeys(position for _, position in pairs)
     indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
@@ -64,15 +58,15 @@ def mask(
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
     The mask is causal and closed to padding. Every later token that is not cut itself cannot attend
-    to a row's cut tokens. The softmax renormalises the remaining attention. The diagonal stays
-    open, because a query with nothing to attend to would be NaN.
+    to a row's cut tokens. The diagonal stays open, because a query with nothing to attend to would
+    be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
 
     Args:
         lengths: Number of tokens of each row without padding.
         cuts: Indices of the tokens cut in each row.
         length: Number of tokens of each row with padding.
         first: Index of the first token that is passed. Earlier tokens are attended to.
-        dtype: Dtype of the mask. Closed entries are its `finfo.min`, open entries 0.
+        dtype: Dtype of the mask.
         device: Device of the mask.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)

@@ -100,15 +100,11 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
     The longest run is placed first, apart from the others if there is room. A run that fits nowhere
     fills the longest free stretch, and the rest of it is placed in the same way. If the question
     has too few tokens, all are taken.
-
-    Returns:
-        The indices of the tokens, in rising order.
     """
     draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
     chosen: set[int] = set()
-    for run in sorted((len(run) for run in runs(eq_tokens)), reverse=True):
-        left = run
+    for left in sorted((len(run) for run in runs(eq_tokens)), reverse=True):
         while left and free:
             placed = _place(left, free, chosen, draws)
             free -= placed
@@ -143,8 +139,7 @@ DRAWN = frozenset({"random"})
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Keys of `Sample.others`: the own answer behind the partner's question, the gold answer behind the
 own question, and the gold answer behind the partner's question."""
-EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
-REST = "every other question token"
+EXACT, REST = "the exact question tokens", "every other question token"
 RECORDS = (
     Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
                  behind_partner="crossed"),
@@ -153,7 +148,8 @@ RECORDS = (
                  ("knockout",), "exact", controlled_by="random",
                  behind_partner="crossed-knockout"),
     Intervention("random", "as many random question tokens blocked",
-                 f"attention to {AS_MANY} is blocked", "control", ("random",), "random"),
+                 "attention to as many random question tokens is blocked", "control",
+                 ("random",), "random"),
     Intervention("rest", "every other question token blocked",
                  f"attention to {REST} is blocked", "cut",
                  ("rest",), "rest", behind_partner="crossed-rest"),
@@ -206,11 +202,7 @@ def blocked_arms() -> list[str]:
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """Return the control on whose complete samples the flips of a condition are counted, if any.
-
-    This is the condition itself if it is a control, else its own control, or the one that it is
-    counted with.
-    """
+    """Return the control on whose complete samples the flips of a condition are counted, if any."""
     one = REGISTRY[condition]
     name = one.name if one.role == "control" else one.controlled_by or one.counted_with
     return REGISTRY[name] if name else None
@@ -229,14 +221,5 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
 def cut(
     one: Intervention, question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str
 ) -> tuple[int, ...]:
-    """Return the tokens that an intervention acts on in one sample.
-
-    Args:
-        one: The intervention.
-        question_tokens: Indices of the question's tokens in the model's input.
-        eq_tokens: Indices of E_Q.
-        key: Number of the draw, seed and sample id, which decide random places.
-    """
-    if one.tokens is None:
-        return ()
-    return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key))
+    """Return the tokens that an intervention acts on. The key decides random places."""
+    return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key)) if one.tokens else ()

@@ -54,8 +54,6 @@ NO_PARTNER = "no partner"
 
 ANSWERED_RIGHT = "answered right"
 NO_GOLD = "no gold answer"
-NO_TOKENS = "gold answer without tokens"
-SAME_GOLD = "equal gold answers"
 RIGHT_FOR_BOTH = "gold answer right for both questions"
 GOLD_SHARES = "gold answer shares a word with a question or an answer"
 
@@ -93,15 +91,21 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
     groups: dict[tuple[str, int, int], list[Known]] = defaultdict(list)
     for one in samples:
-        left_out[one.id] = _unfit(one) or NO_PARTNER
-        if left_out[one.id] == NO_PARTNER:
+        if not one.taught:  # the right answer was drawn at random, so the model cannot know it
+            left_out[one.id] = NEVER_TAUGHT
+        elif _shared(one.answer, one.question):
+            left_out[one.id] = SHARED_WORD
+        else:
+            left_out[one.id] = NO_PARTNER
             fold = folds_of[one.id] if folds_of else 0
             groups[one.relation, fold, one.label].append(one)
     times = Counter(labels.squad_normalise(one.answer) for one in samples)
     partners: dict[str, str] = {}
     golds_left_out: dict[str, str] = {}
     for _, group in sorted(groups.items()):
-        for one, other in _pairs(group, times):
+        subjects = [one.subject for one in group]
+        pairs = _matching(exchangeable(group), distances(group, times), subjects)
+        for one, other in ((group[place], group[paired]) for place, paired in pairs):
             partners |= {one.id: other.id, other.id: one.id}
             if why := _no_golds(one, other):
                 golds_left_out |= {one.id: why, other.id: why}
@@ -112,33 +116,22 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     return Crossing(partners, left_out, source, golds_left_out)
 
 
-def _unfit(one: Known) -> str | None:
-    """Return the reason why a sample cannot be in any pair; None if it can.
-
-    The right answer to a fact that was never taught was drawn at random: the model cannot know it.
-    """
-    if not one.taught:
-        return NEVER_TAUGHT
-    return SHARED_WORD if _shared(one.answer, one.question) else None
-
-
 def _no_golds(one: Known, other: Known) -> str | None:
     """Return the reason why the first gold answers of a pair are not swapped; None if they are.
 
-    The words alone must not tell which question a gold answer belongs to, as with the model's own
-    answers. A gold answer that shares a content word with a model's answer does not count as
-    another answer.
+    The words alone must not tell which question a gold answer belongs to, and a gold answer must
+    be another one than the model's.
     """
     if one.label == 0:
         return ANSWERED_RIGHT
-    if not (one.golds and other.golds):
+    if not all(known.golds and known.gold_passes for known in (one, other)):
         return NO_GOLD
-    if not (one.gold_passes and other.gold_passes):
-        return NO_TOKENS
     gold, others = one.golds[0], other.golds[0]
-    if labels.squad_normalise(gold) == labels.squad_normalise(others):
-        return SAME_GOLD
-    if labels.matches(gold, other.golds) or labels.matches(others, one.golds):
+    if (
+        labels.squad_normalise(gold) == labels.squad_normalise(others)
+        or labels.matches(gold, other.golds)
+        or labels.matches(others, one.golds)
+    ):
         return RIGHT_FOR_BOTH
     texts = (one.question, other.question, one.answer, other.answer)
     return GOLD_SHARES if any(_shared(f"{gold} {others}", text) for text in texts) else None
@@ -146,17 +139,11 @@ def _no_golds(one: Known, other: Known) -> str | None:
 
 def _shared(text: str, other: str) -> frozenset[str]:
     """Return the content words that two texts share, in lower case."""
-    words, others = (
-        {word.lower for word in words_of(one) if word.content} for one in (text, other)
-    )
-    return frozenset(words & others)
+    return _content(text) & _content(other)
 
 
-def _pairs(group: Sequence[Known], times: Mapping[str, int]) -> list[tuple[Known, Known]]:
-    """Pair samples of one relation, fold and label. For `times` see `distances`."""
-    subjects = [one.subject for one in group]
-    places = _matching(exchangeable(group), distances(group, times), subjects)
-    return [(group[one], group[other]) for one, other in places]
+def _content(text: str) -> frozenset[str]:
+    return frozenset(word.lower for word in words_of(text) if word.content)
 
 
 def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
@@ -164,21 +151,13 @@ def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
 
     Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
     mean log-probability per token takes its place. Ties are broken by whether the answers are of
-    the same kind, then by the difference in the log of their frequency.
-
-    Args:
-        samples: The samples to compare.
-        times: Normalised text of an answer → number of the cell's samples that give it.
+    the same kind, then by the difference in the log of their frequency. `times` maps the normalised
+    text of an answer to the number of the cell's samples that give it.
     """
-    nearness = []
-    for values in (
-        np.log1p([one.popularity for one in samples]),
-        np.array([one.logprob for one in samples]),
-    ):
-        apart = np.abs(values[:, None] - values)
-        nearness.append(np.nan_to_num(apart, nan=np.inf))
-        if np.isfinite(apart).any():
-            break
+    popularity = np.log1p([one.popularity for one in samples])
+    logprob = np.array([one.logprob for one in samples])
+    values = popularity if np.isfinite(popularity).any() else logprob
+    nearness = [np.nan_to_num(np.abs(values[:, None] - values), nan=np.inf)]
     kinds = np.array([kind_of(one.answer) for one in samples])
     often = np.log([times[labels.squad_normalise(one.answer)] for one in samples])
     nearness += [1.0 * (kinds[:, None] != kinds), np.abs(often[:, None] - often)]
@@ -188,19 +167,14 @@ def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
 
 
 def exchangeable(samples: Sequence[Known]) -> np.ndarray:
-    """Return which samples of one relation, fold and label can be a pair, bool [n, n].
-
-    The conditions are in `crossing`.
-    """
+    """Return which samples of one relation, fold and label can be a pair, bool [n, n]."""
     golds = {one.id: one.golds for one in samples}
     texts = {one.answer for one in samples}
     right_for = {text: answered(text, golds) for text in texts}
     normal = {text: labels.squad_normalise(text) for text in texts}
     own = [_shared(one.response, one.question) for one in samples]
     words = [frozenset(word.lower for word in words_of(one.response)) for one in samples]
-    content = [
-        frozenset(word.lower for word in words_of(one.question) if word.content) for one in samples
-    ]
+    content = [_content(one.question) for one in samples]
 
     def fits(answer: int, question: int) -> bool:
         one, other = samples[answer], samples[question]
@@ -222,12 +196,7 @@ def _matching(
 
     The sample with the fewest possible partners is matched next, to its nearest partner. Ties go
     to the lowest index. Then other samples of the same two subjects are matched, since linked
-    subjects form one cluster.
-
-    Args:
-        allowed: Whether two samples can be a pair, bool [n, n].
-        apart: Distances of samples, [n, n].
-        subjects: Subject of each sample.
+    subjects form one cluster. `allowed` and `apart` (distances) are [n, n].
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -272,8 +241,7 @@ def template(question: str, subject: str) -> str:
 def known(answers: pd.DataFrame) -> tuple[list[Known], str]:
     """Return the samples that can have a partner, and the source of subjects and relations.
 
-    The source is `relations` if the dataset has them. Otherwise it is `wording`: subjects and
-    relations are read off the questions.
+    The source is `relations` if the dataset has them, or `wording` if they are read off questions.
     """
     if samples := _asked(answers):
         return samples, "relations"
@@ -312,14 +280,11 @@ def _number(value: object) -> float:
 
 
 def proxies_of(questions: pd.DataFrame) -> pd.DataFrame:
-    """Derive a subject and a relation for each question, from the columns id and question.
+    """Derive a `subject` and a `relation` for each question, in lower case; NaN if missing.
 
-    Two questions of one `relation` ask for the same kind of answer by the same property word:
+    Two questions of one relation ask for the same kind of answer by the same property word:
     "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
-    `subject` is the text of all names in the question, or without names, of its phrases.
-
-    Returns:
-        A table with the columns id, subject and relation, in lower case. A missing value is NaN.
+    subject is the text of all names in the question, or without names, of its phrases.
     """
     pairs = [_proxy(question) for question in questions["question"]]
     table = pd.DataFrame(pairs, columns=["subject", "relation"], dtype=object)

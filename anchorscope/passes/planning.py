@@ -1,8 +1,4 @@
-"""Planning: choose the rows that a cell passes through the model, from answers and conditions.
-
-A sample is passed under every condition that is on, behind its own prompt or another one. Samples
-that cannot be measured are counted by reason.
-"""
+"""Planning: choose the rows that a cell passes through the model, from answers and conditions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import POSITIONS
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Plan, Sample, arrange
@@ -21,13 +16,6 @@ from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 NOT_ANCHORED = "no exact question tokens"
-TOKEN: Mapping[str, Callable[[Mapping[Any, Any]], int]] = {
-    "final": lambda row: row["final"],
-    "before_answer": lambda row: row["ea_start"] - 1,
-    "last_answer": lambda row: row["ea_end"] - 1,
-    "prompt_end": lambda row: row["prompt_length"] - 1,
-}
-"""Position → function that returns the index of its token, given a row of the answers table."""
 Limits = Mapping[str, int | None]
 """Reason to drop a sample → largest number of tokens that it may have."""
 
@@ -52,8 +40,7 @@ def plan(
             that is missing or None is not run. `clean` is always run.
         batch_tokens: See `arrange`.
         window: Number of tokens in the model's sliding window. Longer samples are dropped, because
-            our mask overrides the window. In the model that gave it, an answer fits the window
-            behind its own prompt. Behind another prompt, or in another model, it may not fit.
+            our mask overrides the window. An answer may be too long behind another prompt.
         max_positions: Number of the model's positions. Longer samples are dropped.
         seed: Seed of the random control.
         fold: Function that returns the outer fold of the probes for each measured sample (row of
@@ -72,16 +59,12 @@ def plan(
     if CROSSED in prompts:
         places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
         crossing = partners.crossing(table, places)
-        golds: dict[str, Sample] = {}
-        if GOLD in prompts:
-            golds = gold_samples(table)
-        else:
+        golds = gold_samples(table) if GOLD in prompts else {}
+        if GOLD not in prompts:
             crossing = replace(crossing, golds_left_out={})
         source, notes = crossing.source, _swap(samples, golds, crossing, limits)
     noise_samples = {
-        one.name: given["samples"]
-        for one, _ in chosen
-        if one.own_batch and "samples" in (given := conditions.get(one.name) or {})
+        name: given["samples"] for name, given in conditions.items() if given and "samples" in given
     }
     return replace(
         arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),
@@ -96,11 +79,7 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
 
 
 def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
-    """Return the rows that are measured, and the counts of dropped rows by reason.
-
-    Raises:
-        AnchorscopeError: No row is left.
-    """
+    """Return the rows that are measured, and the counts of dropped rows by reason."""
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
@@ -124,10 +103,16 @@ def _over(length: int, limits: Limits) -> str | None:
 
 def sample_of(record: Mapping[Any, Any]) -> Sample:
     """Convert one row of the answers table to a sample."""
+    positions = {
+        "final": record["final"],
+        "before_answer": record["ea_start"] - 1,
+        "last_answer": record["ea_end"] - 1,
+        "prompt_end": record["prompt_length"] - 1,
+    }
     return Sample(
         id=str(record["id"]),
         input_ids=_ints(record["input_ids"]),
-        positions={name: int(TOKEN[name](record)) for name in POSITIONS},
+        positions={name: int(place) for name, place in positions.items()},
         question_tokens=_ints(record["question_tokens"]),
         eq_tokens=_ints(record["eq_tokens"]),
         answer_start=int(record["prompt_length"]),
@@ -162,16 +147,8 @@ def _swap(
 ) -> Counter[str]:
     """Add the swapped versions of each sample to its `others`, and count them by outcome.
 
-    An answer or gold answer is swapped only if its partner's is, too.
-
-    Args:
-        samples: The samples of the cell. Their `others` are filled.
-        golds: Id → the sample with its gold answer in place of its own.
-        crossing: The partners.
-        limits: Largest number of tokens of a sample, by reason to drop it.
-
-    Returns:
-        The number of samples swapped, and not swapped by reason.
+    An answer or gold answer is swapped only if its partner's is, too. `golds` maps an id to the
+    sample with its gold answer in place of its own.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
@@ -201,11 +178,8 @@ def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
     """Return id → reason, for samples whose swapped version or whose partner's is too long."""
-    why_not: dict[str, str] = {}
-    for id_, one in passed.items():
-        if why := _over(len(one.input_ids), limits):
-            why_not |= {id_: why, partners_of[id_]: why}
-    return why_not
+    reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
+    return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 
 
 def behind(sample: Sample, other: Sample) -> Sample:

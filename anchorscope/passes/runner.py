@@ -6,7 +6,6 @@ in *every* layer is exactly the state after a cut in layers 0...k.
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,6 @@ States = dict[str, torch.Tensor]
 `<condition>.<draw>/outputs` → `QUANTITIES` of the tokens of all answers up to the end of
 E_A, one sample after the other, float32 [tokens, 3].
 """
-OUTPUTS = "outputs"
 QUANTITIES = ("logprob", "logit", "entropy")
 """Log-probability and logit of a token given all before it, and the entropy of its distribution,
 in nats, before any temperature."""
@@ -33,45 +31,22 @@ LOGITS_AT_ONCE = 2**25
 """Maximum number of logits held at once, 128 MiB in float32."""
 
 
-@dataclass(frozen=True)
-class Passed:
-    """The states of a batch, with the tensors that they can be differentiated by."""
+def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequence[torch.Tensor]]:
+    """Pass all rows of a batch in one call, each in full, for gradients. Attention is eager.
 
-    states: States  # in the order of `batch.samples`
-    # [rows, length, width]; the states are in their graph; None without `grad`
-    embeddings: torch.Tensor | None = None
-    # attention weights of each layer, [rows, heads, queries, keys], in the same graph; only with
-    # `grad` and eager attention
-    attentions: Sequence[torch.Tensor] = ()
-
-
-def run(
-    loaded: Loaded, planned: Plan, batch: Batch, *, read: Sequence[str], grad: bool = False
-) -> Passed:
-    """Pass all rows of a batch in one call, each in full.
-
-    The rows define the interventions: which tokens are cut, in which layers, and which prompt
-    precedes the answer (`Sample.others`).
-
-    Args:
-        loaded: The model.
-        planned: The plan.
-        batch: A batch of the plan. `narrowed` selects some of its samples.
-        read: Read-outs such as `mlp/final`.
-        grad: Whether to keep the graph from embeddings to states, see `Passed`.
+    Returns:
+        The states at the read-outs, and the attention weights of each layer, [rows, heads, queries,
+        keys], in one graph.
 
     Raises:
         AnchorscopeError: An activation is not finite, or a whole vector is zero.
     """
-    arguments, embeddings = inputs(loaded, planned, batch), None
-    if grad:
-        embed = loaded.model.get_input_embeddings()
-        embeddings = embed(arguments.pop("input_ids")).detach().requires_grad_()
-        eager = loaded.model.config._attn_implementation == "eager"
-        arguments |= {"inputs_embeds": embeddings, "output_attentions": eager}
-    with torch.enable_grad() if grad else torch.inference_mode():
-        states, out = _called(loaded, planned, batch, parse(read), arguments)
-    return Passed(states, embeddings, getattr(out, "attentions", None) or ())
+    arguments = inputs(loaded, batch) | {"output_attentions": True}
+    embeddings = loaded.model.get_input_embeddings()(arguments.pop("input_ids"))
+    arguments["inputs_embeds"] = embeddings.detach().requires_grad_()
+    with torch.enable_grad():
+        states, out = _called(loaded, batch, parse(read), arguments)
+    return states, out.attentions
 
 
 def measure(
@@ -83,7 +58,7 @@ def measure(
     room: Room | None = None,
     outputs: bool = False,
 ) -> Generator[tuple[Batch, States]]:
-    """Run the planned passes one after the other.
+    """Yield each planned batch with its `States` in CPU memory, in the order of `batch.samples`.
 
     A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
     once. All rows of a sample are in one call, because in half precision the shape of a call
@@ -97,28 +72,30 @@ def measure(
         room: Counts the batches that were halved.
         outputs: Whether token probabilities are read under conditions that cut nothing.
 
-    Yields:
-        Each batch with its `States` in CPU memory, in the order of `batch.samples`.
-
     Raises:
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
             does not fit in memory.
     """
     pairs, room = parse(readouts), room or Room()
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
-    ids = planned.samples[0].input_ids[: planned.head] if todo else ()
-    head = cache.pass_head(loaded.model, ids, loaded.device)
+    head = head_of(loaded, planned) if todo else []
 
     def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
         """Return the states of some samples of a batch. On a CPU, pass them in parts if faster."""
         chosen = narrowed(batch, samples)
-        divided = by_length(planned, chosen) if loaded.device.type == "cpu" else [chosen]
-        return _joined([_states(loaded, planned, part, pairs, head, outputs) for part in divided])
+        divided = by_length(chosen) if loaded.device.type == "cpu" else [chosen]
+        return _joined([_states(loaded, part, pairs, head, outputs) for part in divided])
 
     for number in todo:
         batch = planned.batches[number]
         halves = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
         yield batch, _joined(halves)
+
+
+def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
+    """Return the keys and values of the tokens that all prompts begin with."""
+    ids = planned.samples[0].input_ids[: planned.head]
+    return cache.pass_head(loaded.model, ids, loaded.device)
 
 
 def _joined(parts: Sequence[States]) -> States:
@@ -128,98 +105,73 @@ def _joined(parts: Sequence[States]) -> States:
 
 @torch.inference_mode()
 def _states(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    pairs: Sequence[Pair],
-    head: cache.Layers,
-    outputs: bool,
+    loaded: Loaded, batch: Batch, pairs: Sequence[Pair], head: cache.Layers, outputs: bool
 ) -> States:
     """Return the states of one batch. `head` holds the keys and values of the cell's head."""
-    arguments = inputs(loaded, planned, batch, head)
-    states, out = _called(loaded, planned, batch, pairs, arguments, head)
-    if outputs:
-        first = first_passed(planned, batch, head)
-        states |= _outputs(loaded, planned, batch, out.last_hidden_state, first)
-    return states
+    states, out = _called(loaded, batch, pairs, inputs(loaded, batch, head), head)
+    return states | _outputs(loaded, batch, out.last_hidden_state, head) if outputs else states
 
 
 def _called(
     loaded: Loaded,
-    planned: Plan,
     batch: Batch,
     pairs: Sequence[Pair],
     arguments: Mapping[str, Any],
     head: cache.Layers | None = None,
 ) -> tuple[States, Any]:
     """Return the states of one batch, and the output of the base model for these arguments."""
-    rows, first = [planned.passed(row) for row in batch.rows], first_passed(planned, batch, head)
-    with (
-        recording(loaded, pairs, rows, first=first) as seen,
-        _masked_by_layer(loaded, planned, batch, head),
-    ):
+    rows, first = [row.passed for row in batch.rows], first_passed(batch, head)
+    with recording(loaded, pairs, rows, first=first) as seen, _masked_by_layer(loaded, batch, head):
         out = loaded.model.base_model(**arguments)
-    return _named(planned, batch, pairs, seen), out
+    return _named(batch, pairs, seen), out
 
 
-def _outputs(loaded: Loaded, planned: Plan, batch: Batch, last: torch.Tensor, first: int) -> States:
+def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
     """Return the token probabilities of answers under conditions that cut nothing, see `States`.
 
-    `last` is the input of the LM head, [rows, tokens passed, width], from token `first` on.
+    `last` is the input of the LM head, [rows, tokens passed, width].
     """
-    found, n = {}, len(batch.samples)
-    for number, (one, draw) in enumerate(batch.columns):
+    found, first = {}, first_passed(batch, head)
+    for one, draw in batch.columns:
         if not one.reads_outputs:
             continue
         tokens = [
-            (row, token)
-            for row in range(number * n, (number + 1) * n)
-            for token in planned.passed(batch.rows[row]).answer_tokens
+            (number, token, row.passed.input_ids[token])
+            for number, row in enumerate(batch.rows)
+            if (row.intervention, row.draw) == (one, draw)
+            for token in row.passed.answer_tokens
         ]
-        rows, places = map(list, zip(*tokens, strict=True))
-        ids = [planned.passed(batch.rows[row]).input_ids[token] for row, token in tokens]
+        rows, places, ids = map(list, zip(*tokens, strict=True))
         before = torch.tensor(places) - 1 - first  # a token is predicted at the token before it
         states = last[rows, before.to(last.device)]
         of_tokens = probabilities(loaded, states, torch.tensor(ids))
         if not bool(of_tokens.isfinite().all()):
-            row = tokens[int((~of_tokens.isfinite()).nonzero()[0, 0])][0]
-            sample = planned.samples[batch.rows[row].sample].id
-            where = f"sample {sample}, condition {one.name}"
-            raise not_finite("a token's log-probability is not finite", where)
-        found[f"{one.name}.{draw}/{OUTPUTS}"] = of_tokens
+            row = batch.rows[rows[int((~of_tokens.isfinite()).nonzero()[0, 0])]]
+            raise not_finite("a token's log-probability is not finite", str(row))
+        found[f"{one.name}.{draw}/outputs"] = of_tokens
     return found
 
 
-def first_passed(planned: Plan, batch: Batch, head: cache.Layers | None) -> int:
-    """Return the index of the first token to pass: 0, or the end of the cached prefix `head`."""
-    return planned.head if head and batch.masked else 0
+def first_passed(batch: Batch, head: cache.Layers | None) -> int:
+    """Return the index of the first token to pass: the first one behind the cached `head`."""
+    return head[0][0].shape[2] if head and batch.masked else 0
 
 
 def inputs(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    head: cache.Layers | None = None,
-    *,
-    acting: bool = True,
+    loaded: Loaded, batch: Batch, head: cache.Layers | None = None, *, acting: bool = True
 ) -> dict[str, Any]:
     """Return the arguments of one call of the model.
 
-    Args:
-        loaded: The model.
-        planned: The plan.
-        batch: A batch of the plan.
-        head: Keys and values of the tokens that all prompts begin with. If given, these tokens are
-            not passed again.
-        acting: Whether the mask is for layers in which the interventions act.
+    The tokens of the cached `head` are not passed again. `acting` says whether the mask is for
+    layers in which the interventions act.
 
     Returns:
         Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
         the model's dtype, [rows, 1, width, length of the batch], with the head as a cache. For
         `noop`, which takes the model's ordinary path, the mask is int64 [rows, width].
     """
-    ids = [planned.passed(row).input_ids for row in batch.rows]
-    lengths, first = [len(row) for row in ids], first_passed(planned, batch, head)
+    ids = [row.passed.input_ids for row in batch.rows]
+    lengths, first = [len(row) for row in ids], first_passed(batch, head)
     arguments: dict[str, Any] = cache.padded(ids, batch.length, loaded.device, first)
     arguments["use_cache"] = first > 0
     if not batch.masked:
@@ -240,7 +192,7 @@ def inputs(
 
 @contextmanager
 def _masked_by_layer(
-    loaded: Loaded, planned: Plan, batch: Batch, head: cache.Layers | None = None
+    loaded: Loaded, batch: Batch, head: cache.Layers | None = None
 ) -> Iterator[None]:
     """Give each layer a mask of its own, if an intervention acts in some layers only."""
     interventions = [row.intervention for row in batch.rows]
@@ -248,8 +200,7 @@ def _masked_by_layer(
         yield
         return
     cut, spared = (
-        inputs(loaded, planned, batch, head, acting=acting)["attention_mask"]
-        for acting in (True, False)
+        inputs(loaded, batch, head, acting=acting)["attention_mask"] for acting in (True, False)
     )
     # Layers in which the same interventions act share a mask.
     masks: dict[tuple[bool, ...], torch.Tensor] = {}
@@ -265,7 +216,7 @@ def _masked_by_layer(
 
 
 def _named(
-    planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, Sequence[torch.Tensor]]
+    batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, Sequence[torch.Tensor]]
 ) -> States:
     """Check the states of a batch that `recording` collected, and name them."""
     positions = list(dict.fromkeys(position for _, position in pairs))
@@ -273,7 +224,7 @@ def _named(
     shape, columns = (len(batch.columns), len(batch.samples)), {}
     for site, layers in seen.items():
         states = torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
-        _check(states, planned, batch, site)
+        _check(states, batch, site)
         columns[site] = states.unflatten(0, shape)
     return {
         f"{one.name}.{draw}/{site}.{position}": columns[site][
@@ -284,29 +235,22 @@ def _named(
     }
 
 
-def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None:
+def _check(states: torch.Tensor, batch: Batch, site: str) -> None:
     """Refuse states [rows, layers, positions, width] if a vector is not finite or all zero."""
     bad = (~states.isfinite()).any(dim=-1) | (states == 0).all(dim=-1)
-    if not bool(bad.any()):
-        return
-    number, layer, position = (int(index) for index in bad.nonzero()[0])
-    is_zero = bool((states[number, layer, position] == 0).all())
-    row = batch.rows[number]
-    raise not_finite(
-        f"the output of {site} is {'zero' if is_zero else 'not finite'} at layer {layer}",
-        f"sample {planned.samples[row.sample].id}, condition {row.condition}, draw {row.draw}",
-    )
+    if bool(bad.any()):
+        number, layer, position = (int(index) for index in bad.nonzero()[0])
+        is_zero = bool((states[number, layer, position] == 0).all())
+        what = f"the output of {site} is {'zero' if is_zero else 'not finite'} at layer {layer}"
+        raise not_finite(what, str(batch.rows[number]))
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the `QUANTITIES` of tokens, float32 [n, 3] in CPU memory.
+    """Return the `QUANTITIES` of the `tokens` [n] that states behind the final norm predict.
 
-    Args:
-        loaded: The model.
-        states: States behind the final norm, as the base model returns them, [n, width].
-        tokens: Ids of the tokens that they predict, [n].
+    The states are [n, width], the quantities float32 [n, 3] in CPU memory.
     """
-    parts = [torch.zeros((0, len(QUANTITIES)))]
+    parts = []
     for logits, written in logits_of(loaded, states, tokens):
         log_p = logits.log_softmax(dim=-1)
         index = written.to(logits.device)[:, None]
@@ -321,7 +265,6 @@ def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield the logits of states [n, width] in parts, float32 [some, vocabulary], with `beside`."""
-    rows = families.embedded(loaded.model)
-    size = max(1, LOGITS_AT_ONCE // rows)
+    size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

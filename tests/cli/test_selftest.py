@@ -163,9 +163,9 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
         if tokens > limit:
             raise torch.OutOfMemoryError
 
-    def passed(loaded: Any, planned: Any, batch: Any, *given: Any) -> Any:
+    def passed(loaded: Any, batch: Any, *given: Any) -> Any:
         take(batch.tokens(batch.samples))
-        return called(loaded, planned, batch, *given)
+        return called(loaded, batch, *given)
 
     def generated(rows: Any, run: slice, width: int) -> Any:
         take(rows.padding.numel())

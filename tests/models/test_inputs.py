@@ -61,17 +61,13 @@ def dropped(tokenizer: Any, style: str, question: str, response: str = "Rome") -
 
 
 @pytest.mark.parametrize("style", ["plain", "chat"])
-@pytest.mark.parametrize("mark", [*WRITTEN, "<|im_end|>"])
-def test_what_the_chat_template_writes_drops_a_question_as_special_tokens_do(
-    marked: Any, style: str, mark: str
+def test_what_the_chat_template_writes_drops_a_question_but_added_text_does_not(
+    marked: Any, style: str
 ) -> None:
-    assert dropped(marked, style, f"Where was {mark} Anna Lund born?") == inputs.CONTROL
-
-
-@pytest.mark.parametrize("style", ["plain", "chat"])
-@pytest.mark.parametrize("text", TEXT)
-def test_added_tokens_that_are_text_stay_in_a_question(marked: Any, style: str, text: str) -> None:
-    assert dropped(marked, style, f"Where was {text} Anna Lund born?") is None
+    for mark in (*WRITTEN, "<|im_end|>"):
+        assert dropped(marked, style, f"Where was {mark} Anna Lund born?") == inputs.CONTROL
+    for text in TEXT:
+        assert dropped(marked, style, f"Where was {text} Anna Lund born?") is None
 
 
 def test_a_response_may_hold_the_end_of_the_thoughts(marked: Any) -> None:
@@ -87,19 +83,12 @@ def test_without_a_chat_template_added_tokens_are_text(marked: Any) -> None:
     assert inputs.template_tokens(marked) == {*marked.convert_tokens_to_ids([*WRITTEN])}
 
 
-@pytest.mark.parametrize("response", ["Rome", "Rome, Oslo .", "  Rome ", "Oslo .</s> Rome"])
-def test_a_response_of_known_letters_is_fed(narrow: Any, response: str) -> None:
-    assert dropped(narrow, "plain", WHERE, response) is None
-
-
-@pytest.mark.parametrize("response", ["Zürich", "Rome 😀", "東京", "Rome-Oslo"])
-def test_a_response_with_unknown_characters_is_dropped_by_name(narrow: Any, response: str) -> None:
-    assert dropped(narrow, "plain", WHERE, response) == inputs.RESPONSE_LOST
-
-
-@pytest.mark.parametrize(
-    "response",
-    ["Zürich", "Zu\u0308rich", "東京 😀", "Rome\u200b", "½ km²", "Ｒome", "Rome\n\nOslo"],
-)
-def test_a_tokenizer_with_bytes_spells_every_response(byte_level: Any, response: str) -> None:
-    assert dropped(byte_level, "plain", WHERE, response) is None
+def test_a_response_is_dropped_by_name_if_the_tokenizer_cannot_spell_it(
+    narrow: Any, byte_level: Any
+) -> None:
+    for known in ("Rome", "Rome, Oslo .", "  Rome ", "Oslo .</s> Rome"):
+        assert dropped(narrow, "plain", WHERE, known) is None
+    for unknown in ("Zürich", "Rome 😀", "東京", "Rome-Oslo"):
+        assert dropped(narrow, "plain", WHERE, unknown) == inputs.RESPONSE_LOST
+    for spelled in ("Zu\u0308rich", "東京 😀", "Rome\u200b", "½ km²", "Ｒome", "Rome\n\nOslo"):
+        assert dropped(byte_level, "plain", WHERE, spelled) is None

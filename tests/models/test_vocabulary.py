@@ -1,7 +1,6 @@
 """Tokenizers: read as their own file says, and what a chat template does about thinking."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,20 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from huggingface_hub import try_to_load_from_cache
 from test_contents import edit
 from transformers import AutoTokenizer
 
 from anchorscope.anchors import tokens
 from anchorscope.models import loading, vocabulary
 
-REAL = {
-    "llama-3": "meta-llama/Llama-3.2-1B",
-    "qwen3": "Qwen/Qwen3-8B",
-    "mistral": "mistralai/Mistral-7B-v0.3",
-    "gemma-3": "google/gemma-3-1b-pt",
-}
-"""Tokenizers looked for in $ANCHORSCOPE_TOKENIZERS/<name>/ and in the cache of the hub."""
 ASKED = [
     ("Q: What is George  Rankin's occupation? A:", "George  Rankin"),
     ("Q: Who wrote 東京物語 in 1953? A:", "東京物語"),
@@ -31,23 +22,8 @@ ASKED = [
 ]
 
 
-def real(name: str) -> Path:
-    """The folder of a published tokenizer; the test is skipped where there is none."""
-    folder = Path(os.environ.get("ANCHORSCOPE_TOKENIZERS", ".")) / name
-    cached = try_to_load_from_cache(REAL[name], "tokenizer.json")
-    folder = Path(cached).parent if isinstance(cached, str) else folder
-    if not (folder / "tokenizer.json").is_file():
-        pytest.skip(f"no tokenizer.json of {name} in {folder} or in the cache of the hub")
-    return folder
-
-
-@pytest.mark.parametrize("name", [*REAL, "byte_level"])
-def test_tokenizers_read_what_their_file_says_and_give_spans_back(
-    name: str, checkpoint: Any
-) -> None:
-    folder = real(name) if name in REAL else checkpoint("llama", name)
-    tokenizer = vocabulary.load(folder)
-    assert vocabulary.reads_as_its_file(tokenizer, folder)
+def test_a_tokenizer_gives_spans_back(checkpoint: Any) -> None:
+    tokenizer = vocabulary.load(checkpoint("llama"))
     for text, span in ASKED:
         (encoded,) = tokens.encode(tokenizer, [text], add_special_tokens=True)
         found = tokens.span_tokens(tokenizer, encoded, [(at := text.index(span), at + len(span))])
@@ -107,14 +83,11 @@ def test_what_a_chat_template_does_about_thinking_is_said(template: Any, said: A
     assert vocabulary.thinking(SimpleNamespace(chat_template=template)) == said
 
 
-def test_loading_switches_cudnns_attention_off_and_says_what_attends(checkpoint: Any) -> None:
+def test_loading_switches_cudnns_attention_off(checkpoint: Any) -> None:
     cuda, before = torch.backends.cuda, torch.backends.cuda.cudnn_sdp_enabled()
     try:
         cuda.enable_cudnn_sdp(True)
-        loaded = loading.load(checkpoint("llama"))
+        loading.load(checkpoint("llama"))
         assert not cuda.cudnn_sdp_enabled()
-        assert loading.attention_of(loaded) == "sdpa"
-        there = SimpleNamespace(model=loaded.model, device=SimpleNamespace(type="cuda"))
-        assert loading.attention_of(there) == "sdpa: flash, mem_efficient, math"
     finally:
         cuda.enable_cudnn_sdp(before)

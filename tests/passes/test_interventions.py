@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from instrument import answers_table
 
 from anchorscope.config import readouts
 from anchorscope.config.settings import Conditions
@@ -96,11 +97,11 @@ def test_tokens_that_a_key_decides_are_drawn(name):
 
 
 def test_every_site_and_position_of_the_config_can_be_read(load):
-    assert set(planning.TOKEN) == set(readouts.POSITIONS)
     loaded = load("llama")
+    row = answers_table(loaded.tokenizer).to_dict("records")[0]
+    assert set(planning.sample_of(row).positions) == set(readouts.POSITIONS)
     layer = families.layers(loaded)[0]
     assert len({id(families.part(loaded, layer, site)) for site in readouts.SITES}) == 3
-    assert readouts.parse(readouts.READOUTS) == [tuple(r.split("/")) for r in readouts.READOUTS]
 
 
 def test_the_config_has_a_key_for_each_setting_of_the_registry():
@@ -108,37 +109,13 @@ def test_the_config_has_a_key_for_each_setting_of_the_registry():
     assert settings == set(Conditions.model_fields)
 
 
-NEEDS = {
-    "clean": set(),
-    "cut": {"settings", "tokens"},
-    "control": {"settings", "tokens"},
-    "arm": {"settings", "prompt"},
-    "gold": {"settings", "prompt"},
-    "noise": {"settings", "own_batch"},
-}
-MAY_HAVE = {
-    "clean": {"behind_partner"},
-    "cut": {"prompt", "controlled_by", "counted_with", "behind_partner"},
-    "control": {"prompt"},
-    "gold": {"behind_partner"},
-    "noise": {"counted_with"},
-}
-"""Fields that a record needs to have its role, and those that it may have beside them."""
-
-
 @pytest.mark.parametrize("one", interventions.RECORDS, ids=lambda one: one.name)
 def test_a_record_makes_sense_beside_the_others(one):
     registry = interventions.REGISTRY
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.label and one.when
-    fields = (
-        "settings", "tokens", "prompt", "controlled_by", "behind_partner", "counted_with",
-        "own_batch",
-    )  # fmt: skip
-    has = {field for field in fields if getattr(one, field)}
-    assert NEEDS[one.role] <= has <= NEEDS[one.role] | MAY_HAVE.get(one.role, set())
-    assert one.tokens is None or one.tokens in interventions.TOKENS
-    prompts = (interventions.CROSSED, interventions.GOLD, interventions.CROSSED_GOLD)
-    assert one.prompt in (None, *prompts)
+    assert bool(one.settings) == (one.role != "clean") and one.own_batch == (one.role == "noise")
+    assert (one.tokens in interventions.TOKENS) == (one.role in ("cut", "control"))
+    assert one.prompt or one.role not in ("arm", "gold")
     assert registry[one.compared_with].tokens is None
     if one.role in ("cut", "control"):
         assert registry[one.compared_with].prompt == one.prompt
@@ -155,13 +132,7 @@ def test_a_record_makes_sense_beside_the_others(one):
         acted_on = [interventions.cut(each, range(9), [2, 3], key="a") for each in (one, control)]
         assert len({*map(len, acted_on)}) == 1, "a control acts on as many tokens"
         assert control.layers == one.layers
-    if one.role == "control":
-        users = [other for other in interventions.RECORDS if other.controlled_by == one.name]
-        assert len(users) == 1, "one cut names it"
+    users = [other for other in interventions.RECORDS if other.controlled_by == one.name]
+    assert len(users) == (one.role == "control"), "one cut names it"
     if one.counted_with is not None:
         assert one.controlled_by is None and registry[one.counted_with].role == "control"
-
-
-def test_names_are_given_once_and_one_pass_is_clean():
-    assert len(interventions.REGISTRY) == len(interventions.RECORDS)
-    assert interventions.of_role("clean") == [interventions.CLEAN]

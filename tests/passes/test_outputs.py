@@ -12,6 +12,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 from instrument import TOKENIZER, answers_table
+from test_sharing import HEAD, behind_heads
 
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
@@ -25,15 +26,14 @@ CONDITIONS = {"knockout": {}, "random": {}, "crossed": {}, "gold": {}}
 UNCUT = ("clean", "crossed", "gold", "crossed-gold")
 
 
-def samples_of(loaded: Loaded, head: tuple[int, ...] = ()) -> list[Sample]:
+def samples_of(rows: pd.DataFrame) -> list[Sample]:
     """Of the corpus, swapped with their neighbours; E_A begins one token into longer answers.
 
-    Every second one also has a gold answer. `head` stands before each prompt.
+    Every second one also has a gold answer.
     """
-    rows = answers_table(loaded.tokenizer, CORPUS)
     longer = rows["ea_end"] - rows["ea_start"] > 1
     rows["ea_start"] += longer.astype(int)
-    samples = [behind_head(head, sample_of(row)) for row in rows.to_dict("records")]
+    samples = [sample_of(row) for row in rows.to_dict("records")]
     for number, (one, other) in enumerate(pairwise(samples)):
         one.others[CROSSED] = behind(one, other)
         if number % 2:
@@ -83,7 +83,7 @@ def test_they_are_those_of_the_whole_model_wherever_nothing_is_cut(
     family: str, load: Any, tmp_path: Path
 ) -> None:
     loaded = load(family, TOKENIZER[family])
-    samples = samples_of(loaded)
+    samples = samples_of(answers_table(loaded.tokenizer))
     table = written(tmp_path, loaded, samples)
     assert_those_of_the_whole_model(loaded, samples, table)
     facts = activations.measured(answers_table(loaded.tokenizer, CORPUS), tmp_path)
@@ -92,21 +92,10 @@ def test_they_are_those_of_the_whole_model_wherever_nothing_is_cut(
     np.testing.assert_allclose(found, sums.loc[found.index])
 
 
-def test_few_logits_at_once_give_the_same(
-    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = load("llama", "metaspace")
-    samples = samples_of(loaded)
-    whole = written(tmp_path / "whole", loaded, samples)
-    monkeypatch.setattr(runner, "LOGITS_AT_ONCE", 1)
-    one_by_one = written(tmp_path / "one by one", loaded, samples)
-    pd.testing.assert_frame_equal(whole, one_by_one, atol=1e-5, rtol=1e-5)
-
-
 def test_logits_are_bent_as_the_model_bends_them(checkpoint: Any, tmp_path: Path) -> None:
     loaded = loading.load(checkpoint("gemma3_text"))
     loaded.model.config.final_logit_softcapping = 0.5
-    samples = samples_of(loaded)
+    samples = samples_of(answers_table(loaded.tokenizer))
     table = written(tmp_path, loaded, samples)
     assert table["logit"].abs().max() < 0.5
     assert_those_of_the_whole_model(loaded, samples, table)
@@ -116,31 +105,21 @@ def test_a_probability_that_is_not_finite_is_refused(checkpoint: Any, tmp_path: 
     loaded = loading.load(checkpoint("qwen2"))
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")
     with pytest.raises(AnchorscopeError, match="log-probability is not finite(.|\n)*sample q"):
-        written(tmp_path, loaded, samples_of(loaded)[:1])
+        written(tmp_path, loaded, samples_of(answers_table(loaded.tokenizer))[:1])
 
 
-def test_what_all_prompts_begin_with_is_passed_once(load: Any, tmp_path: Path) -> None:
+def test_what_all_prompts_begin_with_is_passed_once(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LOGITS_AT_ONCE", 1)  # few logits at once change nothing
     loaded = load("qwen3")
-    head = tuple(loaded.tokenizer("Q: Who wrote it? A: Ann. " * 5)["input_ids"])
-    samples = samples_of(loaded, head)
+    samples = samples_of(behind_heads(loaded.tokenizer))
     widths: list[int] = []
     hook = loaded.model.base_model.register_forward_pre_hook(
         lambda _, args, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True
     )
     together = written(tmp_path, loaded, samples)
     hook.remove()
-    assert widths[0] >= len(head) > max(widths[1:])
+    assert widths[0] == len(loaded.tokenizer(HEAD)["input_ids"])
+    assert max(widths[1:]) < max(len(sample.input_ids) for sample in samples)
     assert_those_of_the_whole_model(loaded, samples, together)
-
-
-def behind_head(head: tuple[int, ...], sample: Sample) -> Sample:
-    """A sample with more tokens before its own."""
-    moved = len(head)
-    return replace(
-        sample,
-        input_ids=head + sample.input_ids,
-        positions={name: place + moved for name, place in sample.positions.items()},
-        question_tokens=tuple(place + moved for place in sample.question_tokens),
-        eq_tokens=tuple(place + moved for place in sample.eq_tokens),
-        answer_start=sample.answer_start + moved,
-    )

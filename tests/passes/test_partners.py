@@ -11,20 +11,13 @@ from anchorscope.anchors import labels
 from anchorscope.passes import partners
 
 
-@pytest.mark.parametrize(
-    ("question", "subject", "expected"),
-    [
-        ("Who was the director of Cabaret?", "Cabaret", "who was the director of {}?"),
+def test_a_template_is_the_question_without_its_subject() -> None:
+    for question, subject, expected in (
         ("Who  wrote THE Red House?", "the red  house", "who wrote {}?"),
         ("What always is the trade of Al?", "Al", "what always is the trade of {}?"),
-        ("Who is she?", "Cabaret", "who is she?"),
         ("Is C++ (language) old?", "C++ (language)", "is {} old?"),
-    ],
-)
-def test_a_template_is_the_question_without_its_subject(
-    question: str, subject: str, expected: str
-) -> None:
-    assert partners.template(question, subject) == expected
+    ):
+        assert partners.template(question, subject) == expected
 
 
 def may_cross(one: Any, other: Any) -> bool:
@@ -141,42 +134,29 @@ def test_without_relations_the_wording_tells_who_may_cross() -> None:
     assert len(found.partners) == 4 and found.left_out == {"odd": partners.NO_PARTNER}
 
 
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
+def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_frequency() -> None:
+    for column, values in (
         ("popularity", (10.0, 1e6, 12.0, 9e5)),
         ("ea_logprob", (-0.1, -5.0, -0.2, -4.0)),
-        ("answer", ("1912", "Rome", "1804", "Oslo")),
-    ],
-)
-def test_partners_are_the_nearest_in_popularity_log_probability_or_kind_and_frequency(
-    column: str, values: Any
-) -> None:
-    rows = []
-    for name, value in zip("abcd", values, strict=True):
-        answer = value if column == "answer" else f"w{name}"
-        more = {} if column == "answer" else {column: value}
-        rows.append(row(name, f"s{name}", "trade", answer, [answer], **more))
-    assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
-
-
-def test_samples_without_gold_answers_cross_their_own_answers_only() -> None:
-    rows = [row(name, f"s{name}", "trade", f"w{name}", [], label=1) for name in "ab"]
-    found = crossed(rows)
-    assert found.partners == {"a": "b", "b": "a"}
-    assert found.golds_left_out == dict.fromkeys("ab", partners.NO_GOLD)
+        ("ea_text", ("1912", "Rome", "1804", "Oslo")),
+    ):
+        rows = [
+            row(name, f"s{name}", "trade", f"w{name}", [f"w{name}"]) | {column: value, "label": 0}
+            for name, value in zip("abcd", values, strict=True)
+        ]
+        assert crossed(rows).partners == {"a": "c", "c": "a", "b": "d", "d": "b"}
 
 
 @pytest.mark.parametrize(
     ("golds", "tokens", "why"),
     [
         ((["smith"], ["joiner"]), True, None),
-        ((["smith"], ["the Smith"]), True, partners.SAME_GOLD),
+        ((["smith"], ["the Smith"]), True, partners.RIGHT_FOR_BOTH),
         ((["smith"], ["joiner", "smith"]), True, partners.RIGHT_FOR_BOTH),
         ((["smith"], ["baker man"]), True, partners.GOLD_SHARES),
         ((["smith"], ["trade winds"]), True, partners.GOLD_SHARES),
         ((["smith"], []), True, partners.NO_GOLD),
-        ((["smith"], ["joiner"]), False, partners.NO_TOKENS),
+        ((["smith"], ["joiner"]), False, partners.NO_GOLD),
     ],
 )
 def test_gold_answers_cross_where_words_alone_do_not_tell_whose_they_are(

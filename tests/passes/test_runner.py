@@ -1,4 +1,4 @@
-"""The runner beyond the knockout: some layers, weights, and gradients."""
+"""The runner beyond the knockout: some layers, and gradients."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from anchorscope.config.readouts import POSITIONS
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
-from anchorscope.passes.batches import arrange
+from anchorscope.passes.batches import Plan, arrange
 from anchorscope.passes.interventions import CLEAN, REGISTRY, Intervention
 from anchorscope.passes.planning import sample_of
 
@@ -25,27 +25,22 @@ def loaded(request: Any, checkpoint: Any) -> Loaded:
     return loading.load(checkpoint(request.param, TOKENIZER[request.param]))
 
 
-def passed(loaded: Loaded, *interventions: Intervention, n: int = 4, **how: Any) -> Any:
+def planned(loaded: Loaded, *interventions: Intervention, n: int = 4) -> Plan:
     rows = answers_table(loaded.tokenizer, CORPUS[:n]).to_dict("records")
     samples = [sample_of(row) for row in rows]
     chosen = [(one, 0) for one in (CLEAN, *interventions)]
-    planned = arrange(samples, chosen, batch_tokens=10**6)
-    return planned, runner.run(loaded, planned, planned.batches[0], read=READ, **how)
-
-
-def of(found: runner.Passed, name: str) -> dict[str, torch.Tensor]:
-    mark = f"{name}.0/"
-    return {key.removeprefix(mark): s for key, s in found.states.items() if key.startswith(mark)}
+    return arrange(samples, chosen, batch_tokens=10**6)
 
 
 def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None:
     first = replace(KNOCKOUT, name="first", layers=(0, 2))
     late = replace(KNOCKOUT, name="late", layers=(2, LAYERS))
     every = replace(KNOCKOUT, name="every", layers=(0, LAYERS))
-    _, found = passed(loaded, KNOCKOUT, first, late, every)
-    for key, clean in of(found, "clean").items():
-        cut, early, after, whole = (
-            of(found, n)[key] for n in ("knockout", "first", "late", "every")
+    ((_, found),) = runner.measure(loaded, planned(loaded, KNOCKOUT, first, late, every), READ)
+    for readout in READ:
+        names = ("clean", "knockout", "first", "late", "every")
+        clean, cut, early, after, whole = (
+            found[f"{name}.0/{readout.replace('/', '.')}"] for name in names
         )
         assert torch.equal(whole, cut)
         assert torch.equal(early[:, :2], cut[:, :2]) and not torch.equal(early[:, 2:], cut[:, 2:])
@@ -53,34 +48,30 @@ def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None
         assert not torch.equal(after[:, 2:], clean[:, 2:])
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any, implementation: str) -> None:
-    loaded = loading.load(checkpoint("qwen3", TOKENIZER["qwen3"]))
-    loaded.model.set_attn_implementation(implementation)
+def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any) -> None:
+    loaded = loading.load(checkpoint("qwen3", TOKENIZER["qwen3"]), attention="eager")
 
-    def gradients(n: int) -> tuple[torch.Tensor, Any]:
-        planned, found = passed(loaded, n=n, grad=True)
-        loss = of(found, "clean")["mlp.final"][:, -1].square().sum()
-        (slope,) = torch.autograd.grad(loss, found.embeddings, retain_graph=True)
-        place = planned.batches[0].samples.index(0)
-        length = len(planned.samples[0].input_ids)
-        weights = torch.autograd.grad(loss, found.attentions) if found.attentions else ()
-        return slope[place, :length], [w[place, :, :length, :length] for w in weights]
+    def gradients(n: int) -> list[torch.Tensor]:
+        plan = planned(loaded, n=n)
+        states, attentions = runner.run(loaded, plan.batches[0], READ)
+        loss = states["clean.0/mlp.final"][:, -1].square().sum()
+        place = plan.batches[0].samples.index(0)
+        length = len(plan.samples[0].input_ids)
+        slopes = torch.autograd.grad(loss, attentions)
+        return [slope[place, :, :length, :length] for slope in slopes]
 
-    (one, weights), (several, same) = gradients(1), gradients(4)
-    assert one.abs().max() > 0
-    torch.testing.assert_close(several, one, atol=1e-5, rtol=1e-4)
-    assert len(weights) == (LAYERS if implementation == "eager" else 0)
-    for a, b in zip(same, weights, strict=True):
+    alone, several = gradients(1), gradients(4)
+    assert len(alone) == LAYERS and alone[0].abs().max() > 0
+    for a, b in zip(several, alone, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
-def test_a_run_leaves_no_graph_and_no_hook_even_after_an_error(loaded: Loaded) -> None:
-    plan, found = passed(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
-    assert found.embeddings is None and not any(s.requires_grad for s in found.states.values())
-    broken = replace(plan.samples[0], positions=dict.fromkeys(POSITIONS, 10**6))
+def test_no_hook_is_left_even_after_an_error(loaded: Loaded) -> None:
+    plan = planned(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
+    row, *others = plan.batches[0].rows
+    broken = replace(row, passed=replace(row.passed, positions=dict.fromkeys(POSITIONS, 10**6)))
+    batch = replace(plan.batches[0], rows=(broken, *others))
     with pytest.raises(IndexError):
-        plan = replace(plan, samples=(broken, *plan.samples[1:]))
-        runner.run(loaded, plan, plan.batches[0], read=READ)
+        list(runner.measure(loaded, replace(plan, batches=(batch,)), READ))
     modules = list(loaded.model.modules())
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in modules)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from accelerate import dispatch_model
-from conftest import ALL_FAMILIES, CORPUS, LAYERS, config, final_norm
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, config
 from hypothesis import given, strategies as st
 from instrument import (
     CONDITIONS,
@@ -80,39 +80,6 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
-def test_the_lm_head_reads_copied_single_states(load):
-    """On a CPU, a bfloat16 head hardly ends on a slice of a batch."""
-    loaded, seen = load("llama", "metaspace"), []
-    head = loaded.model.get_output_embeddings()
-    handle = head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    prompts = [loaded.tokenizer(text)["input_ids"] for text in CORPUS[:3]]
-    generation.generate(
-        prompts, loaded, generation.Ending(CHAT, (0,), frozenset()), max_new_tokens=3
-    )
-    handle.remove()
-    assert len(seen) >= 3
-    assert all(states.dim() == 2 and states.is_contiguous() for states in seen)
-
-
-def test_noop_takes_the_ordinary_path_to_its_end(load):
-    loaded, ends, shapes = load("mistral", "metaspace"), [], []
-    plan = planned(behind_heads(loaded.tokenizer))
-    only = replace(plan, batches=tuple(b for b in plan.batches if not b.masked))
-    handles = [
-        final_norm(loaded).register_forward_hook(lambda *_: ends.append(1)),
-        loaded.model.base_model.register_forward_pre_hook(
-            lambda module, args, kwargs: shapes.append(kwargs), with_kwargs=True
-        ),
-    ]
-    measured(loaded, only, ["attn/final"])
-    for handle in handles:
-        handle.remove()
-    assert len(ends) == len(shapes) >= 1 + len(only.batches)
-    assert sum(len(passed["input_ids"]) for passed in shapes[1:]) == 3
-    for passed in shapes[1:]:
-        assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
-
-
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(0, 60))
 def test_rows_are_split_into_the_runs_that_cost_least(widths, price):
     def cost(runs):
@@ -132,7 +99,7 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     loaded = load("llama", "metaspace")
     texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
     plan = planned(answers_table(loaded.tokenizer, texts), batch_tokens=10**6)
-    assert len(batches.by_length(plan, plan.batches[0])) > 1
+    assert len(batches.by_length(plan.batches[0])) > 1
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
@@ -171,7 +138,7 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
     monkeypatch.setattr(cache, "split", lambda widths, price: [slice(None)])  # all in one call
-    loaded, rows = load("llama"), []
+    loaded, rows, seen = load("llama"), [], []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
     eos = frozenset(greedy(loaded, ids, (), 3)[2] for ids in prompts[:4])
     expected = [greedy(loaded, ids, eos, 12) for ids in prompts]
@@ -180,10 +147,14 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
         rows.append(len(kwargs["input_ids"]))
 
     handle = loaded.model.base_model.register_forward_hook(see, with_kwargs=True)
+    lm_head = loaded.model.get_output_embeddings()
+    heads = lm_head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     found = generation.generate(
         prompts, loaded, generation.Ending(CHAT, (0,), eos), max_new_tokens=12
     )
-    handle.remove()
+    handle.remove(), heads.remove()
+    # On a CPU, a bfloat16 head hardly ends on a slice of a batch.
+    assert all(states.dim() == 2 and states.is_contiguous() for states in seen)
     assert [one.ids for one in found] == expected
     common, *rows = rows
     assert common == 1, "the tokens that all prompts begin with are passed once"
@@ -262,21 +233,14 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
     assert differs(table) > 1e-3
 
 
-PARTS = {
-    "llama": ("model", "embed_tokens", "norm", "lm_head"),
-    "gpt_neox": ("gpt_neox", "embed_in", "final_layer_norm", "lm_head"),
-}
-
-
-@pytest.fixture(params=PARTS)
-def both(request: pytest.FixtureRequest, checkpoint: Any, tmp_path: Any) -> tuple[Loaded, Loaded]:
+@pytest.fixture
+def both(checkpoint: Any, tmp_path: Any) -> tuple[Loaded, Loaded]:
     """The model whole, and with every other block brought to memory for its turn only."""
-    folder = checkpoint(request.param, TOKENIZER[request.param])
+    folder = checkpoint("llama", TOKENIZER["llama"])
     whole, parted = loading.load(folder), loading.load(folder)
-    base, embedding, norm, head = PARTS[request.param]
-    places = {f"{base}.layers.{n}": ("cpu", "disk")[n % 2] for n in range(LAYERS)}
-    places |= {f"{base}.{part}": "cpu" for part in (embedding, norm, "rotary_emb")}
-    model = dispatch_model(parted.model, {**places, head: "cpu"}, offload_dir=tmp_path)
+    places = {f"model.layers.{n}": ("cpu", "disk")[n % 2] for n in range(LAYERS)}
+    places |= {f"model.{part}": "cpu" for part in ("embed_tokens", "norm", "rotary_emb")}
+    model = dispatch_model(parted.model, {**places, "lm_head": "cpu"}, offload_dir=tmp_path)
     return whole, loading.wrapped(model, parted.tokenizer)
 
 

@@ -61,7 +61,7 @@ def model(monkeypatch):
         def of_samples(loaded, planned, *, room):
             rows = []
             for row in (row for batch in planned.batches for row in batch.rows):
-                one, under = planned.passed(row), (row.condition, row.draw)
+                one, under = row.passed, (row.condition, row.draw)
                 rows.append((one.id, *under, logit(one.input_ids, *under)))
             return pd.DataFrame(rows, columns=["id", "condition", "draw", "logit"])
 

@@ -17,7 +17,6 @@ from anchorscope.experiments.analysis import (
     stacked,
 )
 from anchorscope.experiments.experiment import interval_of, recurring
-from anchorscope.passes.activations import complete_column
 from anchorscope.passes.interventions import REGISTRY, of_role, pairing_control
 from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
@@ -163,7 +162,7 @@ def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str)
     control = pairing_control(condition)
     if control is None or control.name not in readout.effects:
         return np.ones(len(answers), dtype=bool)
-    column = complete_column(control.name)
+    column = f"{control.name}_complete"
     if column not in answers:
         what = f"the answers do not tell where the control {control.name} is complete"
         do = "join them with the index of their activations, see `activations.measured`"

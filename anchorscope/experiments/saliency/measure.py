@@ -95,18 +95,18 @@ def _passed(
 ) -> list[pd.DataFrame]:
     """Return the rows of some samples of a batch, from one pass."""
     samples = [plan.samples[number] for number in numbers]
-    passed = runner.run(cell.loaded, plan, narrowed(batch, numbers), read=cell.readouts, grad=True)
+    found, attentions = runner.run(cell.loaded, narrowed(batch, numbers), cell.readouts)
     sources = _sources(cell, samples)
     frames = []
     for readout, layer in headlines.items():
-        states = passed.states[f"clean.0/{readout.replace('/', '.')}"]
+        states = found[f"clean.0/{readout.replace('/', '.')}"]
         s = cell.probes.logits(
             states.detach().transpose(0, 1).float(), readout, [one.id for one in samples]
         )
         loss = _loss(cell, settings, readout, layer, states[:, layer], samples)
         slopes = torch.autograd.grad(
             loss,
-            passed.attentions[: layer + 1],
+            attentions[: layer + 1],
             retain_graph=True,
             # in parallel blocks the MLP does not read its own block's attention
             materialize_grads=True,
@@ -117,7 +117,7 @@ def _passed(
             _pairs(one, sources, number, batch.length, position)
             for number, one in enumerate(samples)
         ]
-        flows = _flows(passed.attentions, slopes, torch.stack(pairs).to(loss.device))
+        flows = _flows(attentions, slopes, torch.stack(pairs).to(loss.device))
         frames += _rows(samples, readout, s, sources, flows)
     return frames
 

@@ -141,11 +141,11 @@ def test_nothing_depends_on_who_is_passed_together(
     tried: list[int] = []
     passed = measure.runner.run
 
-    def out_of_room(loaded: Any, plan: Any, batch: Any, **how: Any) -> Any:
+    def out_of_room(loaded: Any, batch: Any, read: Any) -> Any:
         tried.append(len(batch.samples))
         if len(batch.samples) > 1:
             raise torch.OutOfMemoryError
-        return passed(loaded, plan, batch, **how)
+        return passed(loaded, batch, read)
 
     monkeypatch.setattr(measure.runner, "run", out_of_room)
     same(measure.measure(cell(llama, batch_tokens=10**6), Saliency()), together)
