@@ -10,9 +10,8 @@ import pandas as pd
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses
-from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.crossing.estimates import term
-from anchorscope.experiments.crossing.swapped import OWN, Swapped, linked
+from anchorscope.experiments.crossing import claims, table as crossing
+from anchorscope.experiments.crossing.swapped import OWN, Groups, Swapped
 from anchorscope.probes import intervals
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
@@ -58,37 +57,40 @@ def table(
     pairs = Swapped.of(analysis)
     if not pairs.members.size:
         return pd.DataFrame(columns=list(COLUMNS))
-    groups = crossing.groups_of(pairs)
-    rows_by_layer = list(crossing.by_layer(groups, pairs, analysis.level))
+    groups = pairs.groups()
+    rows_by_layer = list(crossing.by_layer(groups, analysis.level))
     made = [
-        _row(groups, rows_by_layer, pairs, number, analysis.level)
+        _row(groups, rows_by_layer, pairs.own_words, number, analysis.level)
         for number in range(len(detectors))
     ]
     facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
     facts["n_unlike"] = int(crossing.unlike(pairs).sum())
     facts["source"] = analysis.answers["partner_source"].iloc[0]
-    return facts.assign(**_shares(analysis))[list(COLUMNS)]
+    return facts.assign(**_shares(groups, pairs, analysis))[list(COLUMNS)]
 
 
 def _row(
-    groups: crossing.Groups,
+    groups: Groups,
     estimated: Sequence[crossing.QuantityRow],
-    pairs: Swapped,
+    own_words: bool,
     number: int,
     level: float,
 ) -> dict[str, object]:
     """Return the pair terms and claims of one detector."""
     row: dict[str, object] = {}
-    for one in estimated:
-        if one.quantity in ESTIMATES:
-            for end, values in (("", "value"), ("_low", "low"), ("_high", "high")):
-                row[f"{one.quantity}{end}"] = getattr(one.estimate, values)[number]
-            if one.quantity in ("pair_right", "pair_wrong"):
-                row[one.quantity.replace("pair", "n")] = one.n
-    found = crossing.judge(groups, pairs, number, level)
-    for claim, side in zip(JUDGED, crossing.SIDES, strict=True):
-        row |= {claim: found[claim].verdict, f"{claim}_p": found[claim].p}
-        row[f"clusters_{side}"] = found[claim].clusters
+    for quantity, one, n in estimated:
+        if quantity in ESTIMATES:
+            for end, values in (("", one.value), ("_low", one.low), ("_high", one.high)):
+                row[f"{quantity}{end}"] = values[number]
+            if quantity in ("pair_right", "pair_wrong"):
+                row[quantity.replace("pair", "n")] = n
+    right, wrong = (of[OWN].at(number) for of in groups.values())
+    found = {
+        "right": claims.interaction(right, level),
+        "wrong": claims.own_answer(wrong, level, own_words=own_words),
+    }
+    for claim, (side, one) in zip(JUDGED, found.items(), strict=True):
+        row |= {claim: one.verdict, f"{claim}_p": one.p, f"clusters_{side}": one.clusters}
     return row
 
 
@@ -109,14 +111,11 @@ def _analysis(
     return analysis
 
 
-def _shares(analysis: Analysis) -> dict[str, np.ndarray]:
+def _shares(groups: Groups, pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
     """Return the share of each term, and the ends of its interval, [detectors] each."""
-    pairs = Swapped.of(analysis)
-    four = pairs.scores(OWN)[:, 0][..., pairs.right]  # [4, detectors, pairs]
-    squares = np.stack([term(which, four) ** 2 for which in crossing.TERMS.values()])
-    # Both samples of a pair lie in one cluster.
-    clusters = linked(analysis).drawn.clusters[pairs.members[0, pairs.right]]
-    among = np.unique(clusters, return_inverse=True)[1]
+    right = groups["right"][OWN]
+    squares = np.stack([right.term(which)[0] ** 2 for which in crossing.TERMS.values()])
+    among = np.unique(pairs.clusters[pairs.right], return_inverse=True)[1]
     drawn = intervals.bootstrap(among, len(analysis.drawn.weights), analysis.drawn.seed)
     columns: dict[str, np.ndarray] = {}
     whole = squares.mean(-1)
