@@ -89,8 +89,8 @@ def _row(
         "right": claims.interaction(right, level),
         "wrong": claims.own_answer(wrong, level, own_words=own_words),
     }
-    for claim, (side, one) in zip(JUDGED, found.items(), strict=True):
-        row |= {claim: one.verdict, f"{claim}_p": one.p, f"clusters_{side}": one.clusters}
+    for claim, (side, judged) in zip(JUDGED, found.items(), strict=True):
+        row |= {claim: judged.verdict, f"{claim}_p": judged.p, f"clusters_{side}": judged.clusters}
     return row
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from scipy.special import stdtr, stdtrit
 
@@ -173,14 +174,11 @@ class Answers:
         return term(which, np.ascontiguousarray(self.scores))
 
 
-def holm(p: np.ndarray) -> np.ndarray:
-    """Correct the p of several claims, [n], by Holm (1979); NaN stays NaN and does not count."""
-    p = np.asarray(p, dtype=np.float64)
-    corrected = np.full(len(p), np.nan)
-    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted to the end
-    times = np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(times * p[order]))
-    return corrected
+def holm(p: pd.Series) -> pd.Series:
+    """Correct the p of several claims by Holm (1979); NaN stays NaN and does not count."""
+    ordered = p.dropna().sort_values()
+    times = np.arange(len(ordered), 0, -1)
+    return (times * ordered).cummax().clip(upper=1.0).reindex(p.index)
 
 
 def at_equal(columns: np.ndarray) -> np.ndarray:
