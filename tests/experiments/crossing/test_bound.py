@@ -1,7 +1,6 @@
 """Pairs whose pair term is 0 by design once the exact question tokens are blocked."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from anchorscope.experiments.crossing.estimates import PAIR
@@ -82,26 +81,3 @@ def test_a_pair_is_found_exactly_where_its_frames_lead_back_to_where_they_starte
         ]
         assert alike == (one[1] == other[1])
         assert on_circle == (not alike and reaches(other[1], one[1], edges))
-
-
-@pytest.mark.parametrize(
-    ("frames", "expected"),
-    [
-        ([(7, 7)], [True]),
-        ([(7, 8)], [False]),
-        ([(7, 8), (8, 7)], [True] * 2),
-        ([(7, 8), (7, 8)], [False] * 2),
-        ([(1, 2), (2, 3), (3, 1)], [True] * 3),
-        ([(1, 2), (2, 3), (3, 4)], [False] * 3),
-        ([(1, 2), (2, 1), (2, 3)], [True, True, False]),
-    ],
-)
-def test_mirrored_wordings_and_circles_of_three_are_bound(
-    frames: list[tuple[int, int]], expected: list[bool]
-) -> None:
-    same, mirrored = found([((0, here), (1, there)) for here, there in frames])
-    assert [a or b for a, b in zip(same, mirrored, strict=True)] == expected
-    apart = [((2 * i, here), (2 * i + 1, there)) for i, (here, there) in enumerate(frames)]
-    same, mirrored = found(apart)
-    assert not any(mirrored), "other subjects mirror nothing"
-    assert same == [here == there for here, there in frames]
