@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import logging
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.models.loading import check_attention, wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations
-from anchorscope.passes.batches import Plan
 from anchorscope.passes.planning import conditions_of
 from anchorscope.probes import fitting, floors, power, samples, scores
 from anchorscope.storage.counts import Counts, in_words
@@ -51,37 +49,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """Results of a measurement.
+    """Results of a measurement."""
 
-    Attributes:
-        table: ΔP by layer, condition and group, with the columns of a figure's table.
-        contrasts: Knockout against random, paired, with intervals.
-        controls: AUCs of probes and texts, and shares of flips by condition, by layer.
-        crossing: Parts of the score that follow question, answer and their pair, by layer.
-        claims: Verdict on each claim, with its reason.
-        answers: Answer, anchors and label of each question, or the reason it was dropped.
-        scores: Out-of-fold s and p of each sample, layer, read-out and condition.
-        counts: Rows in, samples measured, and rows dropped by reason.
-        detectors: Read-out → detector made of its probes; empty if they are not calibrated.
-        settings: The config that was used.
-        given: Whether answers came with the rows.
-        labelled: Whether labels of these answers came with the rows.
-        prompt: Name of the prompt style.
-    """
-
-    table: pd.DataFrame
-    contrasts: pd.DataFrame
-    controls: pd.DataFrame
-    crossing: pd.DataFrame
-    claims: pd.DataFrame
-    answers: pd.DataFrame
-    scores: pd.DataFrame
-    counts: Counts
-    detectors: dict[str, Detector]
+    table: pd.DataFrame  # ΔP by layer, condition and group, with the columns of a figure's table
+    contrasts: pd.DataFrame  # knockout against random, paired, with intervals
+    controls: pd.DataFrame  # AUCs of probes and texts, and shares of flips by condition, by layer
+    crossing: pd.DataFrame  # parts of the score that follow question, answer and pair, by layer
+    claims: pd.DataFrame  # verdict on each claim, with its reason
+    answers: pd.DataFrame  # answer, anchors and label of each question, or why it was dropped
+    scores: pd.DataFrame  # out-of-fold s and p of each sample, layer, read-out and condition
+    counts: Counts  # rows in, samples measured, and rows dropped by reason
+    detectors: dict[str, Detector]  # by read-out; empty if the probes are not calibrated
     settings: Config
-    given: bool = False
-    labelled: bool = False
-    prompt: str = ""
+    given: bool  # whether answers came with the rows
+    labelled: bool  # whether labels of these answers came with the rows
+    prompt: str  # name of the prompt style
 
     @property
     def samples(self) -> pd.DataFrame:
@@ -231,14 +213,21 @@ def _measured(
     if sentence := power.hopeless(right_or_wrong):
         log.warning("%s on %s: %s", *names, sentence)
     probe = fitting.ProbeSettings(**chosen.probe.model_dump(), seed=chosen.seed)
-    plan = _plan(loaded, found.answers, chosen, probe)
+    conditions = chosen.conditions.model_dump()
+    try:
+        plan = fitting.plan_passes(
+            loaded, found.answers, "the questions", conditions=conditions, probe=probe
+        )
+    except AnchorscopeError as error:
+        what = f"{error.what}; left out before: {in_words(found.counts.dropped) or 'none'}"
+        raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, chosen.readouts)
         answers = activations.measured(found.answers, folder)
         design = fitting.design(samples.kept(answers), probe)
         draws = scores.drawn(answers, design)
         states = partial(activations.read, folder)
-        passes = conditions_of(chosen.conditions.model_dump())
+        passes = conditions_of(conditions)
         scoring = scores.CellScores(states, design, draws, chosen.readouts, passes, loaded.device)
         scored = pd.concat(scoring.tables(), ignore_index=True)
         origin = Origin.of(loaded, style, arounds_of(found.prompts, answers), chosen.prompting)
@@ -268,21 +257,3 @@ def _measured(
         labelled=bool(asked.questions["label"].notna().any()),
         prompt=style,
     )
-
-
-def _plan(
-    loaded: Loaded, answered: pd.DataFrame, chosen: Config, probe: fitting.ProbeSettings
-) -> Plan:
-    """Plan the passes; if no probe can be fitted, the error counts the answers left out before."""
-    conditions = chosen.conditions.model_dump()
-    try:
-        return fitting.plan_passes(
-            loaded, answered, "the questions", conditions=conditions, probe=probe
-        )
-    except AnchorscopeError as error:
-        lost = Counter(answered["dropped"].dropna().astype(str))
-        if not lost:
-            raise
-        n = f"{lost.total():,} of {len(answered):,} answers"
-        what = f"{error.what}; before, {n} were left out: {in_words(lost)}"
-        raise AnchorscopeError(what, error.where, error.do, see=error.see) from None

@@ -1,8 +1,6 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
 import json
-import logging
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,6 @@ from anchorscope.models.rows import answer, ask
 from anchorscope.passes import planning
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.report import methods
-from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
@@ -123,17 +120,6 @@ def test_its_methods_are_the_paragraphs_that_the_workflow_writes(
         measured.methods("attn/final")
 
 
-def test_progress_and_a_sample_too_small_are_told_as_in_the_workflow(
-    load: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="anchorscope"):
-        measure(load, names=("tiny", "mine"))
-    said = "\n".join(caplog.messages)
-    assert "tiny on mine: 12 of 24 answers are right. " in said
-    for unit in ("rows", "steps"):
-        assert re.search(rf"^tiny on mine: (\d+) of \1 {unit}, ", said, re.MULTILINE)
-
-
 def test_without_a_prompt_a_chat_template_is_asked_about_and_few_shot_is_meant_elsewhere(
     load: Any,
 ) -> None:
@@ -149,13 +135,6 @@ def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: M
     right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]
     label = measured.answers.set_index("question")["label"]
     assert label[rows()["question"]].tolist() == [int(not one) for one in right]
-
-
-def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
-    every = measured.table.query("anchor == 'all' and site == 'mlp'")
-    cut = every.groupby("condition")["n_blocked"].first()
-    assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
-    assert cut["rest"] == pytest.approx(cut["question"] - cut["knockout"])
 
 
 def test_a_list_of_dicts_is_taken_as_a_frame_is(load: Any, measured: Measured) -> None:
@@ -189,23 +168,16 @@ def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(loa
     loaded, chosen = load("llama"), Config(models={}, datasets={}, figures={})
     table = rows()
     table.loc[3:7, "answers"] = None
-
-    def answered(table: pd.DataFrame, **kept: bool) -> tuple[pd.DataFrame, Counts]:
-        asked = ask(table, "plain", chosen.seed, **kept)
-        found = answer(loaded, asked, chosen, style="plain", **kept)
-        return found.answers, found.counts
-
-    answers, counts = answered(table, unlabelled=True)
-    assert len(answers) == 24 and answers["dropped"].isna().all()
-    assert answers["label"].isna().sum() == counts.notes["kept without a label"] == 5
-    bare = table.drop(columns="answers")
-    alone, counts = answered(bare, unlabelled=True)
-    assert alone["label"].isna().all() and counts.notes["kept without a label"] == 24
-    assert alone["input_ids"].tolist() == answers["input_ids"].tolist()
-    plan = planning.plan(alone, conditions={"knockout": {}}, batch_tokens=2000)
+    found = {}
+    for name, given in {"some": table, "none": table.drop(columns="answers")}.items():
+        asked = ask(given, "plain", chosen.seed, unlabelled=True)
+        one = answer(loaded, asked, chosen, style="plain", unlabelled=True)
+        without = one.answers["label"].isna().sum()
+        assert without == one.counts.notes["kept without a label"] == (24 if name == "none" else 5)
+        found[name] = one.answers
+    assert found["none"]["input_ids"].tolist() == found["some"]["input_ids"].tolist()
+    plan = planning.plan(found["none"], conditions={"knockout": {}}, batch_tokens=2000)
     assert len(plan.samples) == 24
-    dropped, counts = answered(table)
-    assert len(dropped) == 19 and counts.dropped["no answers"] == 5
 
 
 def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:
@@ -240,7 +212,7 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
         (
             {"table": rows().assign(response=["I do not know."] * 20 + ["Paris ."] * 4)},
-            "answers are wrong.*; before, 20 of 24 answers were left out: 20 no answer: refusal",
+            "answers are wrong.*; left out before: 20 no answer: refusal",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -78,11 +78,7 @@ def table(
 ) -> pd.DataFrame:
     """Return a table with a row for each layer, arm, label and anchor.
 
-    Args:
-        analysis: The read-out.
-        columns: Columns of the table. `signal` is the signal of the layer.
-        arms: The arms of the read-out by name.
-        source: Source of the relations, see `passes.partners.Crossing`.
+    `source` is the source of the relations, see `passes.partners.Crossing`.
     """
     signal = analysis.strength["signal"] if "signal" in columns else None
     z = analysis.answers["label"].astype(str).to_numpy()

@@ -95,12 +95,8 @@ def interaction(answers: Answers, level: float = LEVEL) -> Claim:
 def own_answer(wrong: Answers, level: float = LEVEL, *, own_words: bool = True) -> Claim:
     """Judge whether the pair term of wrong answers is above 0 and above the text imitator.
 
-    The claim is one-sided. If the interval lies below 0, the reason says so.
-
-    Args:
-        wrong: Wrong answers.
-        level: Level of the intervals.
-        own_words: Whether the model gave the answers itself.
+    The claim is one-sided. If the interval lies below 0, the reason says so. `own_words` tells
+    whether the model gave the answers itself.
     """
     if not own_words:
         return Claim(NOT_MEASURED, NOT_OWN)
@@ -147,14 +143,10 @@ def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
 
     The pair term must be above 0 and above the text imitator. λP must be above 0, and .8 λP above
     the pair term with E_Q blocked (see `damage`). The estimate is the share taken, in percent.
-
-    Args:
-        clean: Pairs with nothing blocked. Those that are `bound` are left out.
-        blocked: The same pairs with E_Q blocked.
-        level: Level of the intervals.
+    Pairs that are `bound` are left out.
     """
-    known, free = clean.known & blocked.known, ~clean.bound
-    rows = known & free
+    known = clean.known & blocked.known
+    rows = known & ~clean.bound
     clean, blocked = clean.of(rows), blocked.of(rows)
     pairs = clean.pairs(level)
     if known.sum() >= LEAST_PAIRS > pairs.n:
@@ -176,8 +168,7 @@ def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
 def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Claim]:
     """Judge whether one of several claims holds, by the smallest p times their number (Bonferroni).
 
-    Returns:
-        Name of the claim with the smallest p, and this claim with the corrected p.
+    Return the name of this claim, and the claim with the corrected p.
     """
     judged = {name: one for name, one in claims.items() if np.isfinite(one.p)}
     if judged:

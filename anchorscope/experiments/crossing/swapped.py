@@ -43,13 +43,10 @@ class Swapped:
 
     @classmethod
     def of(cls, analysis: Analysis) -> Swapped:
-        """Find the pairs of a read-out.
+        """Find the pairs of a read-out, whose answers have `crossed_partner`.
 
         Both samples of a pair must be in one fold, so that one probe scores them. Other pairs are
         left out.
-
-        Args:
-            analysis: The read-out. Its answers have `crossed_partner`.
 
         Raises:
             AnchorscopeError: Scores and partners are not of the same samples.
@@ -243,10 +240,6 @@ def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     `pair` numbers the pairs of a read-out. `term` is the pair term in logits, towards *right* for a
     right answer and towards *wrong* for a wrong one. The table is empty if crossing was not run.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Measured answers, see `passes.activations.measured`.
 
     Raises:
         AnchorscopeError: Scores, answers and partners are not of the same samples.

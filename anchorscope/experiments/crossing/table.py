@@ -272,24 +272,14 @@ def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:
 
 def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
     """Return the table of claims, a row each."""
-    return pd.DataFrame(
-        [
-            {
-                **analysis.readout.key,
-                "claim": name,
-                "verdict": one.verdict,
-                "p": one.p,
-                "estimate": float(one.estimate.value),
-                "ci_low": float(one.estimate.low),
-                "ci_high": float(one.estimate.high),
-                "n": one.n,
-                "clusters": one.clusters,
-                "layer": analysis.readout.headline,
-                "reason": one.reason,
-            }
-            for name, one in judged.items()
-        ]
-    )[[*CLAIMS]]
+    rows = []
+    for name, one in judged.items():
+        row = {**analysis.readout.key, "layer": analysis.readout.headline, "claim": name}
+        row |= {**vars(one), "estimate": float(one.estimate.value)}
+        rows.append(
+            row | {f"ci_{end}": float(getattr(one.estimate, end)) for end in ("low", "high")}
+        )
+    return pd.DataFrame(rows)[[*CLAIMS]]
 
 
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:

@@ -68,14 +68,10 @@ def test_a_sum_of_question_and_answer_has_no_pair_term(question: list, answer: l
     q, y = np.array(question).reshape(2, 2), np.array(answer).reshape(2, 2)
     four = np.stack([q[i] + y[j] for j in (0, 1) for i in (0, 1)])
     assert np.abs(term(PAIR, four)).max() < 1e-6
-    assert term(QUESTION, four) == pytest.approx((q[0] - q[1]) / 2)
-    assert term(ANSWER, four) == pytest.approx((y[0] - y[1]) / 2)
-
-
-def test_the_terms_add_up_to_the_score_behind_the_own_question() -> None:
-    four = np.random.default_rng(0).normal(size=(4, 3, 7))
     whole = sum(term(which, four) for which in (MEAN, QUESTION, ANSWER, PAIR))
     assert whole == pytest.approx(four[0])
+    assert term(QUESTION, four) == pytest.approx((q[0] - q[1]) / 2)
+    assert term(ANSWER, four) == pytest.approx((y[0] - y[1]) / 2)
 
 
 # Means
@@ -133,16 +129,13 @@ def test_refits_add_their_variance() -> None:
     assert single.low == pytest.approx(fixed.low)
 
 
-def test_what_is_rounded_is_not_above_0() -> None:
-    found = pairs(50).mean(np.full((1, 50), 1e-7))
-    assert found.p > 0.9 and found.low < 0
-
-
 @pytest.mark.parametrize("n", [0, 1])
 def test_no_pair_and_a_single_one_have_no_interval(n: int) -> None:
     found = pairs(n).mean(np.ones((21, 3, n)))
     assert np.isnan([found.low, found.high, found.p]).all()
     assert np.isnan(found.value).all() == (n == 0)
+    rounded = pairs(50).mean(np.full((1, 50), 1e-7))
+    assert rounded.p > 0.9 and rounded.low < 0
 
 
 @settings(max_examples=100, deadline=None)
@@ -185,12 +178,6 @@ def test_each_part_is_what_leaving_the_pair_out_changes() -> None:
     left_out = [np.delete(found, place, axis=1) for place in range(60)]
     change = estimates.at_equal(found) - np.stack([estimates.at_equal(one) for one in left_out])
     assert parts == pytest.approx(change.T * 59 / 60, rel=0.05, abs=1e-4)
-
-
-def test_a_thing_that_never_differs_has_no_say() -> None:
-    found = columns(80, 0.5)
-    more = np.column_stack([found, np.zeros(80), np.full(80, 0.3)])
-    assert estimates.at_equal(more) == pytest.approx(estimates.at_equal(found), abs=1e-6)
 
 
 # Claims

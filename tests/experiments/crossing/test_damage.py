@@ -150,26 +150,6 @@ def test_the_interval_of_the_share_taken_holds_the_shares_that_are_not_rejected(
     assert (taken.low > 100 * LEAST_PART + 1e-9) == (step.low > 0) == (step.p < 0.05)
 
 
-@pytest.mark.parametrize("share", [0.0, 1 / 3, 0.501, 1.0, 4.0])
-def test_a_share_without_noise_has_a_narrow_interval_that_holds_it(share: float) -> None:
-    taken = damaged(*world(passes=share, noise=0.0)).taken()
-    assert taken.value == pytest.approx(100 * share)
-    assert taken.low <= taken.value + 1e-9 and taken.value - 1e-9 <= taken.high
-    assert taken.high - taken.low < 1
-
-
-def test_refits_widen_what_is_said_of_damage() -> None:
-    clean, blocked, fold = world(passes=0.5)
-    random = np.random.default_rng(2)
-    moved = random.normal(1, 0.3, size=(12, 1))
-    many = np.concatenate([blocked[:, None], blocked[:, None] * moved], axis=1)
-    wide = damaged(np.repeat(clean[:, None], 13, axis=1), many, fold)
-    fixed, refitted = (one.mean_left() for one in (damaged(clean, blocked, fold), wide))
-    trained = wide.left[1:].mean(-1).std(0, ddof=1)
-    assert trained > 0.1 and refitted.value == pytest.approx(fixed.value)
-    assert refitted.error == pytest.approx(np.hypot(fixed.error, trained))
-
-
 # The claim
 
 
