@@ -201,10 +201,8 @@ def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]
-    values, parts = estimates.unexplained(
-        gold.term(PAIR), np.stack([*powers, gold.imitated], axis=-1)
-    )
-    return pairs.estimate(values, parts[0])
+    covariates = np.stack([*powers, gold.imitated], axis=-1)
+    return pairs.estimate(*estimates.unexplained(gold.term(PAIR), covariates))
 
 
 def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
@@ -223,7 +221,7 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
     scores = [gold.term(which) - wrong.term(which) for which in (PAIR, MEAN)]
     every = [*scores, products[0] - products[1], *texts]
     columns = np.stack(np.broadcast_arrays(*every), axis=-1)
-    return pairs.estimate(estimates.at_equal(columns), estimates.error_parts(columns[0]))
+    return pairs.estimate(*estimates.at_equal(columns))
 
 
 def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least: int) -> Claim:

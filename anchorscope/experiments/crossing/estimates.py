@@ -4,13 +4,14 @@ Scores [4, ...] are in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′),
 and y′ the answer to q′. They are sums and differences of four terms.
 
 Pairs are not independent: `Pairs` links them, and gives errors, intervals and p.
+
 `at_equal` estimates a mean at equal covariates, as the intercept of a regression. Its columns,
-float64 [..., pairs, columns], are a difference of interest, the difference in the mean score, and
-the differences in at least one covariate. The first two are contrasts of the same scores, so that
-their noise is equally large and uncorrelated. Least squares would take noise of the mean score for
-variation, and its slope would be too small. The slope is therefore from an orthogonal regression
-(Deming 1943). At most half of the mean score's variance that the covariates leave is taken for
-noise. Covariates have no noise.
+float64 [1 + refits, pairs, columns], are a difference of interest, the difference in the mean
+score, and the differences in at least one covariate. The first two are contrasts of the same
+scores, so that their noise is equally large and uncorrelated. Least squares would take noise of the
+mean score for variation, and its slope would be too small. The slope is therefore from an
+orthogonal regression (Deming 1943). At most half of the mean score's variance that the covariates
+leave is taken for noise. Covariates have no noise.
 """
 
 from __future__ import annotations
@@ -181,19 +182,16 @@ def holm(p: pd.Series) -> pd.Series:
     return (times * ordered).cummax().clip(upper=1.0).reindex(p.index)
 
 
-def at_equal(columns: np.ndarray) -> np.ndarray:
-    """Estimate the difference at equal mean score and equal covariates, [...]."""
-    rows, size = _scaled(columns)
-    return size * _intercept(np.swapaxes(rows, -1, -2) @ rows)
+def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate the difference at equal mean score and covariates, [1 + refits].
 
-
-def error_parts(columns: np.ndarray) -> np.ndarray:
-    """Return each pair's part of the error of `at_equal`, by the jackknife, [..., pairs]."""
+    Return also each pair's part of the error of the first, by the jackknife, [pairs].
+    """
     rows, size = _scaled(columns)
-    moments = np.swapaxes(rows, -1, -2) @ rows
-    without = _intercept(moments[..., None, :, :] - rows[..., :, None] * rows[..., None, :])
-    n = rows.shape[-2]
-    return size[..., None] * (_intercept(moments)[..., None] - without) * (n - 1) / n
+    moments, n = np.swapaxes(rows, -1, -2) @ rows, rows.shape[-2]
+    without = _intercept(moments[0] - rows[0, :, :, None] * rows[0, :, None, :])
+    found = _intercept(moments)
+    return size * found, size[0] * (found[0] - without) * (n - 1) / n
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -218,15 +216,14 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate y [..., pairs] where all x [pairs, columns] are 0, by least squares.
+    """Estimate y [1 + refits, pairs] where all x [pairs, columns] are 0, by least squares.
 
-    Returns:
-        The intercept, [...], and each pair's part of its error, by the jackknife, [..., pairs].
+    Return the intercepts, and each pair's part of the first's error, by the jackknife, [pairs].
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])
     inverse = np.linalg.inv(rows.T @ rows + 1e-9 * np.eye(rows.shape[1]))
     weights = y @ rows @ inverse
-    left = y - weights @ rows.T
+    left = (y - weights @ rows.T)[0]
     leverage = np.einsum("ni,ij,nj->n", rows, inverse, rows)
     return weights[..., 0], left * (rows @ inverse[0]) / np.fmax(1 - leverage, 1e-2)

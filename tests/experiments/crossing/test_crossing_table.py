@@ -51,11 +51,11 @@ def reading(
 
     Of the question behind which an answer stands, and of the answer, `question` and `answer`
     follow the label; `truth` is whether the answer is right there, `own` whether it is the model's
-    own there. `weaker` is what share is lost behind another question; `through` the share of
-    truth and own that passes through E_Q; `kept` what any blocking leaves of all. With `noise`.
+    own there. `through` is the share of truth and own that passes through E_Q; `kept` what any
+    blocking leaves of all. With `noise`.
     """
     random = np.random.default_rng(seed)
-    names = ("question", "answer", "truth", "own", "weaker")
+    names = ("question", "answer", "truth", "own")
     strength = dict.fromkeys(names, 0.0) | {"noise": 0.3} | reads
     sign = 2 * z - 1
     question = strength["question"] * (sign + random.normal(size=N))
@@ -73,9 +73,7 @@ def reading(
             right = at_home & ((z == 0) | (kind == "gold"))
             own = at_home & (kind == "clean")
             pair = strength["truth"] * np.where(right, -1, 1) + strength["own"] * (1 - 2 * own)
-            faded = 1 - (0 if at_home else strength["weaker"]) * DEPTH
-            added = blocked * faded * (question[behind] + said[kind])
-            found[name] = added + DEPTH * left * pair
+            found[name] = blocked * (question[behind] + said[kind]) + DEPTH * left * pair
             found[name] += strength["noise"] * random.normal(size=(3, N))
     for name in ARMS["gold"]:
         found[name][:, z == 0] = np.nan
