@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import logging
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -219,7 +220,8 @@ def _measured(
             loaded, found.answers, "the questions", conditions=conditions, probe=probe
         )
     except AnchorscopeError as error:
-        what = f"{error.what}; left out before: {in_words(found.counts.dropped) or 'none'}"
+        lost = Counter(found.answers["dropped"].dropna().astype(str))
+        what = f"{error.what}; left out before: {in_words(lost) or 'none'}"
         raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, chosen.readouts)

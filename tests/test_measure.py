@@ -194,8 +194,6 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
     [
         ({"table": rows().assign(response=[["It is", "Rome."]] * 24)}, "`response` must be text"),
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
-        ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
-        ({"readouts": ["mlp/last"]}, "mlp/last"),
         ({"prompt": "few-shot"}, "few-shot"),
         ({"prompt": "few_shot", "table": rows(8)}, "example"),
         ({"table": ["Who wrote Emma?"]}, "one dict per question"),
