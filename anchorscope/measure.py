@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import logging
+import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,12 +17,11 @@ from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
-from anchorscope.experiments.main_run import main_run
 from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
-from anchorscope.passes.activations import read
+from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import floors, power, scores
+from anchorscope.probes import fitting, floors, power, samples, scores
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.progress import shown
@@ -49,37 +50,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """Results of a measurement.
+    """Results of a measurement."""
 
-    Attributes:
-        table: ΔP by layer, condition and group, with the columns of a figure's table.
-        contrasts: Knockout against random, paired, with intervals.
-        controls: AUCs of probes and texts, and shares of flips by condition, by layer.
-        crossing: Parts of the score that follow question, answer and their pair, by layer.
-        claims: Verdict on each claim, with its reason.
-        answers: Answer, anchors and label of each question, or the reason it was dropped.
-        scores: Out-of-fold s and p of each sample, layer, read-out and condition.
-        counts: Rows in, samples measured, and rows dropped by reason.
-        detectors: Read-out → detector made of its probes; empty if they are not calibrated.
-        settings: The config that was used.
-        given: Whether answers came with the rows.
-        labelled: Whether labels of these answers came with the rows.
-        prompt: Name of the prompt style.
-    """
-
-    table: pd.DataFrame
-    contrasts: pd.DataFrame
-    controls: pd.DataFrame
-    crossing: pd.DataFrame
-    claims: pd.DataFrame
-    answers: pd.DataFrame
-    scores: pd.DataFrame
-    counts: Counts
-    detectors: dict[str, Detector]
+    table: pd.DataFrame  # ΔP by layer, condition and group, with the columns of a figure's table
+    contrasts: pd.DataFrame  # knockout against random, paired, with intervals
+    controls: pd.DataFrame  # AUCs of probes and texts, and shares of flips by condition, by layer
+    crossing: pd.DataFrame  # parts of the score that follow question, answer and pair, by layer
+    claims: pd.DataFrame  # verdict on each claim, with its reason
+    answers: pd.DataFrame  # answer, anchors and label of each question, or why it was dropped
+    scores: pd.DataFrame  # out-of-fold s and p of each sample, layer, read-out and condition
+    counts: Counts  # rows in, samples measured, and rows dropped by reason
+    detectors: dict[str, Detector]  # by read-out; empty if the probes are not calibrated
     settings: Config
-    given: bool = False
-    labelled: bool = False
-    prompt: str = ""
+    given: bool  # whether answers came with the rows
+    labelled: bool  # whether labels of these answers came with the rows
+    prompt: str  # name of the prompt style
 
     @property
     def samples(self) -> pd.DataFrame:
@@ -157,11 +142,8 @@ class Measured:
         """
         from anchorscope.report import cell_summary, methods
 
-        tables = {"curve": self.table} | {
-            name: getattr(self, name) for name in cell_summary.TABLES if name != "curve"
-        }
-        at = readout or self._first
-        cell = cell_summary.of_tables(tables, at)
+        tables = {name: getattr(self, name) for name in cell_summary.TABLES if name != "curve"}
+        cell = cell_summary.of_tables({"curve": self.table, **tables}, readout or self._first)
         model, dataset = self.table[["model", "dataset"]].iloc[0]
         about = methods.About(
             title="Methods",
@@ -226,51 +208,50 @@ def _measured(
     loaded: Loaded, asked: Asked, chosen: Config, style: str, names: tuple[str, str]
 ) -> Measured:
     """Measure questions that are ready for prompts."""
-    conditions = chosen.conditions.model_dump()
     found = answer(loaded, asked, chosen, style=style)
-    kept = found.answers[found.answers["dropped"].isna()]
-    if sentence := power.hopeless(kept["label"]):
+    right_or_wrong = found.answers.loc[found.answers["dropped"].isna(), "label"]
+    if sentence := power.hopeless(right_or_wrong):
         log.warning("%s on %s: %s", *names, sentence)
-    with main_run(
-        loaded,
-        found.answers,
-        "the questions",
-        chosen,
-        conditions=conditions,
-        readouts=chosen.readouts,
-    ) as run:
-        draws = scores.drawn(run.answers, run.design)
-        passes = conditions_of(conditions)
-        states = partial(read, run.folder)
-        scoring = scores.CellScores(
-            states, run.design, draws, chosen.readouts, passes, loaded.device
+    probe = fitting.ProbeSettings(**chosen.probe.model_dump(), seed=chosen.seed)
+    conditions = chosen.conditions.model_dump()
+    try:
+        plan = fitting.plan_passes(
+            loaded, found.answers, "the questions", conditions=conditions, probe=probe
         )
+    except AnchorscopeError as error:
+        lost = Counter(found.answers["dropped"].dropna().astype(str))
+        what = f"{error.what}; left out before: {in_words(lost) or 'none'}"
+        raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
+    with tempfile.TemporaryDirectory() as folder:
+        activations.write(folder, loaded, plan, chosen.readouts)
+        answers = activations.measured(found.answers, folder)
+        design = fitting.design(samples.kept(answers), probe)
+        draws = scores.drawn(answers, design)
+        states = partial(activations.read, folder)
+        passes = conditions_of(conditions)
+        scoring = scores.CellScores(states, design, draws, chosen.readouts, passes, loaded.device)
         scored = pd.concat(scoring.tables(), ignore_index=True)
-        origin = Origin.of(loaded, style, arounds_of(found.prompts, run.answers), chosen.prompting)
-        calibrated = chosen.probe.scoring == "calibrated"
+        origin = Origin.of(loaded, style, arounds_of(found.prompts, answers), chosen.prompting)
+        fitted = scoring.fitted if chosen.probe.scoring == "calibrated" else {}
         detectors = {
-            name: export(fitted, name, run.answers, states(name, "clean", 0)[1], origin)
-            for name, fitted in scoring.fitted.items()
-            if calibrated
+            name: export(one, name, answers, states(name, "clean", 0)[1], origin)
+            for name, one in fitted.items()
         }
     made = cell_tables.tables(
         scored,
-        floors.floors(run.answers, run.design, draws),
-        run.answers,
+        floors.floors(answers, design, draws),
+        answers,
         draws,
         bootstrap=chosen.bootstrap.model_dump(),
         seed=chosen.seed,
     )
     named = {name: tables.join([names], [frame]) for name, frame in made.items()}
     return Measured(
-        table=named["curve"],
-        contrasts=named["contrasts"],
-        controls=named["controls"],
-        crossing=named["crossing"],
-        claims=named["claims"],
+        table=named.pop("curve"),
+        **named,
         answers=found.answers,
         scores=scored,
-        counts=added(asked.counts, run.counts),
+        counts=added(asked.counts, plan.counts),
         detectors=detectors,
         settings=chosen,
         given=bool(asked.questions["response"].notna().any()),

@@ -1,9 +1,6 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
 import json
-import logging
-import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from workflow import PROJECT
 import anchorscope
 from anchorscope import Measured, styles
 from anchorscope.config.sections import Dataset, Fields, Figure, Model
-from anchorscope.config.settings import Bootstrap, Config
+from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import NOT_MEASURED, NOT_OWN, SAYS
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
@@ -123,17 +120,6 @@ def test_its_methods_are_the_paragraphs_that_the_workflow_writes(
         measured.methods("attn/final")
 
 
-def test_progress_and_a_sample_too_small_are_told_as_in_the_workflow(
-    load: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="anchorscope"):
-        measure(load, names=("tiny", "mine"))
-    said = "\n".join(caplog.messages)
-    assert "tiny on mine: 12 of 24 answers are right. " in said
-    for unit in ("rows", "steps"):
-        assert re.search(rf"^tiny on mine: (\d+) of \1 {unit}, ", said, re.MULTILINE)
-
-
 def test_without_a_prompt_a_chat_template_is_asked_about_and_few_shot_is_meant_elsewhere(
     load: Any,
 ) -> None:
@@ -149,21 +135,6 @@ def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: M
     right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]
     label = measured.answers.set_index("question")["label"]
     assert label[rows()["question"]].tolist() == [int(not one) for one in right]
-
-
-def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
-    every = measured.table.query("anchor == 'all' and site == 'mlp'")
-    cut = every.groupby("condition")["n_blocked"].first()
-    assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
-    assert cut["rest"] == pytest.approx(cut["question"] - cut["knockout"])
-
-
-def test_a_list_of_dicts_is_taken_as_a_frame_is(load: Any, measured: Measured) -> None:
-    given: Any = rows().drop(columns="note").to_dict("records")
-    del given[0]["property"]
-    found = measure(load, given)
-    assert found.counts == measured.counts
-    assert found.answers["id"].tolist() == measured.answers["id"].tolist()
 
 
 def test_a_notebook_shows_the_figure_and_a_short_summary(measured: Measured) -> None:
@@ -203,8 +174,6 @@ def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(loa
     assert alone["input_ids"].tolist() == answers["input_ids"].tolist()
     plan = planning.plan(alone, conditions={"knockout": {}}, batch_tokens=2000)
     assert len(plan.samples) == 24
-    dropped, counts = answered(table)
-    assert len(dropped) == 19 and counts.dropped["no answers"] == 5
 
 
 def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:
@@ -212,7 +181,7 @@ def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:
     found = measure(load, rows(30), **shown)
     assert found.counts.dropped == {"held back for few-shot examples": 3}
     assert found.counts.kept == len(found.answers) == 27
-    given = measure(load, rows(), examples=rows(30), **shown)
+    given = measure(load, rows().to_dict("records"), examples=rows(30), **shown)
     assert given.counts.kept == 24
 
 
@@ -230,8 +199,6 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
     [
         ({"table": rows().assign(response=[["It is", "Rome."]] * 24)}, "`response` must be text"),
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
-        ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
-        ({"readouts": ["mlp/last"]}, "mlp/last"),
         ({"prompt": "few-shot"}, "few-shot"),
         ({"prompt": "few_shot", "table": rows(8)}, "example"),
         ({"table": ["Who wrote Emma?"]}, "one dict per question"),
@@ -239,7 +206,7 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
         (
             {"table": rows().assign(response=["I do not know."] * 20 + ["Paris ."] * 4)},
-            "answers are wrong.*; before, 20 of 24 answers were left out: 20 no answer: refusal",
+            "answers are wrong.*; left out before: 20 no answer: refusal",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -278,6 +245,3 @@ def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) ->
         "contrast == 'knockout-random' and quantity == 'share' and position == 'final'"
     )
     assert exact["ci_low"].iloc[-1] > 0
-    chart = eval(code[-1], names)
-    settings = found.settings.model_copy(update={"bootstrap": Bootstrap(level=0.5)})
-    assert replace(found, settings=settings).chart().to_dict() != chart.to_dict()

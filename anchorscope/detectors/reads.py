@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -9,9 +11,8 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
 from anchorscope.experiments.analysis import Analysis, analyses
-from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.crossing.estimates import term
-from anchorscope.experiments.crossing.swapped import OWN, Swapped, linked
+from anchorscope.experiments.crossing import claims, table as crossing
+from anchorscope.experiments.crossing.swapped import OWN, Groups, Swapped
 from anchorscope.probes import intervals
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
@@ -49,26 +50,41 @@ def table(
     pairs = Swapped.of(analysis)
     if not pairs.members.size:
         return pd.DataFrame(columns=list(COLUMNS))
-    groups = crossing.groups_of(pairs)
-    columns = {
-        "detector": detectors,
-        "n_unlike": int(crossing.unlike(pairs).sum()),
-        "source": analysis.answers["partner_source"].iloc[0],
-        **Pair.of(readout)._asdict(),
-        **_shares(pairs, analysis),
+    groups = pairs.groups()
+    rows_by_layer = list(crossing.by_layer(groups, analysis.level))
+    made = [
+        _row(groups, rows_by_layer, pairs.own_words, number, analysis.level)
+        for number in range(len(detectors))
+    ]
+    facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
+    facts["n_unlike"] = int(crossing.unlike(pairs).sum())
+    facts["source"] = analysis.answers["partner_source"].iloc[0]
+    return facts.assign(**_shares(groups, pairs, analysis))[list(COLUMNS)]
+
+
+def _row(
+    groups: Groups,
+    estimated: Sequence[crossing.QuantityRow],
+    own_words: bool,
+    number: int,
+    level: float,
+) -> dict[str, object]:
+    """Return the pair terms and claims of one detector."""
+    row: dict[str, object] = {}
+    for quantity, one, n in estimated:
+        if quantity in ESTIMATES:
+            for end, values in (("", one.value), ("_low", one.low), ("_high", one.high)):
+                row[f"{quantity}{end}"] = values[number]
+            if quantity in ("pair_right", "pair_wrong"):
+                row[quantity.replace("pair", "n")] = n
+    right, wrong = (of[OWN].at(number) for of in groups.values())
+    found = {
+        "right": claims.interaction(right, level),
+        "wrong": claims.own_answer(wrong, level, own_words=own_words),
     }
-    for row in crossing.by_layer(groups, pairs, analysis.level):
-        if row.quantity in ESTIMATES:
-            ends = {"": row.estimate.value, "_low": row.estimate.low, "_high": row.estimate.high}
-            columns |= {f"{row.quantity}{end}": values for end, values in ends.items()}
-            if row.quantity.startswith("pair"):
-                columns[row.quantity.replace("pair", "n")] = row.n
-    found = [crossing.judge(groups, pairs, at, analysis.level) for at in range(len(detectors))]
-    for claim, side in zip(JUDGED, crossing.SIDES, strict=True):
-        columns[claim] = [one[claim].verdict for one in found]
-        columns[f"{claim}_p"] = [one[claim].p for one in found]
-        columns[f"clusters_{side}"] = [one[claim].clusters for one in found]
-    return pd.DataFrame(columns)[list(COLUMNS)]
+    for claim, (side, judged) in zip(JUDGED, found.items(), strict=True):
+        row |= {claim: judged.verdict, f"{claim}_p": judged.p, f"clusters_{side}": judged.clusters}
+    return row
 
 
 def _analysis(
@@ -89,16 +105,15 @@ def _analysis(
     return analysis
 
 
-def _shares(pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
+def _shares(groups: Groups, pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
     """Return the share of each term, and the ends of its interval, [detectors] each."""
-    four = pairs.scores(OWN)[:, 0][..., pairs.right]  # [4, detectors, pairs]
-    squares = np.stack([term(which, four) ** 2 for which in crossing.TERMS.values()])
-    # Both samples of a pair lie in one cluster.
-    clusters = linked(analysis).drawn.clusters[pairs.members[0, pairs.right]]
+    right = groups["right"][OWN]
+    squares = np.stack([right.term(which)[0] ** 2 for which in crossing.TERMS.values()])
     whole = squares.mean(-1)[None]
     drawn = np.full_like(whole, np.nan)
-    if len(clusters):
-        draws = intervals.bootstrap(clusters, len(analysis.drawn.weights), analysis.drawn.seed)
+    if squares.shape[-1]:
+        among = np.unique(pairs.clusters[pairs.right], return_inverse=True)[1]
+        draws = intervals.bootstrap(among, len(analysis.drawn.weights), analysis.drawn.seed)
         drawn = draws.totals(squares)
     every = np.concatenate([whole, drawn])
     shares = intervals.ratio(every, every.sum(1, keepdims=True))

@@ -108,8 +108,7 @@ class Analysis:
 
         Args:
             columns: Columns of the table, in order.
-            groups: Forms the groups of a read-out. It is called again with the scores of each
-                refit.
+            groups: Forms the groups of a read-out, and again with the scores of each refit.
             refitted: Conditions that `groups` reads. Without any, intervals hold the probes fixed.
             describe: Returns further columns of a group, from its columns and quantities.
         """
@@ -164,13 +163,7 @@ def analyses(
     """Yield the read-outs of a cell, one at a time to save memory.
 
     The order of rows has no effect. The bootstrap draws subjects if they are known, else questions.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Samples with id, question, subject and label. Dropped ones are left out.
-        draws: Number of bootstrap draws.
-        seed: Seed of the draws.
-        settings: Further fields of `Analysis`.
+    Answers have id, question, subject and label. `settings` are further fields of `Analysis`.
 
     Raises:
         AnchorscopeError: Scores and answers are not of the same samples.

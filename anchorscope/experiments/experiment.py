@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from anchorscope.config.sections import Count, Section, key
 from anchorscope.figures.figure_view import View
@@ -37,34 +37,19 @@ class SampledSettings(Section):
     )
 
 
-class Measure(Protocol):
-    """The function `measure` in `measure.py` of an experiment's folder."""
+Measure = Callable[["Cell", Any], "pd.DataFrame"]
+"""The function `measure` in `measure.py` of an experiment's folder.
 
-    def __call__(self, cell: Cell, settings: Any, /) -> pd.DataFrame:
-        """Pass the samples of a cell and score them.
+It passes the samples of a cell under the experiment's settings, and scores them. It returns a row
+for each sample, condition, draw, read-out and layer: `measured.COLUMNS`, and columns of its own.
+"""
+Table = Callable[["Analysis", "MeasuredRows"], "pd.DataFrame"]
+"""The functions `table` and `per_sample` in `table.py` of an experiment's folder.
 
-        Args:
-            cell: The cell.
-            settings: The experiment's section of the config, of the class that the record names.
-
-        Returns:
-            A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`, and
-            columns of the experiment's own.
-        """
-
-
-class Table(Protocol):
-    """The functions `table` and `per_sample` in `table.py` of an experiment's folder."""
-
-    def __call__(self, analysis: Analysis, measured: MeasuredRows, /) -> pd.DataFrame:
-        """Return the rows of one read-out.
-
-        `table` returns the columns of the record. `per_sample` returns `PER_SAMPLE` at the headline
-        layer, which the calibration compares with planted truth. A value is NaN if a sample does
-        not count.
-        """
-
-
+They return the rows of one read-out: `table` the columns of the record, `per_sample` `PER_SAMPLE`
+at the headline layer, which the calibration compares with planted truth. A value is NaN if a sample
+does not count.
+"""
 Passes = Callable[[Any, int, int], int]
 """Rows that an experiment passes for a sample, one back counted as one, at most.
 
@@ -168,9 +153,8 @@ class Experiment:
     @property
     def controls(self) -> tuple[str, ...]:
         """Names of the controls."""
-        return tuple(
-            dict.fromkeys(one.controlled_by for one in self.interventions if one.controlled_by)
-        )
+        names = (one.controlled_by for one in self.interventions)
+        return tuple(dict.fromkeys(name for name in names if name))
 
     def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
         """Return how many rows are passed for a sample, at most; see `Passes`."""
@@ -181,20 +165,17 @@ class Experiment:
     @property
     def measure(self) -> Measure:
         """Function that passes a cell."""
-        measure: Measure = self._module("measure").measure
-        return measure
+        return self._function("measure", "measure")
 
     @property
     def table(self) -> Table:
         """Function that makes the rows of one read-out."""
-        table: Table = self._module("table").table
-        return table
+        return self._function("table", "table")
 
     @property
     def per_sample(self) -> Table:
         """Function that returns each sample's values at the headline layer of one read-out."""
-        per_sample: Table = self._module("table").per_sample
-        return per_sample
+        return self._function("table", "per_sample")
 
     @property
     def pictures(self) -> dict[str, View]:
@@ -205,6 +186,6 @@ class Experiment:
             found[stem] = View(title, f"{module}:{view}", (self.name,), of_main_run=False)
         return found
 
-    def _module(self, part: str) -> Any:
-        """Import a module of the experiment's folder."""
-        return importlib.import_module(f"{self.package}.{part}")
+    def _function(self, module: str, name: str) -> Callable[..., Any]:
+        """Import a function from a module of the experiment's folder."""
+        return getattr(importlib.import_module(f"{self.package}.{module}"), name)

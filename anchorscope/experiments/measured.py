@@ -61,16 +61,9 @@ class MeasuredRows:
         """Return whether every draw of a control acted on as many tokens as E_Q has, bool [n].
 
         False for samples without the control.
-
-        Raises:
-            AnchorscopeError: The rows do not say how many tokens the control acted on.
         """
-        rows = self.rows[self.rows["condition"] == control]
-        if rows.empty:
+        if control not in self.conditions:
             return np.zeros(len(self.ids), dtype=bool)
-        if "n_tokens" not in rows or rows["n_tokens"].isna().any():
-            what = "the rows do not say how many tokens the control acted on"
-            raise mismatch(what, f"rows of {control}", "rows")
         n_tokens = self.values(control, "n_tokens")[:, 0]
         n_exact = np.array([len({*tokens}) for tokens in self.answers["eq_tokens"]])
         return np.asarray((n_tokens >= n_exact).all(axis=0))

@@ -1,6 +1,6 @@
 """Tables of an experiment's arms, by the samples' labels and by the knockout's flips."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -20,7 +20,7 @@ from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import ANY, Means
-from anchorscope.probes.samples import Readout, sigmoid
+from anchorscope.probes.samples import sigmoid
 
 LABELS = ("all", "0", "1")
 """Labels of the groups: all samples, right answers, wrong answers."""
@@ -50,16 +50,10 @@ def against_control(
 
     A sample counts if it was measured under both and the control is complete.
 
-    Args:
-        measured: The rows of the experiment.
-        name: The condition.
-        control: The control.
-        delta_p: Whether to add ΔP.
-
     Returns:
         An arm with these values, [layers, n]: `flips`, whether the predicted class flips; `random`,
         the share of the control's draws in which it flips; `contrast`, the difference of the two.
-        With `delta_p` also, in percentage points, `delta_p`, `random_delta_p` (mean of the draws)
+        With `delta_p`, also in percentage points: `delta_p`, `random_delta_p` (mean of the draws)
         and `delta_p_contrast`.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
@@ -80,35 +74,21 @@ def _delta_p(s: np.ndarray, clean: np.ndarray) -> np.ndarray:
 
 
 def table(
-    analysis: Analysis,
-    columns: Sequence[str],
-    arms: Callable[[Readout], Mapping[str, Arm]],
-    source: str | None = None,
-    refitted: Sequence[str] = (),
+    analysis: Analysis, columns: Sequence[str], arms: Mapping[str, Arm], source: str | None = None
 ) -> pd.DataFrame:
     """Return a table with a row for each layer, arm, label and anchor.
 
-    Args:
-        analysis: The read-out.
-        columns: Columns of the table. `signal` is the signal of the layer.
-        arms: Returns the arms of a read-out by name. It is called again for each refit.
-        source: Source of the relations, see `passes.partners.Crossing`.
-        refitted: Conditions that `arms` reads, see `Analysis.table`.
+    `source` is the source of the relations, see `passes.partners.Crossing`.
     """
     signal = analysis.strength["signal"] if "signal" in columns else None
     z = analysis.answers["label"].astype(str).to_numpy()
-
-    def groups(readout: Readout) -> list[Group]:
-        anchors = anchored(readout.effects["knockout"].flip[0])
-        groups = []
-        for (name, arm), label, anchor in product(arms(readout).items(), LABELS, anchors):
-            members = ((label == "all") | (z == label)) & anchors[anchor]
-            key = {"arm": name, "label": label, "anchor": anchor}
-            key |= {"source": source, "signal": signal}
-            groups.append(_group(key, arm, members[None]))
-        return groups
-
-    return analysis.table(columns, groups, refitted)
+    anchors = anchored(analysis.readout.effects["knockout"].flip[0])
+    groups = []
+    for (name, arm), label, anchor in product(arms.items(), LABELS, anchors):
+        members = ((label == "all") | (z == label)) & anchors[anchor]
+        key = {"arm": name, "label": label, "anchor": anchor, "source": source, "signal": signal}
+        groups.append(_group(key, arm, members[None]))
+    return analysis.table(columns, lambda _: groups)
 
 
 def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
@@ -125,22 +105,12 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
     return Group(key | sizes, members, counted, quantities)
 
 
-def per_sample(
-    analysis: Analysis, arms: Mapping[str, Arm], measure: str, value: str, control: str
-) -> pd.DataFrame:
-    """Return the value of each sample at the headline layer, with the columns `PER_SAMPLE`.
-
-    Args:
-        analysis: The read-out.
-        arms: The arms by name.
-        measure: Name of what is measured, such as `flip`.
-        value: Key of `Arm.values` for the arm.
-        control: Key of `Arm.values` for its control.
-    """
+def per_sample(analysis: Analysis, arms: Mapping[str, Arm]) -> pd.DataFrame:
+    """Return whether each sample flips at the headline layer, with the columns `PER_SAMPLE`."""
     layer, frames = analysis.readout.headline, []
     for name, arm in arms.items():
-        columns = {"id": analysis.answers["id"], "arm": name, "measure": measure}
-        for column, key in (("value", value), ("control", control)):
+        columns = {"id": analysis.answers["id"], "arm": name, "measure": "flip"}
+        for column, key in (("value", "flips"), ("control", "random")):
             columns[column] = np.where(arm.counted[layer], arm.values[key][layer], np.nan)
         frames.append(pd.DataFrame(columns))
     return stacked(frames, PER_SAMPLE)

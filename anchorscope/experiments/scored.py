@@ -85,7 +85,9 @@ class Cell:
         """
         if not samples:
             return pd.DataFrame(columns=list(COLUMNS))
-        drawn = [(one, draw) for one in interventions for draw in range(self._draws_of(one))]
+        drawn = [
+            (one, draw) for one in interventions for draw in range(self.draws if one.drawn else 1)
+        ]
         passable = [self._within_limits(sample) for sample in samples]
         plan = arrange(
             passable, [(CLEAN, 0), *drawn], batch_tokens=self.loaded.batch_tokens, seed=self.seed
@@ -113,13 +115,10 @@ class Cell:
         long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
         return long.assign(condition=condition, draw=int(draw), readout=readout).reset_index()
 
-    def _draws_of(self, one: Intervention) -> int:
-        return self.draws if one.drawn else 1
-
     def _within_limits(self, sample: Sample) -> Sample:
         """Drop the prompts of a sample that are too long for the model, as in the main run."""
-        limits = (self.loaded.window, positions(self.loaded.model.config))
-        most = min(limit or np.inf for limit in limits)
+        window, reach = self.loaded.window, positions(self.loaded.model.config)
+        most = min(window or np.inf, reach or np.inf)
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
         return replace(sample, others=fits)
 
@@ -156,13 +155,8 @@ def counts(
 ) -> Counts:
     """Count the answers that an experiment used, and the samples of its controls.
 
-    Args:
-        controls: Names of the experiment's controls.
-        answers: Samples of the cell.
-        rows: Measured rows, see `measured.COLUMNS`.
-        left_out: Id → reason why a sample was not passed. By default it had no partner or no
-            control.
-        passes: Maximum number of rows passed per sample, see `Experiment.passes_a_sample`.
+    `left_out` maps ids to the reason why a sample was not passed. By default it had no partner or
+    no control. `passes` is the number of rows passed per sample, see `Experiment.passes_a_sample`.
     """
     passed = set(rows["id"])
     reasons = left_out or {}

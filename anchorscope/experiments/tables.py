@@ -77,12 +77,8 @@ def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate the tables of several cells, with the columns `model` and `dataset` first.
 
-    Rows and columns keep their order. A cell may have no rows.
-
-    Args:
-        cells: Keys of model and dataset of each cell, or of the model alone if the tables have the
-            column `dataset`.
-        frames: Table of each cell.
+    Rows and columns keep their order. A cell may have no rows. `cells` are the keys of model and
+    dataset of each cell, or of the model alone if the tables have the column `dataset`.
 
     Raises:
         AnchorscopeError: The tables' columns differ.

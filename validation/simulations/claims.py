@@ -21,7 +21,8 @@ import pandas as pd
 import torch
 
 from anchorscope.experiments.crossing import claims, imitator
-from anchorscope.experiments.crossing.claims import Answers, Claim
+from anchorscope.experiments.crossing.claims import Claim
+from anchorscope.experiments.crossing.estimates import Answers
 from anchorscope.experiments.crossing.swapped import bound_by_design
 from validation.simulations import (
     blind_worlds,
@@ -65,7 +66,7 @@ def swapped(
         drawn[f"{name}_gold"] = drawn[f"{name}_wrong"]
     drawn["answers_gold"] = drawn["golds"]
     imitated = imitate(drawn)
-    scores, again = refitted({role: drawn[role] for role in ROLES}, random, refits)
+    scores = refitted({role: drawn[role] for role in ROLES}, random, refits)
     right, wrong, gold = (
         Answers(
             scores=scores[role],
@@ -74,7 +75,7 @@ def swapped(
             fold=drawn[f"fold_{role}"],
             imitated=imitated[role],
             log_p=drawn[f"logp_{role}"],
-            refits=again[role],
+            bound=np.zeros(drawn[role].shape[1], dtype=bool),
         )
         for role in ROLES
     )
@@ -85,14 +86,12 @@ def swapped(
     }
 
 
-def refitted(
-    scores: Values, random: Rng, refits: bool
-) -> tuple[Values, dict[str, np.ndarray | None]]:
-    """Return the scores of a probe, and those of its refits; without refits, they do not vary."""
+def refitted(scores: Values, random: Rng, refits: bool) -> Values:
+    """Return the scores of a probe and of its refits, [4, 1 + refits, pairs]."""
     if not refits:
-        return scores, dict.fromkeys(scores)
+        return {name: values[:, None] for name, values in scores.items()}
     probes = [probe(scores, random) for _ in range(REFITS + 1)]
-    return probes[0], {name: np.stack([one[name] for one in probes[1:]], axis=1) for name in scores}
+    return {name: np.stack([one[name] for one in probes], axis=1) for name in scores}
 
 
 def probe(scores: Values, random: Rng) -> Values:
@@ -129,7 +128,7 @@ def passage(world: World, n: Sequence[int], seed: int, refits: bool) -> dict[str
     random = np.random.default_rng(seed)
     drawn = world(random, *n)
     names = [f"{side}{end}" for side in SIDES for end in ("", "_blocked")]
-    scores, again = refitted({name: drawn[name] for name in names}, random, refits)
+    scores = refitted({name: drawn[name] for name in names}, random, refits)
     by_side = {}
     for side, size in zip(SIDES, n, strict=True):
         clean = Answers(
@@ -139,11 +138,12 @@ def passage(world: World, n: Sequence[int], seed: int, refits: bool) -> dict[str
             fold=drawn[f"fold_{side}"],
             imitated=np.zeros(size),
             log_p=np.full((4, size), np.nan),
-            refits=again[side],
+            bound=np.any(
+                bound_by_design(drawn[f"subjects_{side}"], drawn[f"frames_{side}"]), axis=0
+            ),
         )
-        blocked = replace(clean, scores=scores[f"{side}_blocked"], refits=again[f"{side}_blocked"])
-        by_design = np.any(bound_by_design(clean.subjects, drawn[f"frames_{side}"]), axis=0)
-        by_side[side] = claims.through(clean, blocked, by_design)
+        blocked = replace(clean, scores=scores[f"{side}_blocked"])
+        by_side[side] = claims.through(clean, blocked)
     return {"through_eq": claims.either(by_side)[1]}
 
 

@@ -20,12 +20,12 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return a row for each layer, label and anchor."""
     of_arms = {name: arms_name for arms_name, name in CONTROL.items()}
     columns = [of_arms.get(name, name) for name in COLUMNS]
-    return pairs.table(analysis, columns, lambda readout: arms(measured)).rename(columns=CONTROL)
+    return pairs.table(analysis, columns, arms(measured)).rename(columns=CONTROL)
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each sample flips at the headline layer."""
-    return pairs.per_sample(analysis, arms(measured), "flip", value="flips", control="random")
+    return pairs.per_sample(analysis, arms(measured))
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:

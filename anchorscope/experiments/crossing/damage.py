@@ -13,14 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from anchorscope.experiments.crossing.estimates import (
-    ANSWER,
-    PAIR,
-    Dependence,
-    Estimate,
-    estimate,
-    term,
-)
+from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, Answers, Estimate, Pairs
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2
@@ -36,6 +29,7 @@ class Damaged:
     The leading axis holds the values of the probe and then of each refit.
     """
 
+    pairs: Pairs
     clean: np.ndarray  # pair terms, float64 [1 + refits, ..., pairs]
     blocked: np.ndarray  # pair terms with tokens blocked, in the same shape
     left: np.ndarray  # λ of each pair's fold, [1 + refits, ..., pairs]
@@ -44,98 +38,76 @@ class Damaged:
     fold: np.ndarray  # outer fold of each pair, int64 [pairs]
 
     @classmethod
-    def of(cls, clean: np.ndarray, blocked: np.ndarray, fold: np.ndarray) -> Damaged:
-        """Fit λ to the answer terms of scores, float64 [4, 1 + refits, ..., pairs].
+    def of(cls, clean: Answers, blocked: Answers, pairs: Pairs) -> Damaged:
+        """Fit λ to the answer terms.
 
         λ is the slope of the blocked on the clean answer term, through the origin. Each fold has
         its own λ, at most 1. There is no intercept, because the order of the two answers is
         arbitrary, and so is the sign of the answer term.
         """
-        x, y = term(ANSWER, clean), term(ANSWER, blocked)
+        x, y, fold = clean.term(ANSWER), blocked.term(ANSWER), clean.fold
         squares = _of_fold(x * x, fold)
         slope = np.nan_to_num(ratio(_of_fold(x * y, fold), squares))
         left = np.minimum(slope, 1.0)
         moves = np.nan_to_num(ratio((y - slope * x) * x, squares)) * (slope < 1)
-        sizes = np.bincount(fold, minlength=1)[fold] if len(fold) else np.zeros(0)
-        return cls(term(PAIR, clean), term(PAIR, blocked), left, moves * sizes, fold)
+        moves = moves * np.bincount(fold)[fold]
+        return cls(pairs, clean.term(PAIR), blocked.term(PAIR), left, moves, fold)
 
     @property
     def readable(self) -> np.ndarray:
         """Whether the score still reads the answer, bool [...]."""
         return np.asarray(self.left[0].mean(-1) >= LEAST_LEFT)
 
-    @property
-    def kept(self) -> np.ndarray:
-        """Pair terms that damage alone would leave, λP, [1 + refits, ..., pairs]."""
-        return self.left * self.clean
-
-    def corrected(self, pairs: Dependence, level: float) -> Estimate:
+    def corrected(self) -> Estimate:
         """Estimate the mean pair term with tokens blocked, divided by the mean λ, [...]."""
-        left, blocked = self.left.mean(-1), self.blocked.mean(-1)
-        value = ratio(blocked, left)
-        moved = self._errors(self.blocked[0], 0.0) - value[0][..., None] * self._errors(
-            self.left[0], 1.0
-        )
-        parts = ratio(moved, left[0][..., None])
-        parts = np.where(self.readable[..., None], parts, np.nan)
-        return estimate(np.where(self.readable, value[0], np.nan), parts, pairs, level, value[1:])
+        left = self.left.mean(-1)
+        value = ratio(self.blocked.mean(-1), left)
+        of_left = value[0][..., None] * self._errors(self.left, 1.0)
+        parts = ratio(self._errors(self.blocked, 0.0) - of_left, left[0][..., None])
+        return self.pairs.estimate(np.where(self.readable, value, np.nan), parts)
 
-    def mean_left(self, pairs: Dependence, level: float) -> Estimate:
+    def mean_left(self) -> Estimate:
         """Estimate the mean λ, [...]."""
-        value = self.left.mean(-1)
-        return estimate(value[0], self._errors(self.left[0], 1.0), pairs, level, value[1:])
+        return self.pairs.estimate(self.left.mean(-1), self._errors(self.left, 1.0))
 
-    def beyond(self, share: float | np.ndarray, pairs: Dependence, level: float) -> Estimate:
+    def whole(self) -> Estimate:
+        """Estimate the mean pair term that damage alone would leave, λP."""
+        kept = self.left * self.clean
+        return self.pairs.estimate(kept.mean(-1), self._errors(kept, self.clean[0]))
+
+    def beyond(self, share: float) -> Estimate:
         """Estimate (1 - share) λP less the blocked pair term.
 
-        It is above 0 if blocking takes more than the share. `share` is a number, or an array
-        [shares] if the terms have no axis of layers.
+        It is above 0 if blocking takes more than the share.
         """
-        part = np.expand_dims(1 - np.asarray(share, dtype=np.float64), -1)
-        kept, blocked = self.kept, self.blocked
-        if np.ndim(share):
-            kept, blocked = kept[:, None], blocked[:, None]
-        values = part * kept - blocked
-        errors = part * self._errors(self.kept[0], self.clean[0]) - self._errors(self.blocked[0], 0)
-        seen = values.mean(-1)
-        return estimate(seen[0], errors, pairs, level, seen[1:])
+        kept, part = self.left * self.clean, 1 - share
+        errors = part * self._errors(kept, self.clean[0]) - self._errors(self.blocked, 0.0)
+        return self.pairs.estimate((part * kept - self.blocked).mean(-1), errors)
 
-    def whole(self, pairs: Dependence, level: float) -> Estimate:
-        """Estimate the mean pair term that damage alone would leave, λP."""
-        errors = self._errors(self.kept[0], self.clean[0])
-        seen = self.kept.mean(-1)
-        return estimate(seen[0], errors, pairs, level, seen[1:])
-
-    def taken(self, pairs: Dependence, level: float) -> Estimate:
+    def taken(self) -> Estimate:
         """Estimate the percentage of the pair term that blocking takes, 1 - P_blocked / (λP).
 
         The interval holds the shares that `beyond` does not reject (Fieller 1954). The estimate is
         NaN unless λP is significantly above 0 and the score still reads the answer.
         """
-        kept = self.whole(pairs, level)
+        kept = self.whole()
         if not (self.readable and kept.low > 0):
-            return Estimate(*np.full(5, np.nan))
+            return Estimate()
         share = float(1 - self.blocked[0].mean(-1) / kept.value)
-        step = float(self.beyond(share, pairs, level).error / kept.value)
-        low = _root(lambda one: float(self.beyond(one, pairs, level).low), share, -step)
-        high = _root(lambda one: float(self.beyond(one, pairs, level).high), share, step)
-        unknown = np.array(np.nan)
-        return Estimate(
-            np.array(100 * share), unknown, np.array(100 * low), np.array(100 * high), unknown
-        )
+        step = float(self.beyond(share).error / kept.value)
+        low = _root(lambda one: float(self.beyond(one).low), share, -step)
+        high = _root(lambda one: float(self.beyond(one).high), share, step)
+        return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return each pair's part of the error of a mean of values [..., pairs].
+        """Return each pair's part of the error of the probe's mean of values, [..., pairs].
 
         `slope_of` is the derivative of each value by λ.
         """
-        n = values.shape[-1]
-        through_left = self._mean_of_fold(np.broadcast_to(slope_of, values.shape)) * self.moves[0]
-        return (values - values.mean(-1, keepdims=True) + through_left) / n
-
-    def _mean_of_fold(self, values: np.ndarray) -> np.ndarray:
-        sizes = np.bincount(self.fold)[self.fold]
-        return _of_fold(values, self.fold) / sizes
+        by_probe = values[0]
+        slopes = _of_fold(np.broadcast_to(slope_of, by_probe.shape), self.fold)
+        through_left = slopes / np.bincount(self.fold)[self.fold] * self.moves[0]
+        return (by_probe - by_probe.mean(-1, keepdims=True) + through_left) / by_probe.shape[-1]
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
@@ -155,7 +127,5 @@ def _root(function: Callable[[float], float], start: float, step: float) -> floa
 
 def _of_fold(values: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Return the sum of values [..., pairs] over each pair's fold, [..., pairs]."""
-    if not len(fold):
-        return values
     member = fold[:, None] == np.arange(fold.max() + 1)
     return (values @ member)[..., fold]

@@ -3,21 +3,24 @@
 Scores [4, ...] are in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′), where y is the answer to q
 and y′ the answer to q′. They are sums and differences of four terms.
 
-Pairs are not independent: `dependence` links them, and `estimate` gives errors, intervals and p.
+Pairs are not independent: `Pairs` links them, and gives errors, intervals and p.
+
 `at_equal` estimates a mean at equal covariates, as the intercept of a regression. Its columns,
-float64 [..., pairs, columns], are a difference of interest, the difference in the mean score, and
-the differences in at least one covariate. The first two are contrasts of the same scores, so that
-their noise is equally large and uncorrelated. Least squares would take noise of the mean score for
-variation, and its slope would be too small. The slope is therefore from an orthogonal regression
-(Deming 1943). At most half of the mean score's variance that the covariates leave is taken for
-noise. Covariates have no noise.
+float64 [1 + refits, pairs, columns], are a difference of interest, the difference in the mean
+score, and the differences in at least one covariate. The first two are contrasts of the same
+scores, so that their noise is equally large and uncorrelated. Least squares would take noise of the
+mean score for variation, and its slope would be too small. The slope is therefore from an
+orthogonal regression (Deming 1943). At most half of the mean score's variance that the covariates
+leave is taken for noise. Covariates have no noise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from scipy.special import stdtr, stdtrit
 
@@ -28,6 +31,7 @@ MEAN, QUESTION, ANSWER, PAIR = (
 )
 ROUNDING = 1e-4
 """Minimum standard error in logits, since passes and scores are rounded."""
+UNKNOWN: Any = np.nan
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
@@ -43,21 +47,43 @@ class Estimate:
     lies above 0.
     """
 
-    value: np.ndarray
-    error: np.ndarray  # standard error
-    low: np.ndarray
-    high: np.ndarray
-    p: np.ndarray
+    value: np.ndarray = UNKNOWN
+    error: np.ndarray = UNKNOWN  # standard error
+    low: np.ndarray = UNKNOWN
+    high: np.ndarray = UNKNOWN
+    p: np.ndarray = UNKNOWN
 
 
 @dataclass(frozen=True)
-class Dependence:
-    """Links between dependent pairs, and the effective number of independent pairs."""
+class Pairs:
+    """Links between dependent pairs, their effective number, and the level of intervals.
+
+    Values of pairs are [1 + refits, ..., pairs]: by the probe, then by each refit of it.
+    """
 
     links: tuple[sparse.csr_array, ...]
     """Links [pairs, pairs], 1 if linked: each pair to itself; by subject; by anything shared."""
     clusters: float
-    n: int = 0  # pairs
+    n: int
+    level: float
+
+    @classmethod
+    def of(
+        cls, subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray, level: float
+    ) -> Pairs:
+        """Link pairs that share a subject, an answer, or one of other answers.
+
+        Ids are int64 [2, pairs]. The number of clusters is the smallest of three: the number of
+        pairs, the number of distinct subjects, and 1/Σshare² of the answers.
+        """
+        n = subjects.shape[1]
+        if not n:
+            return cls((), 0.0, 0, level)
+        own = sparse.eye_array(n, format="csr")
+        links = (own, _sharing(subjects), _sharing(subjects, answers, *others))
+        shares = np.unique(answers, return_counts=True)[1] / answers.size
+        clusters = float(min(n, len(np.unique(subjects)), 1 / (shares**2).sum()))
+        return cls(links, clusters, n, level)
 
     def variance(self, parts: np.ndarray) -> np.ndarray:
         """Return the variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
@@ -72,20 +98,29 @@ class Dependence:
         sums = np.max([(flat.T * (link @ flat.T)).sum(0) for link in self.links], axis=0)
         return sums.reshape(parts.shape[:-1]) * self.clusters / (self.clusters - 1)
 
+    def mean(self, values: np.ndarray) -> Estimate:
+        """Estimate the means [...] of values."""
+        means = ratio(values.sum(-1), np.array(self.n))
+        return self.estimate(means, (values[0] - means[0][..., None]) / max(1, self.n))
 
-def dependence(subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray) -> Dependence:
-    """Link pairs that share a subject, an answer, or one of other answers.
+    def estimate(self, values: np.ndarray, parts: np.ndarray) -> Estimate:
+        """Estimate statistics [1 + refits, ...] whose error is the sum of `parts` [..., pairs].
 
-    All arguments are ids, int64 [2, pairs]. The number of clusters is the smallest of three: the
-    number of pairs, the number of distinct subjects, and 1/Σshare² of the answers.
-    """
-    n = subjects.shape[1]
-    if not n:
-        return Dependence((), 0.0)
-    own = sparse.eye_array(n, format="csr")
-    links = (own, _sharing(subjects), _sharing(subjects, answers, *others))
-    shares = np.unique(answers, return_counts=True)[1] / answers.size
-    return Dependence(links, float(min(n, len(np.unique(subjects)), 1 / (shares**2).sum())), n)
+        The variances over pairs and over refits of the probe add up, with degrees of freedom by
+        Welch (1947). A single refit is ignored.
+        """
+        value, refits = values[0], values[1:]
+        variance = np.maximum(self.variance(parts), ROUNDING**2)
+        freedom = np.full_like(variance, self.clusters - 1)
+        if len(refits) > 1:
+            trained = refits.var(0, ddof=1)
+            whole = variance + trained
+            freedom = whole**2 / (variance**2 / freedom + trained**2 / (len(refits) - 1))
+            variance = whole
+        error = np.sqrt(variance)
+        width = error * stdtrit(freedom, (1 + self.level) / 2)
+        p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
+        return Estimate(value, error, value - width, value + width, p)
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:
@@ -100,64 +135,63 @@ def _sharing(*ids: np.ndarray) -> sparse.csr_array:
     return (has @ has.T).sign()
 
 
-def mean(
-    values: np.ndarray, pairs: Dependence, level: float, refits: np.ndarray | None = None
-) -> Estimate:
-    """Estimate means [...] of values [..., pairs]; `refits` are [refits, ..., pairs]."""
-    n = max(1, values.shape[-1])
-    value = ratio(values.sum(-1), np.array(values.shape[-1]))
-    seen = None if refits is None else refits.sum(-1) / n
-    return estimate(value, (values - value[..., None]) / n, pairs, level, seen)
+@dataclass(frozen=True)
+class Answers:
+    """Two answers of each pair behind both questions, at all layers or at each pair's own.
 
-
-def estimate(
-    value: np.ndarray,
-    parts: np.ndarray,
-    pairs: Dependence,
-    level: float,
-    refits: np.ndarray | None = None,
-) -> Estimate:
-    """Estimate statistics [...] whose error is the sum of `parts` [..., pairs].
-
-    The variances over pairs and over refits of the probes, [refits, ...], add up, with degrees of
-    freedom by Welch (1947). A single refit is ignored.
+    Scores are calibrated logits towards *right*, by the probe and then by each refit of it.
     """
-    variance = np.maximum(pairs.variance(parts), ROUNDING**2)
-    freedom = np.full_like(variance, pairs.clusters - 1)
-    if refits is not None and len(refits) > 1:
-        trained = refits.var(0, ddof=1)
-        whole = variance + trained
-        freedom = whole**2 / (variance**2 / freedom + trained**2 / (len(refits) - 1))
-        variance = whole
-    error = np.sqrt(variance)
-    width = error * stdtrit(freedom, (1 + level) / 2)
-    p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
-    return Estimate(value, error, value - width, value + width, p)
+
+    scores: np.ndarray  # float64 [4, 1 + refits, ..., pairs]; NaN where not measured
+    subjects: np.ndarray  # ids of the questions' subjects, int64 [2, pairs]
+    texts: np.ndarray  # ids of the answers, int64 [2, pairs]; equal texts share an id
+    fold: np.ndarray  # outer fold of the probes, int64 [pairs]
+    imitated: np.ndarray  # pair terms of the text imitator, float64 [..., pairs]
+    log_p: np.ndarray  # sums over each answer's tokens, float64 [4, pairs]; NaN if unknown
+    bound: np.ndarray  # whether the pair term is 0 by design with E_Q blocked, bool [pairs]
+
+    @property
+    def known(self) -> np.ndarray:
+        """Whether each pair is scored, bool [pairs]."""
+        return np.isfinite(self.scores).all(tuple(range(self.scores.ndim - 1)))
+
+    def of(self, rows: np.ndarray) -> Answers:
+        """Return the answers of some pairs."""
+        columns = {one.name: getattr(self, one.name)[..., rows] for one in fields(self)}
+        return Answers(**columns)
+
+    def at(self, layer: np.ndarray | int) -> Answers:
+        """Return the answers at a layer for each pair, int64 [pairs], or at one for all."""
+        place = layer, np.arange(len(self.fold))
+        scores, imitated = self.scores[..., *place], self.imitated[..., *place]
+        return replace(self, scores=scores, imitated=imitated)
+
+    def pairs(self, level: float, *others: np.ndarray) -> Pairs:
+        """Return the pairs, and how they depend on each other and on other answers."""
+        return Pairs.of(self.subjects, self.texts, *others, level=level)
+
+    def term(self, which: np.ndarray) -> np.ndarray:
+        """Return a term of the scores, [1 + refits, ..., pairs]."""
+        return term(which, np.ascontiguousarray(self.scores))
 
 
-def holm(p: np.ndarray) -> np.ndarray:
-    """Correct the p of several claims, [n], by Holm (1979); NaN stays NaN and does not count."""
-    p = np.asarray(p, dtype=np.float64)
-    corrected = np.full(len(p), np.nan)
-    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted to the end
-    times = np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(times * p[order]))
-    return corrected
+def holm(p: pd.Series) -> pd.Series:
+    """Correct the p of several claims by Holm (1979); NaN stays NaN and does not count."""
+    ordered = p.dropna().sort_values()
+    times = np.arange(len(ordered), 0, -1)
+    return (times * ordered).cummax().clip(upper=1.0).reindex(p.index)
 
 
-def at_equal(columns: np.ndarray) -> np.ndarray:
-    """Estimate the difference at equal mean score and equal covariates, [...]."""
+def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate the difference at equal mean score and covariates, [1 + refits].
+
+    Return also each pair's part of the error of the first, by the jackknife, [pairs].
+    """
     rows, size = _scaled(columns)
-    return size * _intercept(np.swapaxes(rows, -1, -2) @ rows)
-
-
-def error_parts(columns: np.ndarray) -> np.ndarray:
-    """Return each pair's part of the error of `at_equal`, by the jackknife, [..., pairs]."""
-    rows, size = _scaled(columns)
-    moments = np.swapaxes(rows, -1, -2) @ rows
-    without = _intercept(moments[..., None, :, :] - rows[..., :, None] * rows[..., None, :])
-    n = rows.shape[-2]
-    return size[..., None] * (_intercept(moments)[..., None] - without) * (n - 1) / n
+    moments, n = np.swapaxes(rows, -1, -2) @ rows, rows.shape[-2]
+    without = _intercept(moments[0] - rows[0, :, :, None] * rows[0, :, None, :])
+    found = _intercept(moments)
+    return size * found, size[0] * (found[0] - without) * (n - 1) / n
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -182,15 +216,14 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate y [..., pairs] where all x [pairs, columns] are 0, by least squares.
+    """Estimate y [1 + refits, pairs] where all x [pairs, columns] are 0, by least squares.
 
-    Returns:
-        The intercept, [...], and each pair's part of its error, by the jackknife, [..., pairs].
+    Return the intercepts, and each pair's part of the first's error, by the jackknife, [pairs].
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])
     inverse = np.linalg.inv(rows.T @ rows + 1e-9 * np.eye(rows.shape[1]))
     weights = y @ rows @ inverse
-    left = y - weights @ rows.T
+    left = (y - weights @ rows.T)[0]
     leverage = np.einsum("ni,ij,nj->n", rows, inverse, rows)
     return weights[..., 0], left * (rows @ inverse[0]) / np.fmax(1 - leverage, 1e-2)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -14,20 +14,21 @@ from scipy.sparse.csgraph import connected_components
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.crossing import imitator
-from anchorscope.experiments.crossing.claims import Answers
-from anchorscope.experiments.crossing.estimates import PAIR, term
+from anchorscope.experiments.crossing.estimates import PAIR, Answers, term
 from anchorscope.experiments.pairs import places
 from anchorscope.passes import interventions
-from anchorscope.probes import intervals, samples
+from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
 from anchorscope.questions import folds
 
 OWN, GOLD = "clean", "gold"
 """The arms in which nothing is blocked, with the model's answers and with gold answers."""
-RIGHT, WRONG, GOLDEN = range(3)
-"""Kinds of answers, see `imitator.pair_terms`."""
 COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 """Columns of `per_sample`."""
+
+
+Groups = Mapping[str, Mapping[str, Answers]]
+"""Side (`right`, `wrong`) → arm → the answers of its pairs."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,15 @@ class Swapped:
 
     @classmethod
     def of(cls, analysis: Analysis) -> Swapped:
-        """Find the pairs of a read-out.
+        """Find the pairs of a read-out, whose answers have `crossed_partner`.
 
         Both samples of a pair must be in one fold, so that one probe scores them. Other pairs are
         left out.
 
-        Args:
-            analysis: The read-out. Its answers have `crossed_partner`.
-
         Raises:
             AnchorscopeError: Scores and partners are not of the same samples.
         """
-        partner, readout = partners_of(analysis), analysis.readout
+        partner, readout = _partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
         alike = (partner > first) & (readout.fold == readout.fold[partner])
         conditions = [one.name for arm in interventions.arms().values() for one in arm]
@@ -69,24 +67,17 @@ class Swapped:
         """Whether both answers of a pair are right, bool [pairs]; both are wrong elsewhere."""
         return self.answers["label"].to_numpy(dtype=np.int64)[self.members[0]] == 0
 
-    @cached_property
+    @property
+    def sides(self) -> dict[str, np.ndarray]:
+        """Side → whether a pair is of it, bool [pairs]."""
+        return {"right": self.right, "wrong": ~self.right}
+
+    @property
     def own_words(self) -> bool:
         """Whether the model gave all answers itself; False where they came with the rows."""
         return not self.answers.get("from_user", pd.Series(dtype=bool)).astype(bool).any()
 
     @property
-    def arms(self) -> list[str]:
-        """The arms that were measured."""
-        known = {OWN, *self.readout.effects}
-        every = interventions.arms().items()
-        return [name for name, both in every if known.issuperset(one.name for one in both)]
-
-    @property
-    def blocked(self) -> list[str]:
-        """The measured arms in which question tokens are blocked."""
-        return [name for name in self.arms if name in interventions.blocked_arms()]
-
-    @cached_property
     def layer(self) -> np.ndarray:
         """The layer that each pair's outer fold chose, int64 [pairs]."""
         return self.readout.layer_of_fold[self.fold]
@@ -95,6 +86,13 @@ class Swapped:
     def fold(self) -> np.ndarray:
         """Outer fold of each pair, int64 [pairs]."""
         return self.readout.fold[self.members[0]]
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """Cluster of each pair, int64 [pairs]; pairs that share a subject are in one."""
+        pair = np.full(len(self.subjects), None)
+        pair[self.members] = np.arange(self.members.shape[1])
+        return folds.components(self.subjects.tolist(), pair.tolist())[self.members[0]]
 
     @cached_property
     def bound(self) -> tuple[np.ndarray, np.ndarray]:
@@ -107,105 +105,93 @@ class Swapped:
         numbered = np.where(numbered < 0, len(frames) + np.arange(len(frames)), numbered)
         return bound_by_design(self.subjects[self.members], numbered[self.members])
 
+    def groups(self) -> Groups:
+        """Return the answers in every arm that was measured, at all layers."""
+        known = {OWN, *self.readout.effects}
+        scores = {
+            arm: self.scores(arm)
+            for arm, both in interventions.arms().items()
+            if known.issuperset(one.name for one in both)
+        }
+        imitated = self._imitated(scores)
+        every = {
+            arm: Answers(
+                scores=of_arm,
+                subjects=self.subjects[self.members],
+                texts=_numbers(self._texts(arm))[self.members],
+                fold=self.fold,
+                imitated=imitated.get(arm, imitated[OWN]),
+                log_p=self._log_p(arm),
+                bound=np.any(self.bound, axis=0),
+            )
+            for arm, of_arm in scores.items()
+        }
+        return {
+            side: {arm: one.of(rows) for arm, one in every.items()}
+            for side, rows in self.sides.items()
+        }
+
     def scores(self, arm: str) -> np.ndarray:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
 
         Logits towards *right*, in the order of `terms`; the probe's, then each refit's. NaN where
         not measured.
         """
-        return np.stack([self._four(one, arm) for one in (self.readout, *self.refits)], axis=1)
+        probes = (self.readout, *self.refits)
+        return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)
 
-    def _four(self, readout: Readout, arm: str) -> np.ndarray:
-        own, moved = (
-            readout.clean if one.name == OWN else readout.effects[one.name].s.mean(0)
-            for one in interventions.arms()[arm]
-        )
-        one, other = self.members
-        return -np.stack([own[:, one], moved[:, one], moved[:, other], own[:, other]])
-
-    def log_p(self, arm: str) -> np.ndarray:
+    def _log_p(self, arm: str) -> np.ndarray:
         """Return the four log-probabilities in an arm, float64 [4, pairs]; NaN if unknown."""
         blank = pd.Series(np.nan, index=self.answers.index)
-        own, moved = (
-            self.answers.get(f"logprob_{one.name}", blank).to_numpy(dtype=np.float64)
-            for one in interventions.arms()[arm]
+        return self._four(
+            arm, lambda name: self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64)
         )
-        one, other = self.members
-        return np.stack([own[one], moved[one], moved[other], own[other]])
 
-    def texts(self, arm: str) -> list[str]:
+    def _four(self, arm: str, values: Callable[[str], np.ndarray]) -> np.ndarray:
+        """Return by pair, [4, ..., pairs], what a function returns of a condition, [..., n]."""
+        own, moved = (values(condition.name) for condition in interventions.arms()[arm])
+        one, other = self.members
+        return np.stack([own[..., one], moved[..., one], moved[..., other], own[..., other]])
+
+    def _texts(self, arm: str) -> list[str]:
         """Return the answer of each sample in an arm, [n]."""
         if arm == GOLD:
             return [str(golds[0]) if len(golds) else "" for golds in self.answers["golds"]]
         return list(self.answers["ea_text"].astype(str))
 
-    def answered(
-        self, arm: str, rows: np.ndarray, scores: np.ndarray, imitated: np.ndarray
-    ) -> Answers:
-        """Return the answers of some pairs at all layers, as `claims` judges them.
-
-        Args:
-            arm: Name of the arm.
-            rows: Which pairs to return, bool [pairs].
-            scores: Scores of all pairs in the arm, [4, 1 + refits, layers, pairs].
-            imitated: Pair terms of the text imitator for all pairs, [layers, pairs].
-        """
-        members, some = self.members[:, rows], scores[..., rows]
-        return Answers(
-            scores=some[:, 0],
-            subjects=self.subjects[members],
-            texts=_numbers(self.texts(arm))[members],
-            imitated=imitated[:, rows],
-            fold=self.fold[rows],
-            log_p=self.log_p(arm)[:, rows],
-            refits=some[:, 1:] if some.shape[1] > 1 else None,
-        )
-
-    def imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the text imitator's pair terms in each arm, [layers, pairs]; NaN without scores.
 
         It is fitted to own and gold answers together, see `imitator.pair_terms`.
         """
-        four = np.stack([of_arm[:, 0] for of_arm in scores.values()], axis=2)
-        known = np.isfinite(four).all((0, 1))  # [arms, pairs]
-        rows = pd.DataFrame(np.argwhere(known), columns=["arm", "pair"])
-        arm, pair = rows["arm"].to_numpy(), rows["pair"].to_numpy()
-        own = np.where(self.right, RIGHT, WRONG)[pair]
-        golden = np.array([name == GOLD for name in scores])[arm]
-        found = np.full(four.shape[1:], np.nan)
-        found[:, arm, pair] = imitator.pair_terms(
-            four[:, :, arm, pair],
-            self._features(rows, [*scores]),
-            kind=np.where(golden, GOLDEN, own),
-            fold=self.fold[pair],
-        )
-        return {name: found[:, number] for number, name in enumerate(scores)}
-
-    def _features(self, rows: pd.DataFrame, arms: Sequence[str]) -> np.ndarray:
-        """Return the overlap features of the four texts of each row, [4, rows, features].
-
-        `rows` name the pair and the number of the arm.
-        """
-        texts, questions = [self.texts(arm) for arm in arms], list(self.answers["question"])
-        one, other = self.members[:, rows["pair"]]
-        both = [(one, one), (other, one), (one, other), (other, other)]
-        return np.stack(
+        names = [name for name in (OWN, GOLD) if name in scores]
+        four = np.stack([scores[name][:, 0] for name in names], axis=2)
+        arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))
+        questions = self.answers["question"].astype(str).to_numpy(dtype=object)
+        texts = np.array([self._texts(name) for name in names], dtype=object)
+        one, other = self.members[:, pair]
+        features = np.stack(
             [
-                imitator.features(
-                    [str(questions[i]) for i in asked],
-                    [texts[arm][i] for arm, i in zip(rows["arm"], said, strict=True)],
-                )
-                for asked, said in both
+                imitator.features(questions[asked], texts[arm, said])
+                for said in (one, other)
+                for asked in (one, other)
             ]
         )
+        kind = np.where(arm == 0, 1 - self.right[pair], 2)  # right, wrong, gold
+        found = np.full(four.shape[1:], np.nan)
+        found[:, arm, pair] = imitator.pair_terms(
+            four[:, :, arm, pair], features, kind=kind, fold=self.fold[pair]
+        )
+        return {name: found[:, number] for number, name in enumerate(names)}
 
 
-def partners_of(analysis: Analysis) -> np.ndarray:
-    """Return the place of each sample's partner among the answers, int64 [n]; -1 for none.
+def _scores(readout: Readout, condition: str) -> np.ndarray:
+    """Return the scores of all samples, float64 [layers, n]."""
+    return readout.clean if condition == OWN else readout.effects[condition].s.mean(0)
 
-    Raises:
-        AnchorscopeError: A sample has scores without a partner, or a partner without scores.
-    """
+
+def _partners_of(analysis: Analysis) -> np.ndarray:
+    """Return the place of each sample's partner among the answers, int64 [n]; -1 for none."""
     readout, partners = analysis.readout, analysis.answers["crossed_partner"]
     partner, given = places(analysis.answers, partners), partners.notna().to_numpy()
     strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
@@ -216,16 +202,6 @@ def partners_of(analysis: Analysis) -> np.ndarray:
         first = analysis.answers["id"][strange].iloc[0]
         raise samples.mismatch(f"{what}, id {first} first", f"read-out {readout.name}, crossed")
     return partner
-
-
-def linked(analysis: Analysis) -> Analysis:
-    """Return the analysis with draws of clusters that hold all samples which pairs link."""
-    partner = places(analysis.answers, analysis.answers["crossed_partner"])
-    pair = np.where(partner >= 0, np.minimum(np.arange(len(partner)), partner), -1)
-    pairs = [str(one) if one >= 0 else None for one in pair]
-    clusters = folds.components(analysis.drawn.clusters.tolist(), pairs)
-    drawn = intervals.bootstrap(clusters, len(analysis.drawn.weights), analysis.drawn.seed)
-    return replace(analysis, drawn=drawn)
 
 
 def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -264,10 +240,6 @@ def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     `pair` numbers the pairs of a read-out. `term` is the pair term in logits, towards *right* for a
     right answer and towards *wrong* for a wrong one. The table is empty if crossing was not run.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Measured answers, see `passes.activations.measured`.
 
     Raises:
         AnchorscopeError: Scores, answers and partners are not of the same samples.

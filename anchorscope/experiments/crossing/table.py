@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.anchors.asking import kind_of
-from anchorscope.experiments.analysis import Analysis
+from anchorscope.experiments.analysis import Analysis, stacked
 from anchorscope.experiments.crossing import claims, estimates
-from anchorscope.experiments.crossing.claims import Answers, Claim
+from anchorscope.experiments.crossing.claims import Claim
 from anchorscope.experiments.crossing.damage import Damaged
-from anchorscope.experiments.crossing.estimates import (
-    ANSWER,
-    PAIR,
-    QUESTION,
-    Estimate,
-    dependence,
-    term,
-)
-from anchorscope.experiments.crossing.swapped import GOLD, OWN, Swapped
+from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, QUESTION, Answers, Estimate
+from anchorscope.experiments.crossing.swapped import GOLD, OWN, Groups, Swapped
 from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY
@@ -29,7 +23,6 @@ from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.probes import intervals
 from anchorscope.probes.strength import FLOORS
 
-SIDES = ("right", "wrong")
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 CROSSING = {
     **recurring("site", "position", "layer"),
@@ -92,17 +85,12 @@ NOT_BLOCKED = "no answers were swapped with the exact tokens blocked"
 CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
-@dataclass(frozen=True)
-class QuantityRow:
-    """An estimate at each layer, or at one."""
+class QuantityRow(NamedTuple):
+    """An estimate at each layer, or at the headline layer alone."""
 
     quantity: str
-    estimate: Estimate  # [layers]; numbers if it is of the headline layer alone
-    n: np.ndarray | int
-
-
-Groups = Mapping[str, Mapping[str, Answers]]
-"""Side (`right`, `wrong`) → arm → the answers of its pairs, at all layers."""
+    estimate: Estimate  # [layers], or numbers
+    n: int
 
 
 def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
@@ -115,19 +103,27 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     Raises:
         AnchorscopeError: Scores and partners are not of the same samples.
     """
-    pairs = Swapped.of(analysis) if "crossed" in analysis.readout.effects else None
-    judged = {"signal": _signal(analysis)}
-    rows: list[QuantityRow] = []
-    if pairs is None:
-        nothing = Claim(claims.NOT_MEASURED, NOT_SWAPPED)
-        judged |= dict.fromkeys(claims.ON_PAIRS, nothing)
-    else:
-        groups = groups_of(pairs)
-        found = judge(groups, pairs, pairs.layer, analysis.level)
-        judged |= found
-        if pairs.members.size:
-            rows = [*by_layer(groups, pairs, analysis.level), *_shares(groups, analysis)]
-            rows += _at_headline(groups, pairs, found["truth"], analysis)
+    judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
+    if "crossed" not in analysis.readout.effects:
+        judged |= dict.fromkeys(claims.ON_PAIRS, Claim(claims.NOT_MEASURED, NOT_SWAPPED))
+        return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
+    pairs, level = Swapped.of(analysis), analysis.level
+    groups = pairs.groups()
+    headline = {
+        side: {arm: one.at(pairs.layer[rows]) for arm, one in groups[side].items()}
+        for side, rows in pairs.sides.items()
+    }
+    through = {side: _through(of, level) for side, of in headline.items()}
+    wrong, own_words = headline["wrong"], pairs.own_words
+    judged |= {
+        "interaction": claims.interaction(headline["right"][OWN], level),
+        "own_answer": claims.own_answer(wrong[OWN], level, own_words=own_words),
+        "truth": claims.truth(wrong[OWN], wrong.get(GOLD), level, own_words=own_words),
+        "through_eq": _through_eq(through, level),
+    }
+    if pairs.members.size:
+        rows = [*by_layer(groups, level), *_shares(groups["right"][OWN], analysis)]
+        rows += _at_headline(through, judged["truth"], pairs)
     return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
 
 
@@ -135,173 +131,97 @@ def _signal(analysis: Analysis) -> Claim:
     """Judge whether the probe's AUC is above .6 and above every text model's."""
     strength = {name: values[0] for name, values in analysis.cell_strength.items()}
     ends = (strength[f"margin{end}"] for end in ("", "_error", "_low", "_high", "_p"))
-    margin = Estimate(*ends)
+    margin, hardest = Estimate(*ends), strength["hardest"]
     n, clusters = len(analysis.z), analysis.drawn.weights.shape[1]
-    made = margin.p < 1 - analysis.level
-    hardest = strength["hardest"]
-    above = f"the text model `{hardest}`" if hardest in FLOORS else hardest
-    reason = "" if made else f"not significantly above {above}"
     if not np.isfinite(margin.p):
         return Claim(claims.TOO_FEW, "the AUC has no interval", n=n, clusters=clusters)
     if few := claims.shortage(n, clusters, claims.LEAST_CLUSTERS):
         return Claim(claims.TOO_FEW, few, n=n, clusters=clusters)
-    verdict = claims.YES if made else claims.NO
+    made = strength["signal"]
+    above = f"the text model `{hardest}`" if hardest in FLOORS else hardest
+    verdict, reason = (claims.YES, "") if made else (claims.NO, f"not significantly above {above}")
     return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
 
 
-def groups_of(pairs: Swapped) -> Groups:
-    """Return the answers of all pairs that are right, and wrong, in every arm measured."""
-    scores = {arm: pairs.scores(arm) for arm in pairs.arms}
-    imitated = pairs.imitated({arm: scores[arm] for arm in (OWN, GOLD) if arm in scores})
-    groups: dict[str, dict[str, Answers]] = {}
-    for side, rows in zip(SIDES, (pairs.right, ~pairs.right), strict=True):
-        own = pairs.answered(OWN, rows, scores[OWN], imitated[OWN])
-        groups[side] = {OWN: own}
-        for arm in pairs.blocked:
-            some = scores[arm][..., rows]
-            refits = None if own.refits is None else some[:, 1:]
-            groups[side][arm] = replace(own, scores=some[:, 0], refits=refits)
-    if GOLD in scores:
-        wrong = ~pairs.right
-        groups["wrong"][GOLD] = pairs.answered(GOLD, wrong, scores[GOLD], imitated[GOLD])
-    return groups
+def _through(of: Mapping[str, Answers], level: float) -> dict[str, Claim]:
+    """Judge for each arm in which tokens are blocked how much of the pair term they take."""
+    arms = [arm for arm in interventions.blocked_arms() if arm in of]
+    return {arm: claims.through(of[OWN], of[arm], level) for arm in arms}
 
 
-def judge(
-    groups: Groups, pairs: Swapped, layer: np.ndarray | int, level: float
-) -> dict[str, Claim]:
-    """Judge every claim on pairs, each at its own layer, int64 [pairs], or all at one."""
-    layers = np.broadcast_to(layer, pairs.right.shape)
-    at = {
-        side: {arm: _at(one, layers[rows]) for arm, one in groups[side].items()}
-        for side, rows in zip(SIDES, (pairs.right, ~pairs.right), strict=True)
-    }
-    wrong, own_words = at["wrong"], pairs.own_words
-    found = {
-        "interaction": claims.interaction(at["right"][OWN], level),
-        "own_answer": claims.own_answer(wrong[OWN], level, own_words=own_words),
-        "truth": claims.truth(wrong[OWN], wrong.get(GOLD), level, own_words=own_words),
-    }
-    if "knockout" not in wrong:
-        return found | {"through_eq": Claim(claims.NOT_MEASURED, NOT_BLOCKED)}
-    by_design = dict(zip(SIDES, _by_design(pairs), strict=True))
-    by_side = {
-        side: claims.through(of[OWN], of["knockout"], by_design[side], level)
-        for side, of in at.items()
-    }
-    side, through = claims.either(by_side, level)
-    if np.isfinite(through.p):
-        said = [f"{side} answers", *_others(at[side], by_design[side], level)]
-        through = replace(through, reason="; ".join(filter(None, [through.reason, *said])))
-    return found | {"through_eq": through}
+def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Claim:
+    """Judge `through_eq`. The reason also says how much blocking other tokens takes, if known."""
+    by_side = {side: of["knockout"] for side, of in through.items() if "knockout" in of}
+    if not by_side:
+        return Claim(claims.NOT_MEASURED, NOT_BLOCKED)
+    side, found = claims.either(by_side, level)
+    if not np.isfinite(found.p):
+        return found
+    others = [
+        f"blocking {REGISTRY[arm].blocks} takes {one.estimate.value:.0f} %"
+        for arm, one in through[side].items()
+        if arm != "knockout" and np.isfinite(one.estimate.value)
+    ]
+    reasons = filter(None, [found.reason, f"{side} answers", *others])
+    return replace(found, reason="; ".join(reasons))
 
 
-def _others(of: Mapping[str, Answers], by_design: np.ndarray, level: float) -> Iterator[str]:
-    """Say how much of the pair term blocking other tokens than E_Q takes, where that is known."""
-    for arm in interventions.blocked_arms():
-        taken, _ = _taken(of, arm, by_design, level)
-        if arm != "knockout" and np.isfinite(taken.value):
-            yield f"blocking {REGISTRY[arm].blocks} takes {taken.value:.0f} %"
-
-
-def _taken(
-    of: Mapping[str, Answers], arm: str, by_design: np.ndarray, level: float
-) -> tuple[Estimate, int]:
-    """Estimate the share of the pair term that an arm takes, NaN where not known; and the pairs."""
-    if arm not in of:
-        return claims.NOTHING, 0
-    known = of[OWN].known & of[arm].known & ~by_design
-    clean, blocked = of[OWN].of(known), of[arm].of(known)
-    pairs = dependence(clean.subjects, clean.texts)
-    if claims.shortage(pairs.n, pairs.clusters, LEAST_PAIRS):
-        return claims.NOTHING, pairs.n
-    return Damaged.of(clean.every, blocked.every, clean.fold).taken(pairs, level), pairs.n
-
-
-def _by_design(pairs: Swapped) -> tuple[np.ndarray, np.ndarray]:
-    """Return the right, and the wrong, pairs whose P is 0 by design with E_Q blocked."""
-    bound = np.any(pairs.bound, axis=0)
-    return bound[pairs.right], bound[~pairs.right]
-
-
-def _at(group: Answers, layer: np.ndarray) -> Answers:
-    """Return the answers at a layer for each pair, int64 [pairs]."""
-
-    def pick(values: np.ndarray) -> np.ndarray:
-        index = np.broadcast_to(layer, (*values.shape[:-2], 1, values.shape[-1]))
-        return np.take_along_axis(values, index, axis=-2).squeeze(-2)
-
-    refits = None if group.refits is None else pick(group.refits)
-    return replace(group, scores=pick(group.scores), imitated=pick(group.imitated), refits=refits)
-
-
-def by_layer(groups: Groups, pairs: Swapped, level: float) -> Iterator[QuantityRow]:
+def by_layer(groups: Groups, level: float) -> Iterator[QuantityRow]:
     """Estimate the mean pair terms at every layer, clean and with tokens blocked."""
-    for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
-        own = groups[side][OWN]
-        yield from _means(side, own, level)
-        yield from _through(side, groups[side], by_design, level)
+    for side, of in groups.items():
+        yield from _means(side, of[OWN], level)
+        yield from _blocked(side, of, level)
     wrong, gold = groups["wrong"][OWN], groups["wrong"].get(GOLD)
     if gold is not None:
         yield from _means("gold", gold, level, wrong.texts)
-        yield _mean("gold_wrong", gold, gold.term(PAIR) - wrong.term(PAIR), level, wrong.texts)
+        above = gold.term(PAIR) - wrong.term(PAIR)
+        yield _mean("gold_wrong", gold, above, level, wrong.texts)
 
 
-def _means(name: str, group: Answers, level: float, *others: np.ndarray) -> Iterator[QuantityRow]:
-    pair = group.term(PAIR)
-    yield _mean(f"pair_{name}", group, pair, level, *others)
-    yield _mean(f"{name}_above_text", group, pair - group.imitated, level, *others)
+def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterator[QuantityRow]:
+    pair = of.term(PAIR)
+    yield _mean(f"pair_{name}", of, pair, level, *others)
+    yield _mean(f"{name}_above_text", of, pair - of.imitated, level, *others)
 
 
 def _mean(
-    quantity: str, group: Answers, values: np.ndarray, level: float, *others: np.ndarray
+    quantity: str, of: Answers, values: np.ndarray, level: float, *others: np.ndarray
 ) -> QuantityRow:
     """Estimate the mean of values [1 + refits, layers, pairs] over the pairs that have them."""
     known = np.isfinite(values).all((0, 1))
-    texts = (one[:, known] for one in (group.texts, *others))
-    among = dependence(group.subjects[:, known], *texts)
-    some = values[..., known]
-    return QuantityRow(quantity, estimates.mean(some[0], among, level, some[1:]), int(known.sum()))
+    pairs = of.of(known).pairs(level, *(texts[:, known] for texts in others))
+    return QuantityRow(quantity, pairs.mean(values[..., known]), pairs.n)
 
 
-def _through(
-    side: str, of: Mapping[str, Answers], by_design: np.ndarray, level: float
-) -> Iterator[QuantityRow]:
+def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[QuantityRow]:
     """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
     arms = [arm for arm in interventions.blocked_arms() if arm in of]
-    known = np.all([of[arm].known_everywhere for arm in (OWN, *arms)], axis=0) & ~by_design
+    known = np.all([of[arm].known for arm in (OWN, *arms)], axis=0) & ~of[OWN].bound
     if "knockout" not in of or known.sum() < LEAST_PAIRS:
         return
-    own = of[OWN]
-    pairs, n = dependence(own.subjects[:, known], own.texts[:, known]), int(known.sum())
-    clean = own.every[..., known]
-    values = term(PAIR, clean)
-    yield QuantityRow(f"through_{side}", estimates.mean(values[0], pairs, level, values[1:]), n)
+    clean = of[OWN].of(known)
+    pairs = clean.pairs(level)
+    yield QuantityRow(f"through_{side}", pairs.mean(clean.term(PAIR)), pairs.n)
     for arm in arms:
-        damaged = Damaged.of(clean, of[arm].every[..., known], own.fold[known])
-        yield QuantityRow(f"through_{side}_{arm}", damaged.corrected(pairs, level), n)
-        yield QuantityRow(f"left_{side}_{arm}", damaged.mean_left(pairs, level), n)
+        damaged = Damaged.of(clean, of[arm].of(known), pairs)
+        yield QuantityRow(f"through_{side}_{arm}", damaged.corrected(), pairs.n)
+        yield QuantityRow(f"left_{side}_{arm}", damaged.mean_left(), pairs.n)
 
 
 def _at_headline(
-    groups: Groups, pairs: Swapped, truth: Claim, analysis: Analysis
+    through: Mapping[str, Mapping[str, Claim]], truth: Claim, pairs: Swapped
 ) -> Iterator[QuantityRow]:
     """Return what is estimated at the layers of the folds, and facts about the pairs."""
-    for side, by_design in zip(SIDES, _by_design(pairs), strict=True):
-        rows = pairs.right if side == "right" else ~pairs.right
-        of = {arm: _at(one, pairs.layer[rows]) for arm, one in groups[side].items()}
-        for arm in interventions.blocked_arms():
-            taken, n = _taken(of, arm, by_design, analysis.level)
-            if np.isfinite(taken.value):
-                yield QuantityRow(f"taken_{side}_{arm}", taken, n)
+    for side, of in through.items():
+        for arm, one in of.items():
+            yield QuantityRow(f"taken_{side}_{arm}", one.estimate, one.n)
     for name in ("gold_wrong_equal", "gold_unexplained"):
-        if name in truth.steps and np.isfinite(truth.steps[name].value):
-            yield QuantityRow(name, truth.steps[name], truth.n)
+        yield QuantityRow(name, truth.steps.get(name, Estimate()), truth.n)
     same, mirrored = pairs.bound
-    wording = analysis.answers["partner_source"].iloc[0] == "wording"
+    wording = np.array(pairs.answers["partner_source"].iloc[0] == "wording")
     facts = {"same_frame": same, "mirrored": mirrored, "unlike": unlike(pairs)}
-    for name, values in (facts | {"by_wording": np.full(len(same), wording)}).items():
-        yield QuantityRow(name, _known(float(values.mean())), len(same))
+    for name, values in (facts | {"by_wording": wording}).items():
+        yield QuantityRow(name, Estimate(values.mean()), len(same))
 
 
 def unlike(pairs: Swapped) -> np.ndarray:
@@ -311,77 +231,55 @@ def unlike(pairs: Swapped) -> np.ndarray:
     return kinds[one] != kinds[other]
 
 
-def _known(value: float | np.ndarray) -> Estimate:
-    """Return an estimate without an interval."""
-    return Estimate(np.asarray(value), *np.full(4, np.nan))
-
-
-def _shares(groups: Groups, analysis: Analysis) -> Iterator[QuantityRow]:
+def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
     """Return the shares of question, answer, pair and noise in the mean squares of right pairs.
 
     They add up to 1. A probe fitted to other samples would give other terms. A mean square is too
     large by their variance over refits, which is the noise.
     """
-    right = groups["right"][OWN]
-    n = right.scores.shape[-1]
-    terms = {name: right.term(which) for name, which in TERMS.items()}
-    squares = {name: intervals.mean_known(one[0] ** 2, -1) for name, one in terms.items()}
-    noise = {name: np.zeros_like(one) for name, one in squares.items()}
-    if right.refits is not None and right.refits.shape[1] > 1:
-        for name, one in terms.items():
-            varied = intervals.mean_known(one[1:].var(0, ddof=1), -1)
-            noise[name] = np.fmin(squares[name], varied)
-    whole = np.sum([*squares.values()], axis=0)
-    parts = {name: squares[name] - noise[name] for name in TERMS}
-    parts["noise"] = np.sum([*noise.values()], axis=0)
-    for name, part in parts.items():
-        yield QuantityRow(f"share_{name}", _known(intervals.ratio(part, whole)), n)
-    samples = _right_samples(analysis)
-    flips = analysis.readout.effects["crossed"].flip[0][:, samples]
-    yield QuantityRow("follows", _known(intervals.mean_known(1.0 * flips, -1)), len(samples))
-
-
-def _right_samples(analysis: Analysis) -> np.ndarray:
-    """Return the places of the right answers that have a partner."""
-    crossed = analysis.readout.effects["crossed"].measured
-    return np.flatnonzero(crossed & (analysis.z == 0))
+    parts, squares, noise = {}, [], []
+    for name, which in TERMS.items():
+        one = right.term(which)
+        square = intervals.mean_known(one[0] ** 2, -1)
+        varied = np.zeros_like(square)
+        if len(one) > 2:  # two refits at least
+            varied = np.fmin(square, intervals.mean_known(one[1:].var(0, ddof=1), -1))
+        parts[name] = square - varied
+        squares.append(square)
+        noise.append(varied)
+    whole = np.sum(squares, axis=0)
+    for name, part in (parts | {"noise": np.sum(noise, axis=0)}).items():
+        share = Estimate(intervals.ratio(part, whole))
+        yield QuantityRow(f"share_{name}", share, len(right.fold))
+    crossed = analysis.readout.effects["crossed"]
+    samples = np.flatnonzero(crossed.measured & (analysis.z == 0))
+    follows = intervals.mean_known(1.0 * crossed.flip[0][:, samples], -1)
+    yield QuantityRow("follows", Estimate(follows), len(samples))
 
 
 def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:
     """Return one row per quantity and layer; quantities without an estimate are left out."""
     readout, signal = analysis.readout, analysis.strength["signal"]
     frames = []
-    for row in rows:
-        one = row.estimate
+    for quantity, one, n in rows:
         at = np.arange(len(readout.clean)) if np.ndim(one.value) else [readout.headline]
         values = {"estimate": one.value, "ci_low": one.low, "ci_high": one.high, "p": one.p}
-        columns = {**readout.key, "layer": at, "quantity": row.quantity, **values, "n": row.n}
+        columns = {**readout.key, "layer": at, "quantity": quantity, **values, "n": n}
         columns |= {"signal": signal[at], "headline": np.equal(at, readout.headline)}
         frames.append(pd.DataFrame(columns))
-    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CROSSING])
-    return table.dropna(subset="estimate")[[*CROSSING]]
+    return stacked(frames, CROSSING).dropna(subset="estimate")[[*CROSSING]]
 
 
 def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
     """Return the table of claims, a row each."""
-    return pd.DataFrame(
-        [
-            {
-                **analysis.readout.key,
-                "claim": name,
-                "verdict": one.verdict,
-                "p": one.p,
-                "estimate": float(one.estimate.value),
-                "ci_low": float(one.estimate.low),
-                "ci_high": float(one.estimate.high),
-                "n": one.n,
-                "clusters": one.clusters,
-                "layer": analysis.readout.headline,
-                "reason": one.reason,
-            }
-            for name, one in judged.items()
-        ]
-    )[[*CLAIMS]]
+    rows = []
+    for name, one in judged.items():
+        row = {**analysis.readout.key, "layer": analysis.readout.headline, "claim": name}
+        row |= {**vars(one), "estimate": float(one.estimate.value)}
+        rows.append(
+            row | {f"ci_{end}": float(getattr(one.estimate, end)) for end in ("low", "high")}
+        )
+    return pd.DataFrame(rows)[[*CLAIMS]]
 
 
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
@@ -389,16 +287,13 @@ def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
 
     Over the cells of one read-out where the claim is judged. Verdicts follow.
     """
-    table = table.copy()
-    for _, rows in table.groupby(["site", "position", "claim"]).groups.items():
-        p = estimates.holm(table.loc[rows, "p"].to_numpy(dtype=np.float64))
-        lost = (table.loc[rows, "verdict"] == claims.YES) & ~(p < 1 - level)
-        table.loc[rows, "p"] = p
-        table.loc[rows[lost], "verdict"] = claims.NO
-        reasons = table.loc[rows[lost], "reason"].fillna("")
-        table.loc[rows[lost], "reason"] = [
-            "; ".join(filter(None, (CORRECTED, why))) for why in reasons
-        ]
+    p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
+    lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)
+    reasons = [
+        "; ".join(filter(None, (CORRECTED, why))) for why in table.loc[lost, "reason"].fillna("")
+    ]
+    table = table.assign(p=p, verdict=table["verdict"].mask(lost, claims.NO))
+    table.loc[lost, "reason"] = reasons
     return table
 
 

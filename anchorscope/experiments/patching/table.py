@@ -14,13 +14,12 @@ from anchorscope.probes.samples import Readout
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return the share of predictions that flip, a row for each layer, arm, label and anchor."""
     source = next(iter(measured.rows["source"].dropna()), None)
-    return pairs.table(analysis, tuple(COLUMNS), lambda seen: arms(seen, measured), source)
+    return pairs.table(analysis, tuple(COLUMNS), arms(analysis.readout, measured), source)
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each sample flips under each arm and under the control."""
-    found = arms(analysis.readout, measured)
-    return pairs.per_sample(analysis, found, measure="flip", value="flips", control="random")
+    return pairs.per_sample(analysis, arms(analysis.readout, measured))
 
 
 def arms(readout: Readout, measured: MeasuredRows) -> dict[str, Arm]:

@@ -14,9 +14,8 @@ LAYERS = ("first", "last", "centre")
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return a row for each layer read, window, label and anchor."""
-    by_window = arms(measured)
     columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
-    rows = pairs.table(analysis, columns, lambda readout: by_window)
+    rows = pairs.table(analysis, columns, arms(measured))
     rows = rows.rename(columns={"arm": "window"}).astype({"window": int})
     layers = measured.rows.drop_duplicates("condition").set_index("condition")
     numbers = {one.name: number for number, one in enumerate(WINDOWS)}
@@ -27,9 +26,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each sample flips at the headline layer, under each window."""
-    return pairs.per_sample(
-        analysis, arms(measured), measure="flip", value="flips", control="random"
-    )
+    return pairs.per_sample(analysis, arms(measured))
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:

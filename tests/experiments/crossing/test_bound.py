@@ -28,33 +28,6 @@ def blocked(pair: Pair, h: np.ndarray) -> int:
     return int((4 * PAIR).astype(int) @ four)
 
 
-@st.composite
-def circles(draw: st.DrawFn) -> list[Pair]:
-    """Two subjects whose frames form a circle: each wording of one beside the next of the other."""
-    one, other = draw(st.permutations(range(SUBJECTS)))[:2]
-    frames = draw(st.permutations(range(FRAMES)))[: draw(st.integers(1, FRAMES))]
-    pairs = [
-        ((one, here), (other, there))
-        for here, there in zip(frames, [*frames[1:], frames[0]], strict=True)
-    ]
-    turned = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
-    return [pair[::-1] if turn else pair for pair, turn in zip(pairs, turned, strict=True)]
-
-
-@settings(max_examples=150, deadline=None)
-@given(circles(), PAIRS, st.integers(0, 10**6))
-def test_pairs_on_a_circle_are_found_and_their_pair_terms_add_up_to_0(
-    circle: list[Pair], others: list[Pair], seed: int
-) -> None:
-    h = np.random.default_rng(seed).integers(-99, 99, size=(FRAMES, SUBJECTS))
-    same, mirrored = found([*others, *circle])
-    places = range(len(others), len(others) + len(circle))
-    assert all(same[place] or mirrored[place] for place in places)
-    assert [same[place] for place in places] == [len(circle) == 1] * len(circle)
-    assert sum(blocked(pair, h) for pair in circle) == 0
-    assert not any(a and b for a, b in zip(same, mirrored, strict=True))
-
-
 def reaches(start: int, end: int, edges: list[tuple[int, int]]) -> bool:
     """Whether one frame leads to another."""
     seen, new = {start}, [start]
@@ -84,24 +57,13 @@ def test_a_pair_is_found_exactly_where_its_frames_lead_back_to_where_they_starte
         assert on_circle == (not alike and reaches(other[1], one[1], edges))
 
 
-@pytest.mark.parametrize(
-    ("frames", "expected"),
-    [
-        ([(7, 7)], [True]),
-        ([(7, 8)], [False]),
-        ([(7, 8), (8, 7)], [True] * 2),
-        ([(7, 8), (7, 8)], [False] * 2),
-        ([(1, 2), (2, 3), (3, 1)], [True] * 3),
-        ([(1, 2), (2, 3), (3, 4)], [False] * 3),
-        ([(1, 2), (2, 1), (2, 3)], [True, True, False]),
-    ],
-)
-def test_mirrored_wordings_and_circles_of_three_are_bound(
-    frames: list[tuple[int, int]], expected: list[bool]
-) -> None:
-    same, mirrored = found([((0, here), (1, there)) for here, there in frames])
-    assert [a or b for a, b in zip(same, mirrored, strict=True)] == expected
-    apart = [((2 * i, here), (2 * i + 1, there)) for i, (here, there) in enumerate(frames)]
-    same, mirrored = found(apart)
-    assert not any(mirrored), "other subjects mirror nothing"
-    assert same == [here == there for here, there in frames]
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_pair_terms_on_a_circle_add_up_to_0(length: int) -> None:
+    """Two subjects: each wording of one stands beside the next wording of the other."""
+    h = np.random.default_rng(0).integers(-99, 99, size=(FRAMES, SUBJECTS))
+    circle = [((0, here), (1, (here + 1) % length)) for here in range(length)]
+    circle[0] = circle[0][::-1]  # which question comes first is arbitrary
+    same, mirrored = found([*circle, ((0, 4), (2, 0))])
+    assert all(a or b for a, b in zip(same[:-1], mirrored[:-1], strict=True))
+    assert not (same[-1] or mirrored[-1])
+    assert sum(blocked(pair, h) for pair in circle) == 0

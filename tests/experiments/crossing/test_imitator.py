@@ -1,9 +1,8 @@
-"""What the text imitator sees of question and answer together."""
+"""What the text imitator sees of question and answer together, and learns from other folds."""
 
 import numpy as np
 import pytest
 
-from anchorscope.anchors.asking import kind_of
 from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.estimates import PAIR, term
 
@@ -44,24 +43,42 @@ def test_an_answer_whose_letters_its_question_holds_is_explained() -> None:
     assert abs(explained(questions, others)[TOLD].mean()) < 0.2
 
 
-def test_a_date_behind_a_who_is_explained() -> None:
-    when = np.arange(2 * PAIRS) % 2  # of a pair, one asks when and the other who
-    questions = [("Who came?", "When was it?")[kind] for kind in when]
-    answers = [("Ada", "1871")[kind] for kind in np.where(TOLD.repeat(2), when, 1 - when)]
-    found = explained(questions, answers)
-    assert (found[TOLD] - found[~TOLD]).mean() > 0.8
+HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
+"""Which of the four are an answer behind its own question."""
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        ("4 July 1776", "number"),
-        ("Yes.", "yes/no"),
-        ("no", "yes/no"),
-        ("Ada Lund", "name"),
-        ("a smith", "words"),
-        ("", "words"),
-    ],
-)
-def test_letters_tell_the_kind_of_an_answer(answer: str, kind: str) -> None:
-    assert kind_of(answer) == kind
+def read(n: int, home: float, overlap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [4, layers, n] and features: a probe that reads overlap, which own answers have."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(4, n, 6)) + HOME[:, :, None]
+    noise = 0.2 * random.normal(size=(4, 2, n))
+    return overlap * features[..., 0][:, None] + home * HOME[:, None] + noise, features
+
+
+@pytest.mark.parametrize(("home", "overlap", "left"), [(0.0, 1.0, 0.0), (1.0, 0.0, 0.5)])
+def test_overlap_is_imitated_where_it_is_read_and_nothing_else_is(
+    home: float, overlap: float, left: float
+) -> None:
+    scores, features = read(400, home, overlap)
+    found = imitator.pair_terms(scores, features, np.zeros(400), np.arange(400) % 5)
+    assert (term(PAIR, scores) - found).mean(-1) == pytest.approx([left, left], abs=0.05)
+
+
+def test_kinds_of_answers_that_differ_in_both_tell_the_imitator_nothing() -> None:
+    scores, features = read(400, home=0.0, overlap=0.0)
+    kind = np.repeat([0, 1], 200)
+    scores += HOME[:, None] * kind
+    features += 2 * HOME[:, :, None] * kind[None, :, None]
+    found = imitator.pair_terms(scores, features, kind, np.arange(400) % 5)
+    assert np.abs(found.mean()) < 0.05
+
+
+def test_a_pair_is_imitated_by_what_other_folds_tell() -> None:
+    scores, features = read(100, home=0.0, overlap=1.0)
+    fold = np.arange(100) % 2
+    found = imitator.pair_terms(scores, features, np.zeros(100), fold)
+    scores[..., fold == 0] += 100 * np.random.default_rng(1).normal(size=(4, 2, 50))
+    again = imitator.pair_terms(scores, features, np.zeros(100), fold)
+    assert again[:, fold == 1] != pytest.approx(found[:, fold == 1])
+    assert again[:, fold == 0] == pytest.approx(found[:, fold == 0])
+    assert not imitator.pair_terms(scores, features, np.zeros(100), np.zeros(100)).any()
