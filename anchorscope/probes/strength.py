@@ -1,10 +1,9 @@
 """Strength: whether a probe knows more than text models that read the same text.
 
-A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and
-significantly above the AUC of every floor that applies (`floors`). An AUC is significantly above a
-value if the lower end of the clustered bootstrap interval of their difference is above 0.
-Differences are paired. The interval of a difference is widened by the variance that the training
-of probe and floor adds (`bands`). Without this, a lucky fit of the probe would pass for knowledge.
+A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and above the
+AUC of every floor that applies (`floors`): the lower end of the clustered bootstrap interval of the
+paired difference is above 0. The interval is widened by the variance that the training of probe and
+floor adds (`bands`). Without this, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations
@@ -58,14 +57,13 @@ def of_scores(
     """Measure how well scores tell right from wrong answers, beside the hardest floor.
 
     Args:
-        s: Scores, [layers, n].
+        s: Scores, [layers, n], of the answers as `samples.in_order` returns them.
         position: Position at which the states were read.
-        answers: Answers as `samples.in_order` returns them.
+        answers: The answers.
         floors: Table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
         drawn: The bootstrap.
         level: Level of its intervals.
-        again: Scores of refitted probes and floors, which widen the interval of the gain; None
-            holds probe and floors fixed.
+        again: Scores of refitted probes and floors, which widen the interval of the gain.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the

@@ -180,7 +180,10 @@ def test_a_model_of_texts_is_scikit_learns_whatever_text_it_scores() -> None:
     answers, others = cell("surname"), cell("word").iloc[:40]
     z, none = answers["label"].to_numpy(copy=True), np.full(N, -1)
     model = floors.fit("text", answers, z, none, np.array([0.1]))
-    learned, seen = (floors._features(model.parts, rows) for rows in (answers, others))
+    learned, seen = (
+        np.hstack([part.features(rows).toarray() for part in model.parts])
+        for rows in (answers, others)
+    )
     expected = exact(0.1).fit(learned, z)
     for rows, x in ((answers, learned), (others, seen)):
         assert model.logits(rows) == pytest.approx(expected.decision_function(x), abs=1e-3)

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
 
 from anchorscope.probes import bands, fitting, floors, power, samples, scores, strength
 
@@ -126,7 +125,7 @@ def evidence(
     s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
     anew = fitting.fit(x[used], design, probes.c[used], again.weights)
     of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
-    text = floors.learn([sparse.csr_matrix(texts)], design, again)
+    text = floors.learn(texts @ texts.T, design, again)
     table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": text.s})
     refits = strength.Again(
         bands.ClusterDraws(number, again.weights.astype(np.float64)),
