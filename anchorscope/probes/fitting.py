@@ -40,10 +40,7 @@ class ProbeSettings(Probe):
 
 @dataclass(frozen=True)
 class Design:
-    """The folds of a cell: the samples that each probe learns from, and those that it scores.
-
-    Folds are cut once per cell. Later steps take them by id, see `stored.Stored.design`.
-    """
+    """The folds of a cell: the samples that each probe learns from, and those that it scores."""
 
     where: str  # name in error messages, such as a read-out
     ids: np.ndarray  # of the samples, [n]
@@ -85,11 +82,9 @@ class Design:
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
-    Args:
-        answers: `id`, `label`, and `component`. Without `component`, the samples' own questions and
-            subjects link them. `ea_text` is needed for `disjoint: subject+answer`.
-        settings: Settings of the probes.
-        where: Name of the answers in error messages.
+    Samples of one `component` are linked. Without this column, questions and subjects link them.
+    The answers also have `id`, `label`, and for `disjoint: subject+answer` `ea_text`. Errors call
+    them `where`.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -111,13 +106,7 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
 def inner_folds(
     answers: pd.DataFrame, settings: ProbeSettings, where: str, outer: int | None = None
 ) -> np.ndarray:
-    """Cut folds of training samples, int64 [n], independently of the outer folds.
-
-    Args:
-        answers: Answers of the training samples, see `design`.
-        settings: Settings of the probes.
-        where: Name of the answers in error messages.
-        outer: Number of the fold that is held out, or None.
+    """Cut folds of training samples, int64 [n]; `outer` is the fold that is held out, if any.
 
     Raises:
         AnchorscopeError: Folds cannot be cut.
@@ -149,14 +138,7 @@ def plan_passes(
     conditions: Conditions,
     probe: ProbeSettings,
 ) -> Plan:
-    """Plan the passes of a cell, see `planning.plan`.
-
-    Args:
-        loaded: The model.
-        answered: Answers of the cell.
-        where: Name of the answers in error messages.
-        conditions: Settings of the conditions.
-        probe: Settings of the probes.
+    """Plan the passes of a cell, see `planning.plan`; `where` names the answers in errors.
 
     Raises:
         AnchorscopeError: No probe could be fitted to the measured samples.
@@ -211,10 +193,7 @@ def fit(
     of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """Fit all probes of all layers and draws in one solve, then choose C and calibrate.
-
-    C and calibration are chosen for each outer fold. Each draw has as many probes as folds, see
-    `Design.of_draws`.
+    """Fit all probes of all layers and draws in one solve, then choose C and calibrate by fold.
 
     Args:
         x: Activations, float [layers, n, width], in the order of the design.
@@ -223,8 +202,7 @@ def fit(
         weights: How often each sample was drawn, [draws, n]; None for each sample once. With
             weights, slope and offset are fitted to the out-of-fold logits of the other outer folds
             instead of inner ones. That gives the same spread with a sixth of the probes.
-        of_text: Whether to fit models of the text (`floors`): features are not standardised, see
-            `probes.fit`, and C is the one that ranks best, see `platt.strongest`.
+        of_text: Whether to fit `floors`: features are not standardised, and C is `strongest`.
         device: Device to fit on.
     """
     drawn = weights is not None
@@ -280,7 +258,7 @@ def usable(design: Design, weights: np.ndarray) -> np.ndarray:
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
     """Return the training mask, bool [problems, n], and the outer fold, int64 [problems], of fits.
 
-    The outer training folds come first, then the training folds inside each of them.
+    The outer training folds come first.
     """
     outer, inner_folds = design.outer, design.inner_folds
     inside = [outer[k] & (design.inner[k] != i) for k, i in inner_folds]
@@ -296,15 +274,10 @@ def _choose(
     weights: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """Choose the penalty of each layer and outer fold, and calibrate its probe.
+    """Choose the penalty of each layer and outer fold by a rule, and calibrate its probe.
 
-    Args:
-        every: All probes of one draw: one per row of `training_rows` and penalty.
-        x: Activations, float [layers, n, width].
-        design: The folds.
-        grid: The penalties, [layers, folds, penalties].
-        weights: How often each sample was drawn, [n].
-        rule: Function that chooses the penalty, such as `platt.choose`.
+    `every` holds all probes of one draw: one per row of `training_rows` and penalty of the `grid`
+    [layers, folds, penalties]. `weights` [n] say how often each sample was drawn.
     """
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
@@ -339,10 +312,7 @@ def prior_shift(design: Design, weights: np.ndarray) -> np.ndarray:
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Return inner out-of-fold logits, [layers, folds, penalties, n].
-
-    They are NaN outside the training fold.
-    """
+    """Return inner out-of-fold logits, [layers, folds, penalties, n], NaN outside the fold."""
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
@@ -355,10 +325,7 @@ def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: 
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Return scores s by the probes numbered `fold`, float64 [layers, *fold.shape].
-
-    `fold` is [n] or [draws, n], see `Design.of_draws`.
-    """
+    """Return scores s by the probes numbered `fold` [n] or [draws, n], float64 [layers, ...]."""
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()

@@ -1,8 +1,7 @@
 """Floors: text models that predict the label, as baselines that a probe must beat.
 
 A state at the end of an answer holds the words that were read and their order. So a probe of an
-untrained network predicts whatever the text predicts. Each floor reads some of the text that the
-state has seen.
+untrained network predicts whatever the text predicts.
 """
 
 from __future__ import annotations
@@ -51,10 +50,9 @@ def letters_of(text: str) -> set[str]:
 
 
 def order_of_words(text: str) -> set[str]:
-    """Return features of the order of a text's words, in lower case.
+    """Return pairs of words up to `REACH` apart, and each word with its places from both ends.
 
-    They are pairs of words, the second up to `REACH` words behind the first, and each word with its
-    place from the start and from the end. Punctuation marks count as words.
+    Words are in lower case. Punctuation marks count as words.
     """
     words = WORD.findall(text.lower())
     pairs = {
@@ -87,10 +85,7 @@ class TextFeatures:
     def learn(
         cls, answers: pd.DataFrame, column: str, kind: str
     ) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Learn the `MOST_FEATURES` most frequent features that at least two texts share.
-
-        Return them, and the features of these answers.
-        """
+        """Learn the most frequent features that two texts share; also return these answers'."""
         texts = _texts(answers, column)
         held = [ANALYSERS[kind](text) for text in texts]
         counts = Counter(feature for features in held for feature in features)
@@ -106,10 +101,7 @@ class TextFeatures:
         return learned, learned._matrix(texts, held)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
-        """Return the features of the texts, 0 or 1, and the lengths and their squares.
-
-        The matrix is float64 [n, features].
-        """
+        """Return features 0 or 1, and the lengths and their squares, float64 [n, features]."""
         texts = _texts(answers, self.column)
         return self._matrix(texts, [ANALYSERS[self.kind](text) for text in texts])
 
@@ -148,7 +140,6 @@ def fit(
 
     C is the one with the highest AUC over inner folds. A probe takes the smallest C that does
     nearly as well. For a text model, that rule gives an AUC below chance if the text tells little.
-    Calibration works as for a probe.
 
     Args:
         floor: Name of the floor.
@@ -175,8 +166,8 @@ def fit(
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
     """Predict the label from the text, out of fold, with each of `FLOORS`.
 
-    The folds are the probes' own, inner ones included. Weights, penalty and calibration are learned
-    from the training fold alone. The vocabulary is read from all texts, without their labels.
+    Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
+    all texts, without their labels.
 
     Args:
         answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`. Rows
@@ -186,7 +177,7 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
             with C unchanged.
 
     Returns:
-        One row per floor and sample with the columns `COLUMNS`. s is a logit at balanced classes.
+        One row per floor and sample with the columns `COLUMNS`.
 
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.
@@ -199,24 +190,22 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
     frames = []
     for name, parts in FLOORS.items():
-        learned = learn(np.sum([grams[part] for part in parts], axis=0), design, draws)
-        frames.append(fixed.assign(floor=name, c=learned.c, s=learned.s))
+        c, s, again = learn(np.sum([grams[part] for part in parts], axis=0), design, draws)
+        frames.append(fixed.assign(floor=name, c=c, s=s))
         if draws:
-            draws.floors[name] = learned.again
+            draws.floors[name] = again
     return pd.concat(frames, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class FloorScores:
-    """Out-of-fold scores of text models, at balanced classes."""
+def learn(
+    gram: np.ndarray, design: Design, draws: Draws | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
 
-    c: np.ndarray  # inverse penalty of the model that scored a sample, [n]
-    s: np.ndarray  # float64 [n]
-    again: np.ndarray  # scores of models refitted in each draw, float32 [draws, n]
-
-
-def learn(gram: np.ndarray, design: Design, draws: Draws | None = None) -> FloorScores:
-    """Fit models in the folds of a design to features given by their Gram matrix, [n, n]."""
+    Returns:
+        The inverse penalty of the model that scored a sample [n], the scores at balanced classes
+        [n], and those of the models refitted in each draw, float32 [draws, n].
+    """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
     chosen = {"scoring": "calibrated", "prior": "balanced", "penalty": 1.0, "grid": grid}
@@ -227,18 +216,15 @@ def learn(gram: np.ndarray, design: Design, draws: Draws | None = None) -> Floor
     if draws:
         learned_anew = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
         again = out_of_fold(learned_anew, x, design.of_draws(len(draws)))[0]
-    return FloorScores(fitted.c[0, design.fold], s, again.astype(np.float32))
+    return fitted.c[0, design.fold], s, again.astype(np.float32)
 
 
 def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
     """Rotate features so that they are uncorrelated and have mean 0, given their Gram matrix.
 
-    A penalised regression does not change under rotation, and n texts span at most n dimensions. So
-    text models are fitted as probes are, with the rotated features as a layer of their own.
-
-    Returns:
-        The features, float32 [1, n, width], and what turns weights on them into factors of the
-        texts' centred features, [n, width].
+    A penalised regression does not change under rotation. So text models are fitted as probes are,
+    with the rotated features as a layer of their own, float32 [1, n, width]. Also return the matrix
+    [n, width] that turns weights on them into factors of the texts' centred features.
     """
     mean = gram.mean(0)
     values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())

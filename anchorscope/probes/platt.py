@@ -25,10 +25,7 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return the index of the C whose logits rank best within the inner folds, int64 [layers].
-
-    Ties go to the smallest C. The arguments are as in `choose`.
-    """
+    """Return the index of the smallest C whose logits rank best within inner folds, as `choose`."""
     folds = [inner == fold for fold in np.unique(inner)]
     ranks = np.zeros(logits.shape[:2])
     for place in np.ndindex(ranks.shape):
@@ -67,8 +64,8 @@ def calibrate(
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Return the offset that fits the other folds' logits to their labels, float64 [layers, n].
 
-    The offset is the maximum likelihood of one parameter, at natural prior. It is equal within a
-    fold and does not depend on the fold's own samples. Out-of-fold logits are [layers, n].
+    It is the maximum likelihood of one parameter, at natural prior. Out-of-fold logits are
+    [layers, n].
     """
     moved = np.empty(logits.shape)
     for k in np.unique(fold):

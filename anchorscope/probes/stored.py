@@ -1,7 +1,6 @@
 """Stored probes of a cell's clean pass, in one file, to score whatever is measured later.
 
-A row is scored by the probe of its sample's own fold, which has seen neither the sample nor its
-subject. Nothing is fitted again.
+A row is scored by the probe of its sample's own fold, which has not seen the sample.
 """
 
 from __future__ import annotations

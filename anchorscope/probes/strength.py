@@ -56,14 +56,8 @@ def of_scores(
 ) -> Strength:
     """Measure how well scores tell right from wrong answers, beside the hardest floor.
 
-    Args:
-        s: Scores, [layers, n], of the answers as `samples.in_order` returns them.
-        position: Position at which the states were read.
-        answers: The answers.
-        floors: Table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
-        drawn: The bootstrap.
-        level: Level of its intervals.
-        again: Scores of refitted probes and floors, which widen the interval of the gain.
+    Scores are [layers, n], of the answers in their order. Without the table of `floors.floors`, an
+    AUC above 0.6 suffices. Refitted probes and floors (`again`) widen the interval of the gain.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the

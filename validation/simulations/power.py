@@ -125,12 +125,12 @@ def evidence(
     s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
     anew = fitting.fit(x[used], design, probes.c[used], again.weights)
     of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
-    text = floors.learn(texts @ texts.T, design, again)
-    table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": text.s})
+    _, of_text, text_again = floors.learn(texts @ texts.T, design, again)
+    table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": of_text})
     refits = strength.Again(
         bands.ClusterDraws(number, again.weights.astype(np.float64)),
         of_draws[place.ravel()[fold], :, number].T[:, None],
-        {"text": text.again},
+        {"text": text_again},
     )
     return s[None], "final", answers, table, samples.bootstrap(answers, draws, seed), 0.95, refits
 
