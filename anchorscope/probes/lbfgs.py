@@ -87,7 +87,7 @@ class Block:
         return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
-        """Return (I + curvature · correlation)⁻¹ g, a first guess of the inverse Hessian times g."""
+        """Return (I + curvature · correlation)⁻¹ g, a first guess of inverse Hessian times g."""
         head, shrink = g[..., :-1], curvature * self.values
         if not self.vectors.numel():
             return torch.cat([head / (1 + shrink), g[..., -1:] / curvature], dim=-1)

@@ -8,10 +8,7 @@ import pytest
 from handmade import scores_of
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout.controls import contrasts
 from anchorscope.experiments.knockout.curve import curve
-from anchorscope.passes.interventions import RECORDS
 from anchorscope.probes import bands
 from anchorscope.probes.bands import Draws
 from validation.simulations import interval_coverage
@@ -61,9 +58,9 @@ def slow(clean: np.ndarray, cut: np.ndarray, weights: np.ndarray) -> tuple[float
     return float(np.mean(depths)), len(depths) / weights.sum()
 
 
-@pytest.mark.parametrize("layer", range(LAYERS))
-def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(layer: int) -> None:
-    draws, s = refitted(), scores()
+def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew() -> None:
+    """In any order of rows."""
+    layer, draws, s = 1, refitted(), scores()
     again = (draws.scores[f"mlp/final/{name}/0"][:, layer] for name in ("clean", "knockout"))
     fixed, moved = [], []
     for weights, *both in zip(draws.weights, *again, strict=True):
@@ -82,35 +79,11 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
         for end in (f"{ends}_low", f"{ends}_high"):
             before = narrow[end].item() - narrow[at].item()
             assert wide[end].item() - wide[at].item() == pytest.approx(before * by, rel=1e-4)
-
-
-def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
-    draws = refitted()
-    narrow = analysis.table(contrasts, table(), answers(), draws=100)
-    wide = analysis.table(contrasts, table(), answers(), draws=100, refits=draws)
-    width = (narrow["ci_high"] - narrow["ci_low"]) * wide["inflation"]
-    assert np.allclose(wide["ci_high"] - wide["ci_low"], width)
-    assert (wide["inflation"] >= 1).all() and wide["inflation"].max() > 1.1
     back = Draws(draws.ids[::-1], draws.weights[:, ::-1])
     back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
-    again = analysis.table(contrasts, table()[::-1], answers()[::-1], draws=100, refits=back)
-    pd.testing.assert_frame_equal(wide, again)
-
-
-def test_other_prompts_that_nobody_was_passed_behind_change_no_table() -> None:
-    draws = refitted()
-    without = dict.fromkeys(["crossed_partner", "partner_source"])
-    tables = (curve, contrasts, lambda one: crossing.tables(one)["crossing"])
-    expected = [analysis.table(made, table(), answers(), draws=40, refits=draws) for made in tables]
-    for one in RECORDS:
-        if one.prompt is not None:
-            empty = np.array([], dtype=int), np.empty((LAYERS, REFITS, 0))
-            draws.add("mlp/final", (one.name, 0), *empty)
-    for made, other in zip(tables, expected, strict=True):
-        given = table(), answers().assign(**without)
-        found = analysis.table(made, *given, draws=40, refits=draws)
-        pd.testing.assert_frame_equal(found, other)
-    assert found.empty and list(found) == list(crossing.CROSSING)
+    both = ((table(), answers(), draws), (table()[::-1], answers()[::-1], back))
+    one, other = (analysis.table(curve, *given, draws=40, refits=of) for *given, of in both)
+    pd.testing.assert_frame_equal(one, other)
 
 
 def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shares() -> None:
@@ -128,7 +101,7 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
 
 def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not() -> None:
     """The simulation's own coverage by quantity, of fewer worlds."""
-    worlds = 50
+    worlds = 30
     error = 3 * np.sqrt(0.95 * 0.05 / worlds)
     probe = {"grid": [0.1], "inner_folds": 3}
     found = interval_coverage.simulate(

@@ -7,8 +7,7 @@ from scipy.stats import binom, binomtest
 from anchorscope.probes import bands
 
 
-@pytest.mark.parametrize("n", [1, 6, 20, 300])
-@pytest.mark.parametrize("level", [0.9, 0.95])
+@pytest.mark.parametrize(("n", "level"), [(1, 0.95), (6, 0.9), (300, 0.95)])
 def test_a_share_at_its_edge_has_wilsons_interval(n: int, level: float) -> None:
     for successes in (0, n):
         share = np.array(successes / n)
@@ -45,7 +44,7 @@ def covered(share: float, n: int, *, at_edge: bool) -> float:
     return float(binom.pmf(successes, n, share)[(low <= share) & (share <= high)].sum())
 
 
-@pytest.mark.parametrize("n", [20, 60, 300])
+@pytest.mark.parametrize("n", [20, 300])
 def test_a_rare_share_is_covered_where_the_bootstrap_alone_covers_almost_never(n: int) -> None:
     rare = [0.2 / n, 1 / n, 2 / n]
     alone, both = ([covered(share, n, at_edge=at) for share in rare] for at in (False, True))

@@ -133,14 +133,6 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
         found_of(clean, told[1:])
 
 
-def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
-    clean = np.stack([scores(0.0), scores(2.0)])
-    fold, chosen = np.arange(N) % 5, np.array([1, 1, 0, 1, 1])
-    own = Readout("mlp", "final", clean, np.zeros(2), fold, chosen, {}, {}).own
-    assert np.array_equal(own, np.where(fold == 2, clean[0], clean[1]))
-    assert found_of(own[None])["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, own)])
-
-
 def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:
     inner = np.array([[0.5, 0.9], [0.905, 0.6], [0.9, 0.6], [0.896, 0.6], [0.89, 0.6]])
     assert samples.layer_of_fold(inner).tolist() == [3, 0]
