@@ -109,10 +109,7 @@ FigureKey = Annotated[str, _key_of("figures")]
 
 
 class Section(BaseModel):
-    """A part of the config: no unknown keys, no silent conversions, no later changes.
-
-    A key's description stands in its line, or where that is long in the docstring below it.
-    """
+    """A part of the config: no unknown keys, no silent conversions, no later changes."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True

@@ -212,18 +212,13 @@ def spreads(
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     """Return how much more quantities [draws, ...] vary with refitted probes, at least 1.
 
-    Only draws in which a quantity exists both ways count. The factor is 1 if there are fewer than
-    two of them or nothing varies.
+    Only draws in which a quantity exists both ways count.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
-    sd_fixed, sd_refit = (_sd(np.where(both, values, np.nan)) for values in (fixed, refitted))
+    known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))
+    of_draws = (pd.DataFrame(values).std().to_numpy() for values in known)  # NaN of fewer than two
+    sd_fixed, sd_refit = (sd.reshape(both.shape[1:]) for sd in of_draws)
     size = np.abs(np.where(both, fixed, 0.0)).max(0, initial=0.0)
     varies = sd_fixed > 1e-9 * size  # a mean over one sample varies by rounding alone
     ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=varies)
     return np.fmax(1.0, ratio)
-
-
-def _sd(values: np.ndarray) -> np.ndarray:
-    """Return standard deviations over draws without NaN, [...]; NaN with fewer than two."""
-    by_draw = pd.DataFrame(values.reshape(len(values), -1))
-    return by_draw.std().to_numpy().reshape(values.shape[1:])

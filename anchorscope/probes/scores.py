@@ -20,7 +20,6 @@ from anchorscope.probes import fitting, platt
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, shuffled, sigmoid
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 
 COLUMNS = {
@@ -70,21 +69,8 @@ class _Measurements:
 
     readout: str
     condition: Condition
-    design: Design
     places: np.ndarray  # of the samples among the design's, int64 [rows]
     x: Features  # [layers, rows, width]
-
-    def check_complete(self) -> None:
-        """Refuse rows that lack a sample of the design."""
-        n = len(self.design.ids)
-        if missing := n - len(self.places):
-            what = f"{missing} of {n} samples have no {self.condition[0]} activations"
-            raise self.other_samples(what)
-
-    def other_samples(self, what: str) -> AnchorscopeError:
-        message = f"activations and answers are not of the same samples: {what}"
-        where = f"read-out {self.readout}, condition {self.condition[0]}"
-        return mismatch(message, where, "folder of activations")
 
 
 @dataclass(frozen=True)
@@ -128,18 +114,27 @@ class CellScores:
         return clean + folds * draws, 1 + folds * (1 + draws) // WORTH_A_FIT
 
     def _measured(self, readout: str, condition: Condition) -> _Measurements:
+        """Read a condition. Samples may only be missing where nothing is fitted."""
         ids, x = self.activations(readout, *condition)
-        wanted = pd.Index([str(id_) for id_ in ids], dtype=object)
+        wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
-        rows = _Measurements(readout, condition, self.design, places, x)
-        if strange := [id_ for id_, place in zip(ids, places, strict=True) if place < 0]:
-            raise rows.other_samples(f"id {strange[0]} has no answer")
-        return rows
+        if (strange := wanted[places < 0]).size:
+            what = f"id {strange[0]} has no answer"
+        elif len(places) < n and (condition == CLEAN or _has_offset(*condition)):
+            what = f"{n - len(places)} of {n} samples have no {condition[0]} activations"
+        else:
+            return _Measurements(readout, condition, places, x)
+        what = f"activations and answers are not of the same samples: {what}"
+        where = f"read-out {readout}, condition {condition[0]}"
+        raise mismatch(what, where, "folder of activations")
 
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
         """Fit the probes of one read-out, and report the number of layers that are done."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
-        everyone = _of_everyone(self._measured(readout, CLEAN))
+        everyone = self._measured(readout, CLEAN)
+        x, order = everyone.x, np.argsort(everyone.places)
+        if (order != np.arange(len(order))).any():
+            x = Reordered(x, torch.as_tensor(order))
 
         def learn(x: Part) -> _Probes:
             clean = fitting.fit(x, design, device=device)
@@ -154,7 +149,7 @@ class CellScores:
             report(len(x))
             return learned
 
-        parts = [learn(block) for block in blocks(everyone.x)]
+        parts = [learn(block) for block in blocks(x)]
         return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
     def _clean(self, readout: str, probes: _Probes) -> Iterator[pd.DataFrame]:
@@ -171,9 +166,6 @@ class CellScores:
         """Yield the tables of a condition, scored by the probes, and with a refitted offset."""
         design, places, clean = self.design, rows.places, probes["clean"].fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
-        refitted = has_offset(*rows.condition)
-        if refitted:
-            rows.check_complete()
         s_parts, draw_parts = [], []
         for x in blocks(rows.x):
             here = clean.at(x.layers)
@@ -185,7 +177,7 @@ class CellScores:
         s = np.concatenate(s_parts)
         table = partial(_table, rows.readout, rows.condition, design)
         yield table(places, "clean", clean, s)
-        if refitted:
+        if _has_offset(*rows.condition):
             shifted, offset = _offset_refit(clean, s, design, places)
             yield table(places, "offset", clean, shifted).assign(offset=offset)
 
@@ -206,19 +198,10 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     return Draws(design.ids, weights[usable])
 
 
-def has_offset(condition: str, draw: int) -> bool:
+def _has_offset(condition: str, draw: int) -> bool:
     """Return whether the offset is refitted under a condition: a cut that has a control."""
     cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
     return draw == 0 and any(cut.name == condition for cut in cuts)
-
-
-def _of_everyone(rows: _Measurements) -> _Measurements:
-    """Return the rows in the order of the design's samples, none of which may be missing."""
-    rows.check_complete()
-    n, order = len(rows.design.ids), np.argsort(rows.places)
-    if (order == np.arange(n)).all():
-        return rows
-    return replace(rows, places=np.arange(n), x=Reordered(rows.x, torch.as_tensor(order)))
 
 
 def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
