@@ -22,12 +22,8 @@ from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.probes.samples import Readout, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
-ANY = (-np.inf, np.inf)
-"""Bounds of an unbounded quantity."""
-
-OF_FLOOR = "floor/"
-"""Prefix of the names of floors' scores in the file of draws."""
-
+ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
+OF_FLOOR = "floor/"  # prefix of the names of floors' scores in the file of draws
 Refits = tuple[ClusterDraws, Iterable[Readout]]
 """Draws, and the read-out as scored by the probes refitted to each of them."""
 

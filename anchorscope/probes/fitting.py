@@ -199,9 +199,9 @@ def fit(
         x: Activations, float [layers, n, width], in the order of the design.
         design: The folds.
         c: Penalties, [layers, folds]; None chooses them.
-        weights: How often each sample was drawn, [draws, n]; None for each sample once. With
-            weights, slope and offset are fitted to the out-of-fold logits of the other outer folds
-            instead of inner ones. That gives the same spread with a sixth of the probes.
+        weights: How often each sample was drawn, [draws, n]. Slope and offset are then fitted to
+            out-of-fold logits of the other outer folds instead of inner ones. That gives the same
+            spread with a sixth of the probes.
         of_text: Whether to fit `floors`: features are not standardised, and C is `strongest`.
         device: Device to fit on.
     """

@@ -32,12 +32,9 @@ COLUMNS = {
     "s": "score, a logit at balanced classes",
 }
 """Column of the table → description."""
-REACH = 30
-"""Largest distance, in words, of two words that form a pair. It limits the pairs of a long text."""
-MOST_FEATURES = 20_000
-"""Largest number of features per kind: character n-grams, and word pairs and places."""
-LEAST_VARIANCE = 1e-8
-"""Directions of the features are left out if their variance is below this share of the first's."""
+REACH = 30  # largest distance, in words, of two words that form a pair
+MOST_FEATURES = 20_000  # of each kind
+LEAST_VARIANCE = 1e-8  # share of the first direction's variance below which others are left out
 SPACES = re.compile(r"\s\s+")
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s]")
 """A word, a punctuation mark, or a character of a script without spaces (Chinese, Japanese)."""
@@ -141,12 +138,8 @@ def fit(
     C is the one with the highest AUC over inner folds. A probe takes the smallest C that does
     nearly as well. For a text model, that rule gives an AUC below chance if the text tells little.
 
-    Args:
-        floor: Name of the floor.
-        answers: `question`, `ea_text`, `response` and, where known, `relation`.
-        z: 1 for a wrong answer, [n].
-        inner: Inner folds, int64 [n]. With -1 (none) the first penalty is used, uncalibrated.
-        penalties: The values of C to try, ascending.
+    The labels z are [n], 1 for a wrong answer, inner folds int64 [n]. Without them (-1) the first
+    penalty is used, uncalibrated. Penalties are ascending.
     """
     learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
     features = sparse.hstack([x for _, x in learned], format="csr")
@@ -164,20 +157,16 @@ def fit(
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict the label from the text, out of fold, with each of `FLOORS`.
+    """Predict the label from the text, out of fold, with each of `FLOORS`; return `COLUMNS`.
 
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.
 
     Args:
-        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`. Rows
-            with a `dropped` reason are ignored.
+        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
         design: The probes' folds.
         draws: Bootstrap draws. Their `floors` receive the scores of models refitted in each draw,
             with C unchanged.
-
-    Returns:
-        One row per floor and sample with the columns `COLUMNS`.
 
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.

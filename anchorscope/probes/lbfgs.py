@@ -10,16 +10,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-MEMORY = 10
-"""Number of past steps from which L-BFGS estimates the curvature."""
-SURE = 30.0
-"""Logits beyond this are certain in float32. Their changes count in proportion to their size."""
-SLOPE_KEPT = 0.3
-"""A step is accepted if at most this share of the initial slope along it is left."""
-SEARCH_STEPS = 10
-"""Largest number of step lengths tried in one line search."""
-WORTH_DROPPING = 0.8
-"""If fewer than this share of the problems is unsolved, the solved ones leave the tensors."""
+MEMORY = 10  # past steps from which L-BFGS estimates the curvature
+SURE = 30.0  # logits beyond this are certain in float32: their changes count in proportion to them
+SLOPE_KEPT = 0.3  # a step is accepted if at most this share of the initial slope along it is left
+SEARCH_STEPS = 10  # step lengths tried in one line search
+WORTH_DROPPING = 0.8  # with a smaller share of unsolved problems, the solved ones leave the tensors
 
 
 @dataclass(frozen=True)

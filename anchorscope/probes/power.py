@@ -16,12 +16,9 @@ FLOOR, ALIKE = 0.7, 0.3
 WIDENED, VARIES = 1.7, 1.2
 """Factor by which refits widen the interval of the gain, and factor by which the gain really varies
 more than with a fixed probe and floor: middle values of `validation/simulations/power.py`."""
-POWER, LEVEL = 0.8, 0.95
-"""Power at which samples are planned, and level of the interval."""
-MOST_GAIN = 0.1
-"""A cell is too small if it needs a higher gain in AUC to be called a signal."""
-USUAL_GAIN = 0.05
-"""Gain in AUC that a plan should be able to detect."""
+POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
+MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
+USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
 
 
 def auc_error(auc: float, right: float, wrong: float) -> float:

@@ -27,8 +27,7 @@ from anchorscope.probes.standardising import COLUMNS, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
-TOLERANCE = 1e-4
-"""A problem is solved when a full step would change no logit by more, see `lbfgs.minimise`."""
+TOLERANCE = 1e-4  # a problem is solved when a full step would change no logit by more
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
@@ -89,14 +88,9 @@ def fit(
 ) -> Probes:
     """Fit every problem at every layer, as many together as fit into memory.
 
-    Args:
-        x: Features, float [layers, n, width]. Only the layers being solved are read.
-        z: Labels 0 or 1, [n].
-        train_masks: Training rows of each problem, bool, or weights of at least 0, [problems, n].
-        c: Inverse penalty of each problem, [problems] or [layers, problems].
-        scaled: Whether to standardise features. If not, they must be uncorrelated and have mean 0
-            over all rows.
-        device: Device to fit on.
+    Features are float [layers, n, width], labels 0 or 1 [n]. Training rows are bool, or weights of
+    at least 0, [problems, n], inverse penalties [problems] or [layers, problems]. Features that are
+    not to be `scaled` must be uncorrelated and have mean 0.
 
     Raises:
         AnchorscopeError: Features are not finite, training rows have one class only, or a single

@@ -199,13 +199,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
-    for what, bad in (
-        ("a sample is scored without answer", places < 0),
-        ("a score is not finite", ~np.isfinite(values)),
-    ):
-        if bad.any():
-            first = part.iloc[bad.argmax()]
-            raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
+    if (bad := (places < 0) | ~np.isfinite(values)).any():
+        first = part.iloc[bad.argmax()]
+        what = "a score is not finite, or of a sample without answer"
+        raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
     s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
     s[layers, places] = values
     missing = np.isnan(s)

@@ -39,8 +39,7 @@ COLUMNS = {
 }
 """Column of the table → its content."""
 LEARNED = ("t", "offset", "inner_auc")
-WORTH_A_FIT = 20
-"""Number of probes that score a pass in the time of one fit, measured on a CPU."""
+WORTH_A_FIT = 20  # probes that score a pass in the time of one fit, on a CPU
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""

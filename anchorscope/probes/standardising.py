@@ -10,15 +10,12 @@ from anchorscope.passes.features import Part
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""A feature is constant if its variance among a problem's rows is below this share of its variance
-among all rows.
-"""
+"""Share of its variance among all rows below which a feature is constant among a problem's rows."""
 FAR = 8.0
 """Rows more than this many standard deviations away are left out when a feature is centred. Among n
 rows none is √n away or more, so the limit is lower for few rows.
 """
-COLUMNS = 64
-"""Number of features whose statistics are computed together in float64. They must fit the cache."""
+COLUMNS = 64  # features whose statistics are computed together in float64, in the cache
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ class Stored:
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
         """Return scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
 
-        Hidden states are [layers, rows, width]. `ids` names the sample of each row; a sample may
-        have several.
+        Hidden states are [layers, rows, width], `ids` the sample of each row.
 
         Raises:
             AnchorscopeError: The probes were not fitted to an id or to the read-out.
@@ -61,10 +60,7 @@ class Stored:
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
-        """Return scores at one layer, float64 [rows], in the autograd graph of the states.
-
-        The states are [rows, width]. See `logits` for the other arguments.
-        """
+        """Return scores at one layer, float64 [rows], in the graph of the states [rows, width]."""
         fold = self._folds_of(readout, ids)
         fitted = self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]
@@ -81,8 +77,7 @@ class Stored:
         unknown = [id_ for id_, row in zip(ids, rows, strict=True) if row < 0]
         if unknown or readout not in self.fitted:
             what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes"
-            where = f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}"
-            raise mismatch(what, where)
+            raise mismatch(what, f"stored probes of {', '.join(self.fitted)}; wanted: {readout}")
         return np.asarray(self.fold[rows])
 
 

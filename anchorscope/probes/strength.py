@@ -105,7 +105,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the smallest margin in standard errors, of [1 + draws, names, layers]."""
+    """Return the columns of the smallest margin in standard errors [1 + draws, names, layers]."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies is sure
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)

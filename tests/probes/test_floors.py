@@ -49,65 +49,38 @@ def aucs(answers: pd.DataFrame) -> dict[str, float]:
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
 
 
-@pytest.mark.parametrize(
-    ("follows", "telling"),
-    [
-        ("surname", {"question", "text"}),
-        ("length", {"question", "text"}),
-        ("lead", {"response", "text"}),
-        ("word", {"answer", "response", "text"}),
-    ],
-)
-def test_each_floor_reads_its_own_text_and_no_other(follows: str, telling: set[str]) -> None:
-    found = aucs(cell(follows))
-    assert {name for name, value in found.items() if value > 0.8} == telling
-    assert all(value < 0.65 for name, value in found.items() if name not in telling)
-
-
 def words_in_order(kind: str) -> pd.DataFrame:
-    """Answers whose label follows the order of words of question or response, but for a tenth."""
+    """Answers whose label follows the order of two words of a text, but for a tenth."""
     random = np.random.default_rng(1)
     answers, against = cell("surname"), random.integers(0, 2, N)
-    fillers = [random.permutation(["now", "then", "still", "here", "again"]) for _ in range(N)]
-    if kind == "far":
-        pairs = [("mill", "pond")[:: 1 - 2 * bit] for bit in against]
-        tail = [f" by the {a} and by the {b} and by the lake" for a, b in pairs]
-    elif kind == "place":
-        tail = [
-            " " + " ".join([*words[:1], *["so"] * (1 - bit), *words[1:], *["so"] * bit])
-            for words, bit in zip(fillers, against, strict=True)
-        ]
     label = (against ^ (random.random(N) < NOISE)).astype(int)
+    pairs = [("mill", "pond")[:: 1 - 2 * bit] for bit in against]
     if kind == "response":
-        pairs = [("so", "it")[:: 1 - 2 * bit] for bit in against]
         lead = [f" now and now {a} now and now {b} now and now" for a, b in pairs]
         response = [f"{a} {b} ." for a, b in zip(lead, answers["ea_text"], strict=True)]
         return answers.assign(response=response, label=label)
-    names = answers["subject"]
-    question = [f"What is {n}'s trade{t} now?" for n, t in zip(names, tail, strict=True)]
+    tail = [f"trade by the {a} and by the {b} and by the lake now?" for a, b in pairs]
+    question = [f"What is {n}'s {t}" for n, t in zip(answers["subject"], tail, strict=True)]
     return answers.assign(question=question, label=label)
 
 
 @pytest.mark.parametrize(
-    ("kind", "telling"),
+    ("answers", "telling"),
     [
-        ("far", {"question", "text"}),
-        ("place", {"question", "text"}),
-        ("response", {"response", "text"}),
+        (cell("surname"), {"question", "text"}),
+        (cell("length"), {"question", "text"}),
+        (cell("lead"), {"response", "text"}),
+        (cell("word"), {"answer", "response", "text"}),
+        (words_in_order("question"), {"question", "text"}),
+        (words_in_order("response"), {"response", "text"}),
     ],
 )
-def test_floors_read_the_order_of_words(
-    kind: str, telling: set[str], monkeypatch: pytest.MonkeyPatch
+def test_each_floor_reads_words_and_their_order_in_its_own_text_and_no_other(
+    answers: pd.DataFrame, telling: set[str]
 ) -> None:
-    answers = words_in_order(kind)
     found = aucs(answers)
     assert {name for name, value in found.items() if value > 0.8} == telling
     assert all(value < 0.65 for name, value in found.items() if name not in telling)
-    # Without it the n-grams of characters see less.
-    letters = {name: [p for p in parts if p[1] != "order"] for name, parts in floors.FLOORS.items()}
-    monkeypatch.setattr(floors, "FLOORS", letters)
-    without = aucs(answers)
-    assert all(without[name] < found[name] - 0.02 for name in telling)
 
 
 def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() -> None:

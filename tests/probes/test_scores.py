@@ -166,9 +166,6 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     readout = next(samples.readouts(table, samples.in_order(answers)))
     with pytest.raises(AnchorscopeError, match="200 rows are not those of 200 samples"):
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
-    path.write_bytes(b"cut short")
-    with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
-        bands.Draws.read(path)
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
@@ -269,7 +266,6 @@ def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
         ("clean", lambda a: a, "have no clean activations"),
         ("knockout", lambda a: a, "1 of 200 samples have no knockout activations"),
         ("", lambda a: a[1:], "id i0 has no answer"),
-        ("", lambda a: a.assign(dropped="no gold answer"), "no answer is left"),
         ("", lambda a: a.assign(id="same"), "an id comes twice"),
         ("", lambda a: a.assign(label=0), "all 200 answers are right"),
     ],
