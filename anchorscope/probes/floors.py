@@ -203,7 +203,7 @@ def learn(
     fitted = fitting.fit(x, design, of_text=True)
     s, again = out_of_fold(fitted, x, design.fold)[0], np.empty((0, len(design.z)))
     if draws:
-        learned_anew = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
+        learned_anew = fitting.refit(x, design, fitted.c, draws.weights, of_text=True)
         again = out_of_fold(learned_anew, x, design.of_draws(len(draws)))[0]
     return fitted.c[0, design.fold], s, again.astype(np.float32)
 

@@ -68,11 +68,11 @@ class Probes:
         return torch.stack([self.logits_at(k, x[k : k + 1][0]) for k in range(len(x))])
 
 
-def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
-    """Concatenate the probes of several solves, by layers (dim 0) or problems (dim 1)."""
+def join(parts: Sequence[Probes]) -> Probes:
+    """Concatenate blocks of layers."""
     return Probes(
-        torch.cat([part.weights for part in parts], dim),
-        torch.cat([part.bias for part in parts], dim),
+        torch.cat([part.weights for part in parts]),
+        torch.cat([part.bias for part in parts]),
         sum(part.unconverged for part in parts),
     )
 

@@ -139,7 +139,7 @@ class CellScores:
             clean = fitting.fit(x, design, device=device)
             learned = {"clean": ScoredProbes(clean, out_of_fold(clean, x, design.fold))}
             if self.draws:
-                again = fitting.fit(x, design, clean.c, self.draws.weights, device=device)
+                again = fitting.refit(x, design, clean.c, self.draws.weights, device=device)
                 s = out_of_fold(again, x, design.of_draws(len(self.draws)))
                 learned["draws"] = ScoredProbes(again, s)
             if null is not None:

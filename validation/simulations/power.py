@@ -123,7 +123,7 @@ def evidence(
     used, place = np.unique(layer, return_inverse=True)
     fold, number = design.fold, np.arange(len(design.z))
     s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
-    anew = fitting.fit(x[used], design, probes.c[used], again.weights)
+    anew = fitting.refit(x[used], design, probes.c[used], again.weights)
     of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
     _, of_text, text_again = floors.learn(texts @ texts.T, design, again)
     table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": of_text})
