@@ -249,8 +249,7 @@ def refit(
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
     """Return whether every probe learns from both classes, bool [draws]; weights are [draws, n]."""
-    masks, _ = training_rows(design)
-    wrong, everyone = weights @ (masks * design.z).T, weights @ masks.T
+    wrong, everyone = weights @ (design.outer * design.z).T, weights @ design.outer.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
 

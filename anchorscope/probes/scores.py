@@ -191,7 +191,7 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     rows = places(design.ids, ordered["id"], design.where)
     weights = np.empty((len(found.weights), len(rows)), dtype=np.int64)
     weights[:, rows] = found.weights[:, found.clusters]
-    usable = fitting.usable(design.uncalibrated, weights)
+    usable = fitting.usable(design, weights)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     return Draws(design.ids, weights[usable])
